@@ -184,8 +184,8 @@ MUTATIONS = (
     Mutation(
         "ten repeats are ten calls",
         "toolkit/models/base.py",
-        '            "repeat": self.repeat,\n',
-        "",
+        "canonical = {**vars(self), ",
+        'canonical = {**vars(self), "repeat": 0, ',
         f"{GATEWAY}test_the_same_repeat_is_asked_once_and_another_repeat_again",
     ),
     Mutation(

@@ -37,8 +37,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_SCORE: Final = """
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default."""
+
+
 def _once(analysis: Callable[P, R]) -> Callable[P, R]:
-    """Keep what an analysis gave for the same arguments, however they are written."""
+    doc = analysis.__doc__ or ""
+    if "score" in signature(analysis).parameters and "Parameters" not in doc:
+        analysis.__doc__ = (
+            doc.replace(".\n", f".{_SCORE}\n", 1) if "\n" in doc else f"{doc}{_SCORE}\n        "
+        )
 
     @wraps(analysis)
     def kept(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,6 +69,19 @@ def _once(analysis: Callable[P, R]) -> Callable[P, R]:
         return found
 
     return kept
+
+
+def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
+    def read(of: Analyses) -> pd.DataFrame:
+        import pandas as pd
+
+        frame = of._frames[kind]
+        if frame is None:
+            return pd.DataFrame()
+        return frame() if callable(frame) else frame
+
+    read.__doc__ = meaning
+    return cached_property(read)
 
 
 QUESTIONS: Final = {
@@ -142,30 +167,13 @@ class Analyses:
         self.unanswerable = unanswerable or {}
         self.made: dict[tuple[Any, ...], Any] = {}
 
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """One row a run."""
-        return self._frame("runs")
-
-    @cached_property
-    def judgements(self) -> pd.DataFrame:
-        """One row a judgement."""
-        return self._frame("judgements")
-
-    @cached_property
-    def human(self) -> pd.DataFrame:
-        """One row a rating by a person."""
-        return self._frame("human")
-
-    @cached_property
-    def judged_otherwise(self) -> pd.DataFrame:
-        """One row a judgement of the other side of focus sentence prompting, where the runs have one."""
-        return self._frame("judged_otherwise")
-
-    @cached_property
-    def elements(self) -> pd.DataFrame:
-        """One row a run and judge that looked for the required elements of its base."""
-        return self._frame("elements")
+    runs = _frame("runs", "One row a run.")
+    judgements = _frame("judgements", "One row a judgement.")
+    human = _frame("human", "One row a rating by a person.")
+    judged_otherwise = _frame("judged_otherwise", "One row a judgement of the other side of focus sentences.")
+    elements = _frame(
+        "elements", "One row a run and judge that looked for the required elements of its base."
+    )
 
     @cached_property
     def judge_means(self) -> pd.DataFrame:
@@ -192,14 +200,6 @@ class Analyses:
         """Read every frame now, so that all show the study at one time."""
         _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements
         return self
-
-    def _frame(self, kind: str) -> pd.DataFrame:
-        import pandas as pd
-
-        frame = self._frames[kind]
-        if frame is None:
-            return pd.DataFrame()
-        return frame() if callable(frame) else frame
 
     @_once
     def reliability(self) -> Reliability:
@@ -268,11 +268,6 @@ class Analyses:
     def length(self, score: str | None = None) -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1).
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         LengthComparison
@@ -286,11 +281,6 @@ class Analyses:
     def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         dict of LengthComparison
@@ -301,11 +291,6 @@ class Analyses:
     @_once
     def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
-
-        Parameters
-        ----------
-        score
-            Column to compare; `score` by default.
 
         Returns
         -------
@@ -321,11 +306,6 @@ class Analyses:
     @_once
     def focus(self, score: str | None = None) -> FocusContrast:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
-
-        Parameters
-        ----------
-        score
-            Column to compare; `score` by default.
 
         Returns
         -------
@@ -362,11 +342,6 @@ class Analyses:
     def length_bias(self, score: str | None = None) -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         LengthBias
@@ -377,11 +352,6 @@ class Analyses:
     @_once
     def mixed_model(self, score: str | None = None) -> MixedModel:
         """Return the tests of length x scenario x model with bases as random blocks.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -407,11 +377,6 @@ class Analyses:
     def missing(self, score: str | None = None) -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         MissingData
@@ -422,11 +387,6 @@ class Analyses:
     @_once
     def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------

@@ -80,7 +80,6 @@ def ask_within(
 
 
 def _run_planted(path: Path, progress: bool, started: float) -> None:
-    """Run the planted study and say what it finds, before the drawing of its figures."""
     _say("study planted, whose truth is known: no language model answers in it")
     with Study.load(path) as study:
         new_calls = study.execute(progress=progress).new_calls

@@ -208,19 +208,29 @@ def member_size(file: zipfile.ZipFile, name: str) -> int:
     return member.file_size
 
 
-def _read(path: Path | Traversable, where: str, what: str, parse: Callable[[str], Any], form: str) -> Any:
+def read_text(
+    path: Path | Traversable, where: str = "", what: str = "file", advice: str = "", *, wide: bool = False
+) -> str:
+    """Return a text file in UTF-8, or where ``wide`` in UTF-16 with its mark; line breaks stay as they are."""
+    where = where or str(path)
     try:
-        # Windows editors write a byte order mark, which neither format knows.
-        return parse(path.read_bytes().decode("utf-8-sig"))
+        content = path.read_bytes()
+        # Windows editors write a byte order mark before UTF-8 too.
+        is_wide = wide and content[:2] in (b"\xff\xfe", b"\xfe\xff")
+        return content.decode("utf-16" if is_wide else "utf-8-sig")
     except FileNotFoundError:
-        raise InputError(f"{where}: no such {what}, so it cannot be read") from None
+        raise InputError(f"{where}: cannot be read: there is no such {what}{advice}") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{where}: cannot be read as text, line {line} is not UTF-8; save it as UTF-8"
-        ) from None
+        raise InputError(f"{where}, line {line}: is not UTF-8; save it as UTF-8") from None
     except OSError as error:
         raise InputError(f"{where}: cannot be read ({error.strerror})") from None
+
+
+def _read(path: Path | Traversable, where: str, what: str, parse: Callable[[str], Any], form: str) -> Any:
+    text = read_text(path, where, what)
+    try:
+        return parse(text)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists without an end
         raise InputError(f"{where}: not valid {form}: {' '.join(str(error).split())[:200]}") from None
 

@@ -133,7 +133,6 @@ def _unambiguous(named: Iterable[tuple[Any, str]]) -> dict[Any, str]:
 
 
 def _planned(plan: Plan) -> list[dict[str, Any]]:
-    """Return what is known of every planned run before it is asked, in the order of the plan."""
     prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     rows = []
     for run in plan.runs:
@@ -155,7 +154,6 @@ def _one_of(name: str, given: Any, allowed: Iterable[Any] | None = None) -> dict
 
 
 def _values(name: str, given: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the values of a filter, one or several; each must be one that the study has."""
     # A column of a frame, an array or a range is several, too.
     many = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
     known = {value: value for value in allowed if value not in (None, "")}

@@ -185,7 +185,6 @@ class HallucinationComparison:
         return write_hallucination_report(*shown, k=self.k, end=end, folder=folder)
 
     def _reasons(self, *, read: bool) -> dict[str, int]:
-        """Count why votes are missing: their reply could not be read, or there was none."""
         reasons = (reason for one in self.verdicts for reason in one.reasons if reason is not None)
         said = (reason for reason in reasons if reason.startswith(REASONS) is read)
         return dict(Counter(reason.split(":")[0] if read else reason for reason in said))

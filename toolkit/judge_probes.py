@@ -114,11 +114,9 @@ def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest,
 
 
 def _asked(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
-    """Yield each judge as it is named and as it is asked, with each text: the original (None) and the altered.
-
-    Both members of a pair are asked under the repeat index of the original's judgement, so that they differ in
-    the text alone; the control is the next time that the judge judges this run (test-retest).
-    """
+    """Yield each judge as it is named and as it is asked, with each text: the original (None) and the altered."""
+    # Both members of a pair are asked under the repeat index of the original's judgement, so that they differ in the
+    # text alone; the control is the next time that the judge judges this run (test-retest).
     for spec in plan.judges_of(target.model).values():
         for probe in (None, *target.probes):
             text = target.text if probe is None else probe.text

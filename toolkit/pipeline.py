@@ -338,7 +338,6 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
 
 
 def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
-    """Return those of some requests that are not answered in the ledger yet, each once."""
     wanted = {request.identity(): request for request in requests}
     paid = Ledger(store, plan.study.name).prefetch(list(wanted))
     return [request for call_id, request in wanted.items() if call_id not in paid]

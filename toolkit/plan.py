@@ -161,7 +161,6 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
 
 
 def _some_bases(prompts: tuple[Prompt, ...], study: StudyFile) -> tuple[Prompt, ...]:
-    """Return the prompts of as many bases as the study asks for, drawn by its seed; of all by default."""
     names = sorted({prompt.base for prompt in prompts})
     if study.bases is None or not names:
         return prompts
@@ -174,7 +173,6 @@ def _some_bases(prompts: tuple[Prompt, ...], study: StudyFile) -> tuple[Prompt, 
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
-    """Return the items of a test; names that are used twice would be one run."""
     try:
         items = tuple(test.make_test_items())
     except ToolkitError:
@@ -198,7 +196,6 @@ def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
 def _planned_runs(
     study: StudyFile, models: Mapping[str, ModelSpec], items: Iterable[TestItem], *, together: bool
 ) -> tuple[PlannedRun, ...]:
-    """Return prompts x models x repeats in the order in which they are asked, each with its request."""
     prompts = [(item, prompt) for item in items for prompt in item.prompts]
     if together:
         order = [(item, prompt, repeat) for item, prompt in prompts for repeat in range(study.repeats)]

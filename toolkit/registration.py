@@ -21,13 +21,7 @@ REGISTRATION = "registration.md"
 
 
 def register(study: Study, pilot: Study | None = None, out: Path | None = None) -> Summary:
-    """Write the plan of a study as Markdown; power is that of a pilot, else of the study's own runs where it has some.
-
-    Raises
-    ------
-    InputError
-        When the study's test is not judged: its plan has no contrast.
-    """
+    """Write the plan of a study as Markdown, with the power that a pilot shows, or else the study's own runs."""
     plan = study.plan
     if not plan.test.judged:
         raise InputError(
@@ -64,7 +58,6 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
 
 
 def _power(pilot: Study, primary: str | None) -> list[str]:
-    """Return what a pilot says of the power of the primary contrast, or of each."""
     of = pilot.frames()
     if not of.is_judged:
         return [f"Not known: study {pilot.name} has no scores; a pilot with some is given by --pilot."]

@@ -126,26 +126,15 @@ class Study(Scores):
         """
         return self.execute(progress=progress, limit=limit, replay=replay).to_dict()
 
-    def execute(
-        self,
-        *,
-        progress: bool = True,
-        limit: int | None = None,
-        only_judge: bool = False,
-        replay: bool = False,
-    ) -> Outcome:
-        """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
+    def execute(self, **how: Any) -> Outcome:
+        """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
         if self.file.selection == "adaptive":
             from toolkit.adaptive import run_adaptively
 
-            return run_adaptively(
-                self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
-            )
+            return run_adaptively(self.plan, self.store, **how)
         from toolkit.pipeline import run_plan
 
-        return run_plan(
-            self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
-        )
+        return run_plan(self.plan, self.store, **how)
 
     def status(self) -> dict[str, Any]:
         """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""
@@ -183,11 +172,6 @@ class Study(Scores):
         ----------
         **filters
             As in `runs`, and a value or a list of values for judge (its role) or judge_model; True or False for failed.
-
-        Raises
-        ------
-        InputError
-            As `runs`.
         """
         from toolkit.filters import planned_judgements
 
@@ -218,11 +202,6 @@ class Study(Scores):
         ----------
         **filters
             A value or a list of values for purpose (run, judge or write), state, model or role.
-
-        Raises
-        ------
-        InputError
-            As `runs`.
         """
         from toolkit.filters import planned_calls
 
@@ -527,36 +506,16 @@ class Study(Scores):
 
         return about_study(of, self.plan)
 
-    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
-        """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
+    def _standing(self, of: Analyses) -> dict[str, Any]:
+        return self.status()
 
-        Parameters
-        ----------
-        folder
-            Where; ``bundle/`` in the study's output folder by default.
-        format
-            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
-
-        Returns
-        -------
-        list of Path
-            Every file of the bundle, ``manifest.json`` last.
-
-        Raises
-        ------
-        InputError
-            When no run has succeeded yet, or the folder holds the bundle of another study, or something else under the
-            names of the bundle.
-        """
+    def _bundled(
+        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path
+    ) -> tuple[list[Path], Any]:
         from toolkit.files import write_atomically
-        from toolkit.report.thesis.bundle import bundle_place, write_bundle
-        from toolkit.report.thesis.document import check_format
         from toolkit.report.thesis.methods import methods_section, what_was_done
         from toolkit.table_files import csv_bytes
 
-        check_format(format)
-        status, of, manifest = self.status(), self.frames(), self.manifest()
-        place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         drawn = self._draw(of, place)
         if self.plan.test.judged and of.is_judged:
             drawn += self._write_statistics(of, place)
@@ -564,7 +523,7 @@ class Study(Scores):
         if done.decisions and done.decisions.at:
             changes = csv_bytes(done.decisions.changes)
             drawn.append(write_atomically(place / "deviations.csv", changes))
-        return write_bundle(place, drawn, methods_section(done), manifest, format=format)
+        return drawn, methods_section(done)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of

@@ -32,11 +32,11 @@ class _Strict(BaseModel):
 class Planted(_Strict):
     """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.planted`."""
 
-    level: float = Field(3.0, ge=0, le=5)
-    m_minus_s: float = 0.0
+    level: float = Field(3.0, ge=0, le=5)  # mean quality at S
+    m_minus_s: float = 0.0  # what a longer prompt adds
     l_minus_m: float = 0.0
-    severity: float = 0.0
-    failures: float = Field(0.0, ge=0, le=1)
+    severity: float = 0.0  # what a judge takes off
+    failures: float = Field(0.0, ge=0, le=1)  # share of requests that fail
 
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -371,7 +371,6 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
 
 
 def _at(entry: Entry, folder: Path) -> Entry:
-    """Return an entry whose weights are named by an absolute path."""
     return entry if entry.gguf is None else entry.model_copy(update={"gguf": folder / entry.gguf})
 
 
@@ -412,7 +411,6 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    """Return the first fault of a study file as key, fault and what is allowed."""
     first = error.errors(include_url=False)[0]
     key = ""
     for part in first["loc"]:
@@ -432,7 +430,6 @@ def _explain(error: ValidationError) -> str:
 
 
 def _table(fault: ErrorDetails) -> type[BaseModel]:
-    """Return the table of the study file in which an unknown key stands."""
     table: type[BaseModel] = StudyFile
     for part in fault["loc"][:-1]:
         if str(part) in table.model_fields:  # not a place in a list, nor the name of a provider

@@ -18,6 +18,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from toolkit import files
 from toolkit.errors import InputError
 from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size
 from toolkit.words import one_line
@@ -192,17 +193,8 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
 
 
 def read_text(path: Path) -> str:
-    """Return a text file in UTF-8, or in UTF-16 with its mark; line breaks stay as they were written."""
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: cannot be read: there is no such file; check the path") from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise InputError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    """Return the text of a table, see `toolkit.files.read_text`; UTF-16 without its mark is refused."""
+    text = files.read_text(path, advice="; check the path", wide=True)
     if text[:_SHOWN].count("\0") * 3 > len(text[:_SHOWN]):
         raise InputError(f"{path}: its first line is not UTF-8; save the file as UTF-8")
     return text
@@ -210,9 +202,7 @@ def read_text(path: Path) -> str:
 
 def csv_records(path: Path, text: str) -> Iterator[tuple[int, list[Any]]]:
     """Yield every record of CSV with its line, its cells as they stand in the file."""
-    csv.field_size_limit(
-        max(csv.field_size_limit(), len(text) + 1)
-    )  # a reply may be longer than 131,072 signs
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a reply may have over 131,072 signs
     skipped, start = 0, text.lstrip("\r\n")
     if stated := _SEP_LINE.match(start):
         separator, skipped = stated[1], stated.end()

@@ -16,13 +16,7 @@ _TEXTS: Final = {name: name for name in ("README.md", "Makefile", "local.toml")}
 
 
 def init_folder(folder: Path) -> Summary:
-    """Write a thesis folder where nothing is yet.
-
-    Raises
-    ------
-    InputError
-        When there is something: nothing of it is touched.
-    """
+    """Write a thesis folder where nothing is yet; where there is something, nothing of it is touched."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there and not empty; name a new folder for the thesis")
     templates = shipped("templates")

@@ -63,7 +63,6 @@ def verify_study(study: Study, export: Path | None = None) -> Summary:
 def _each_of_files(
     study: Study, compare: Callable[[Study, Path], Iterator[str]], found: Sequence[str]
 ) -> list[str]:
-    """Return what differs in files from those that the study gives now, written into a folder of their own."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             return list(compare(study, Path(folder)))
@@ -75,7 +74,6 @@ def _each_of_files(
 
 
 def _records(study: Study) -> list[str]:
-    """Return what differs in the store from a replay of its ledger in an empty one."""
     from toolkit.pipeline import run_plan
     from toolkit.store import embedded
     from toolkit.store.connection import Store
@@ -96,7 +94,6 @@ def _records(study: Study) -> list[str]:
 
 
 def _places(study: Study) -> list[Path]:
-    """Return the folders of a study that hold figures and tables."""
     return [place for place in (study.output, study.output / _BUNDLE) if _files(place)]
 
 

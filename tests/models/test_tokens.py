@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tiktoken_ext import openai_public
 
 from toolkit.errors import InputError, ModelError, StoreError
 from toolkit.models import tokens
@@ -48,16 +50,6 @@ def run_alone(home: Path, **extra: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_NETWORK], env=environment, capture_output=True, text=True, check=False
     )
-
-
-@pytest.fixture
-def no_cache_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Point every folder the module may use into ``tmp_path``, with none chosen by the user."""
-    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(tokens.tempfile, "gettempdir", lambda: str(tmp_path / "temp"))
-    monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
-    return tmp_path
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -129,42 +121,50 @@ def test_a_chosen_folder_without_the_ranks_does_not_lead_to_the_network(tmp_path
 
 
 @pytest.mark.full
-def test_several_processes_may_unpack_at_once(tmp_path: Path) -> None:
+def test_several_processes_may_count_at_once_and_none_writes_a_file(tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         done = list(pool.map(lambda _: run_alone(tmp_path / "home"), range(3)))
     assert {d.returncode for d in done} == {0}, [d.stderr for d in done]
     assert len({d.stdout for d in done}) == 1
-    assert not list((tmp_path / "home").rglob("*.tmp"))
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
 
 
-def test_a_folder_the_user_chose_is_kept_when_it_holds_the_ranks(
-    no_cache_chosen: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_the_encoding_is_tiktokens_own(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pattern, ranks and special tokens: built from its description, which goes on loading for others as it did."""
+    before = openai_public.load_tiktoken_bpe
+    mine = tokens._encoder.__wrapped__(encoding)
+    assert openai_public.load_tiktoken_bpe is before
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", tokens._ranks)
+    told = openai_public.ENCODING_CONSTRUCTORS[encoding]()
+    assert (mine.name, mine._pat_str, mine._special_tokens) == (
+        told["name"],
+        told["pat_str"],
+        told["special_tokens"],
+    )
+    assert mine._mergeable_ranks == told["mergeable_ranks"]
+    assert len(mine._mergeable_ranks) > 100_000
+
+
+@pytest.mark.parametrize("damage", ["absent", "cut", "other"])
+def test_ranks_that_are_not_tiktokens_are_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    made = tokens._ranks_folder()
-    chosen = made.rename(no_cache_chosen / "mine")
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(chosen))
-    assert tokens._ranks_folder() == chosen
+    folder = tmp_path / "bpe_openai" / "data"
+    folder.mkdir(parents=True)
+    whole = gzip.compress(b"IQ== 0\n" * 1000)
+    if damage != "absent":
+        (folder / "o200k_base.tiktoken.gz").write_bytes(whole[:-20] if damage == "cut" else whole)
 
+    class Wheel:
+        def locate_file(self, name: str) -> Path:
+            return tmp_path / name
 
-def test_a_damaged_file_is_written_again(no_cache_chosen: Path) -> None:
-    folder = tokens._ranks_folder()
-    damaged = folder / tokens._expected("o200k_base")[0]
-    damaged.write_bytes(b"cut short")
-    assert not tokens._is_intact(folder, "o200k_base")
-    assert tokens._ranks_folder() == folder
-    assert tokens._is_intact(folder, "o200k_base")
-
-
-def test_a_cache_that_cannot_be_written_falls_back_to_the_temporary_folder(no_cache_chosen: Path) -> None:
-    (no_cache_chosen / "cache").write_text("a file where the folder should be")
-    assert tokens._ranks_folder().is_relative_to(no_cache_chosen / "temp")
-
-
-def test_no_writable_folder_at_all_is_one_clear_line(no_cache_chosen: Path) -> None:
-    (no_cache_chosen / "cache").write_text("a file where the folder should be")
-    (no_cache_chosen / "temp").write_text("and another")
-    with pytest.raises(StoreError, match=r"cannot be unpacked.*XDG_CACHE_HOME or TMPDIR") as caught:
-        tokens._ranks_folder()
+    monkeypatch.setattr(tokens, "distribution", lambda name: Wheel())
+    with pytest.raises(
+        StoreError, match=r"o200k_base.*not those that tiktoken expects.*constraints.txt"
+    ) as caught:
+        tokens._encoder.__wrapped__("o200k_base")
     assert "\n" not in str(caught.value)
 
 

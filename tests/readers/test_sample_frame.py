@@ -59,7 +59,7 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         load_sample(tmp_path)
     (tmp_path / "bytes.csv").write_bytes(b"number\n\xff\n")
-    with pytest.raises(InputError, match="not UTF-8 at byte 7"):
+    with pytest.raises(InputError, match=r"bytes\.csv, line 2: is not UTF-8; save it as UTF-8"):
         load_sample(tmp_path / "bytes.csv")
     for about in ("{", "[]"):
         with pytest.raises(InputError, match=r"not JSON|not a provenance"):

@@ -101,7 +101,6 @@ def shipped_attacks() -> tuple[Attack, ...]:
 
 
 def _attacked(one: Altering) -> list[Probe]:
-    """Put each attack into the reply, in paragraphs of its own."""
     cut = _middle(one.text)
     made = []
     for attack in one.attacks:
@@ -215,11 +214,9 @@ class _Part:
 
 
 def _shuffled(one: Altering) -> list[Probe]:
-    """Put the paragraphs of a reply, and the items of each list, into another order.
-
-    A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
-    further lines; fenced code is never cut.
-    """
+    """Put the paragraphs of a reply, and the items of each list, into another order."""
+    # A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
+    # further lines; fenced code is never cut.
     sections = _sections(one.text)
     # There must be two different sections, or a list with two different items.
     items = [{part.text for part in section if part.kind == "item"} for section in sections]
@@ -243,7 +240,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _parts(reply: str) -> list[_Part]:
-    """Cut a reply into its smallest pieces that make sense alone."""
     parts: list[_Part] = []
     lines: list[str] = []
     kind, gap, fence, blank = "text", "", "", False

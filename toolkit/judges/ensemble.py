@@ -54,7 +54,6 @@ def _mean_without(left_out: str, results: Mapping[str, Any]) -> float | None:
 
 
 def _result(said: Sequence[Judgement]) -> dict[str, Any]:
-    """Return what one judge said, as the mean over its repeats."""
     first, readable = said[0], [judgement for judgement in said if not judgement.failed]
     reasons = [judgement.reason for judgement in said if judgement.failed]
     result: dict[str, Any] = {

@@ -75,10 +75,8 @@ def _most_central(text: str, candidates: Sequence[Segment], count: int) -> tuple
 
 
 def focus_lines(text: str, count: int) -> str:
-    r"""Return the focus sentences of a reply as they stand in a judge's prompt, one a line.
-
-    They are the reply's own words, so whoever puts them into a prompt puts them inside the fence.
-    """
+    r"""Return the focus sentences of a reply as they stand in a judge's prompt, one a line."""
+    # They are the reply's own words, so whoever puts them into a prompt puts them inside the fence.
     lines = (one_line(sentence.of(text), LINE_LENGTH) for sentence in focus_sentences(text, count))
     return "\n".join(lines) or NO_SENTENCES
 

@@ -50,21 +50,15 @@ def hallucination_requests(
     """
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
-    request = ModelRequest(
-        provider=judge.provider,
-        model=judge.model,
-        messages=conversation(item, mode, judge.seed),
-        temperature=None if judge.temperature is None else 0.5,
-        max_tokens=256,
-        top_p=None if judge.temperature is None else 1.0,
-        endpoint=judge.endpoint,
+    sampled = judge.temperature is not None
+    asked = replace(judge, temperature=0.5 if sampled else None, max_tokens=256)
+    messages, top_p, first = (
+        conversation(item, mode, judge.seed),
+        1.0 if sampled else None,
+        judge.repeat * MOST_VOTES,
     )
-    seed = judge.seed if judge.seed_supported else None
-    first = judge.repeat * MOST_VOTES
-    return tuple(
-        replace(request, repeat=repeat, seed=None if seed is None else seed + repeat)
-        for repeat in range(first, first + k)
-    )
+    requests = (replace(asked, repeat=n).request(messages) for n in range(first, first + k))
+    return tuple(replace(request, top_p=top_p) for request in requests)
 
 
 def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tuple[Message, ...]:
@@ -205,7 +199,6 @@ def _plain(text: str) -> str:
 
 
 def _decision(text: str) -> tuple[bool, str] | None:
-    """Return the decision and what follows it."""
     found = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
     if found is None or _BOTH.match(found["rest"]):
         return None
@@ -214,7 +207,6 @@ def _decision(text: str) -> tuple[bool, str] | None:
 
 
 def _alone(line: str) -> bool | None:
-    """Return the decision of a line that holds nothing else."""
     decision = _decision(line) if len(line) <= _SHORT else None
     return decision[0] if decision and not decision[1].strip(" .!") else None
 
@@ -227,10 +219,8 @@ def _number(line: str) -> float | None:
 def _verdict(
     lines: Sequence[_Line], verdicts: Sequence[float | None], cut: bool, reason: str
 ) -> tuple[int, float]:
-    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it.
-
-    After "The answer says:" a line is the answer's; and at the token limit it may go on.
-    """
+    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it."""
+    # After "The answer says:" a line is the answer's; and at the token limit it may go on.
     places = [place for place, line in enumerate(lines) if line.unquoted]
     if places and (verdict := verdicts[places[0]]) is not None:
         return places[0], verdict
@@ -275,7 +265,6 @@ def _score(lines: Sequence[_Line], cut: bool) -> Vote:
 
 
 def _explanation(lines: Sequence[_Line], verdict: int, beside: str = "") -> str | None:
-    """Return what stands beside the verdict, on its line and on the others."""
     texts = [*(line.text for line in lines[:verdict]), beside, *(line.text for line in lines[verdict + 1 :])]
     return storable("\n".join(text for text in texts if _plain(text))) or None
 

@@ -116,13 +116,17 @@ async def judge(
     asked = rubric.names if manner.expected and at_once else ()
     expected = expected_scores(answers[-1].reply.raw, asked) if asked else {}
     return replace(
-        found,
-        scores=scores,
-        composite=calculate_composite_score(scores),
-        composite_strict=composite_strict(scores),
-        zeros=count_zeros(scores),
+        with_scores(found, scores),
         expected={name: one.score for name, one in expected.items()} or None,
         expected_mass={name: one.mass for name, one in expected.items()} or None,
+    )
+
+
+def with_scores(found: Judgement, scores: Mapping[str, float]) -> Judgement:
+    """Return a judgement with scores and what follows from them."""
+    composite, strict = calculate_composite_score(scores), composite_strict(scores)
+    return replace(
+        found, scores=scores, composite=composite, composite_strict=strict, zeros=count_zeros(scores)
     )
 
 

@@ -161,7 +161,6 @@ class _Row:
 
 
 def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
-    """Yield the items of one row, whatever its kind."""
     columns = set(row.cells)
     if "item_id" in columns:
         yield _own(row)

@@ -73,13 +73,11 @@ T = TypeVar("T")
 def per_sentence_requests(
     judge: JudgeSpec, rubric: Rubric, manner: Manner, task: str, response: str
 ) -> tuple[ModelRequest, ...]:
-    """Return the request about the whole reply, then one for each of its segments.
-
-    All of them begin with the same messages, byte for byte, so a provider that caches prefixes reads task and reply
-    once. A turn of the assistant stands between the material and the question: some chat templates refuse two turns
-    of the user in a row, and in one message with the question the material could not end a cached prefix. A reply
-    without a segment, an empty one for example, is scored on all dimensions in the one request about the whole.
-    """
+    """Return the request about the whole reply, then one for each of its segments."""
+    # All of them begin with the same messages, byte for byte, so a provider that caches prefixes reads task and reply
+    # once. A turn of the assistant stands between the material and the question: some chat templates refuse two turns
+    # of the user in a row, and in one message with the question the material could not end a cached prefix. A reply
+    # without a segment, an empty one for example, is scored on all dimensions in the one request about the whole.
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     pieces = segments(response)
@@ -206,13 +204,11 @@ def bounded_score(weight: float) -> float:
 async def judge_per_sentence(
     response: str, task: str, *, judge: JudgeSpec, rubric: Rubric, manner: Manner, ask: Ask
 ) -> Heard[Parsed]:
-    """Have one judge look at one reply segment by segment, and at the whole of it.
-
-    The request about the whole and the one about the first segment go first, one after the other, and the others
-    together: a provider's cache holds a prefix only once a request with it was answered, and a JSON schema is part
-    of the prefix, so each of the two kinds of request has to come once. Where one of the first two cannot be used,
-    the others are not paid for.
-    """
+    """Have one judge look at one reply segment by segment, and at the whole of it."""
+    # The request about the whole and the one about the first segment go first, one after the other, and the others
+    # together: a provider's cache holds a prefix only once a request with it was answered, and a JSON schema is part of
+    # the prefix, so each of the two kinds of request has to come once. Where one of the first two cannot be used, the
+    # others are not paid for.
     from toolkit.models.tokens import count_tokens
 
     pieces = segments(response)

@@ -134,22 +134,18 @@ def judge_request(
 
 
 def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:
-    """Return the rubric with its dimensions in an order that the seed, the task and the repeat decide.
-
-    Which dimension is asked first then differs from task to task, so that its place cannot bias one of them; not from
-    reply to reply, so that a reply and its altered twin (`toolkit.judges.alterations`) meet the same order.
-    """
+    """Return the rubric with its dimensions in an order that the seed, the task and the repeat decide."""
+    # Which dimension is asked first then differs from task to task, so that its place cannot bias one of them; not from
+    # reply to reply, so that a reply and its altered twin (`toolkit.judges.alterations`) meet the same order.
     order = list(rubric.dimensions)
     random.Random(json.dumps([judge.seed, judge.repeat, task])).shuffle(order)
     return rubric.model_copy(update={"dimensions": tuple(order)})
 
 
 def fence_code(task: str, response: str, seed: int | None) -> str:
-    """Return the code of the fence: the same for the same material, and never part of it.
-
-    The code is a hash and not a random number, so that the call keeps its identity when a study is resumed.
-    To close the fence, a reply would have to hold its own hash; one that does by chance gets the next code.
-    """
+    """Return the code of the fence: the same for the same material, and never part of it."""
+    # The code is a hash and not a random number, so that the call keeps its identity when a study is resumed. To close
+    # the fence, a reply would have to hold its own hash; one that does by chance gets the next code.
     material = (task + "\n" + response).lower()
     codes = (_candidate(task, response, seed, n) for n in itertools.count())
     return next(code for code in codes if code not in material)
@@ -162,11 +158,9 @@ def _candidate(task: str, response: str, seed: int | None, n: int) -> str:
 
 
 def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
-    """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them.
-
-    Scores are an enumeration in half steps: in llama.cpp ``number`` with bounds lets 8 and 12 through, as we
-    measured, while an enumeration holds. The order of the keys is the order in which the judge writes them.
-    """
+    """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them."""
+    # Scores are an enumeration in half steps: in llama.cpp `number` with bounds lets 8 and 12 through, as we measured,
+    # while an enumeration holds. The order of the keys is the order in which the judge writes them.
     return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, whole)
 
 

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import anthropic
 
-from toolkit.models.base import Message, ModelReply, ModelRequest
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, finish_of, text_of
-from toolkit.models.usage import usage_of
+from toolkit.models.base import Message, ModelRequest
+from toolkit.models.transport import ClientModel, accepted_schema, finish_of, text_of
 
 API_VERSION: Final = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""
@@ -20,7 +19,7 @@ MOST_BREAKPOINTS: Final = 4
 class AnthropicModel(ClientModel):
     """A model behind an Anthropic messages endpoint."""
 
-    sdk, path = anthropic, "/v1/messages"
+    sdk, path, content, cache_beside = anthropic, "/v1/messages", "content", True
 
     def _open(self, **options: Any) -> anthropic.AsyncAnthropic:
         # Without telemetry: prompts of a study must not reach a tracing service by accident.
@@ -57,26 +56,11 @@ class AnthropicModel(ClientModel):
         text = text_of(content)
         return (text, finish_of(raw.get("stop_reason"))) if text or isinstance(content, list) else None
 
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in a message."""
-        if (error := self.error_in(raw)) is not None:  # of a batch too
-            raise error
-        if (answer := self.answer(raw)) is None:
-            raise body_failure(self.spec, "holds no content")
-        text, finish = answer
+    def thoughts(self, raw: Mapping[str, Any]) -> str:
+        """Return the blocks of thinking of a message."""
         content = raw.get("content")
         blocks = content if isinstance(content, list) else []
-        thoughts = "".join(str(part.get("thinking") or "") for part in blocks if isinstance(part, Mapping))
-        usage = usage_of(
-            self.spec,
-            request,
-            raw.get("usage"),
-            text=text,
-            thoughts=thoughts,
-            cut_off=finish == "length",
-            cache_beside=True,
-        )
-        return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
+        return "".join(str(part.get("thinking") or "") for part in blocks if isinstance(part, Mapping))
 
 
 def _content(messages: Sequence[Message], ends: Sequence[Message]) -> str | list[dict[str, Any]]:

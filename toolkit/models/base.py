@@ -47,27 +47,17 @@ class ModelRequest:
 
     def canonical(self) -> dict[str, Any]:
         """Return the request as plain JSON types, the form that is hashed and stored."""
-        canonical: dict[str, Any] = {
-            "provider": self.provider,
-            "model": self.model,
-            "messages": [{"role": m.role, "content": m.content} for m in self.messages],
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "top_p": self.top_p,
-            "seed": self.seed,
-            "response_schema": self.response_schema,
-            "endpoint": self.endpoint,
-            "repeat": self.repeat,
-        }
+        messages = [{"role": m.role, "content": m.content} for m in self.messages]
+        canonical = {**vars(self), "messages": messages}
+        canonical.pop("_identity", None)
         # Only where it is asked for: calls that were paid for before there were log-probabilities keep their name.
-        if self.top_logprobs is not None:
-            canonical["top_logprobs"] = self.top_logprobs
+        if self.top_logprobs is None:
+            del canonical["top_logprobs"]
         return canonical
 
     def identity(self) -> str:
         """Return the SHA-256 of the canonical request: the name under which the call is paid for once."""
-        known = self.__dict__.get("_identity")
-        if known is not None:
+        if (known := vars(self).get("_identity")) is not None:
             return str(known)
         # A quote inside of a value is escaped, so this stands for the key alone. Repeats share their long messages,
         # and a plan of 10,000 runs would otherwise spend most of a frame's time on encoding them again.

@@ -127,7 +127,6 @@ class BatchClient(ABC):
         return Results(results, faults)
 
     def _answer(self, raw: Any) -> BatchResult:
-        """Return what a provider answered, or why there is no reply in it."""
         try:
             self.reply(ModelRequest(self._spec.provider, self._spec.model, (Message("user", ""),)), raw)
         except ModelError as error:
@@ -192,13 +191,11 @@ class BatchClient(ABC):
         return batch
 
     def _id_of(self, made: Mapping[str, Any]) -> str:
-        """Return the id in what a provider says of a file or batch."""
         if not isinstance(made.get("id"), str) or not made["id"]:
             raise body_failure(self._spec, "holds no id")
         return str(made["id"])
 
     def _unanswered(self, word: object) -> ModelError:
-        """Return the failure of a call that a batch ended without answering; asked singly it may succeed."""
         reason = self.unanswered.get(str(word), "batch_error")
         what = f": the batch did not answer this call ({reason})"
         return failure(self._spec, what, reason, retryable=True)
@@ -323,10 +320,8 @@ class AnthropicBatches(BatchClient):
     async def _is_ours(
         self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
     ) -> bool | None:
-        """Return whether a batch has as many requests, and its first result one of our custom ids.
-
-        Results show only once a batch has ended; whether it has, the list may say too late.
-        """
+        """Return whether a batch has as many requests, and its first result one of our custom ids."""
+        # Results show only once a batch has ended; whether it has, the list may say too late.
         counts = batch.get("request_counts")
         sizes = [whole_count(n) or 0 for n in counts.values()] if isinstance(counts, Mapping) else None
         if batch["id"] in others or batch.get("archived_at") or (sizes and sum(sizes) != len(call_ids)):

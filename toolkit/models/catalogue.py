@@ -52,11 +52,9 @@ class ModelSpec:
 
     @cached_property
     def endpoint(self) -> str | None:
-        """What a request must carry, beside provider and model, to say whose reply this is.
-
-        Two servers may serve different weights under one name, and so may two GGUF files and two scripts;
-        without this their calls would share one identity in the ledger.
-        """
+        """What a request must carry, beside provider and model, to say whose reply this is."""
+        # Two servers may serve different weights under one name, and so may two GGUF files and two scripts; without
+        # this their calls would share one identity in the ledger.
         if self.gguf is not None:
             return f"gguf:{self.gguf.name}"
         if self.replies:
@@ -129,7 +127,6 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
-    """Return the spec, or say what keeps it from being asked."""
     if spec.planted and spec.provider != "scripted":
         raise StudyError(f'model {spec.name!r} is asked for real: planted is for provider = "scripted" alone')
     if spec.provider == "compatible" and not spec.base_url:

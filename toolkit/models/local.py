@@ -161,7 +161,6 @@ def _give_back(server: LocalServer) -> None:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process, by force if it does not listen, and reap it."""
     process.terminate()
     try:
         process.wait(timeout=5)

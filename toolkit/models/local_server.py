@@ -47,7 +47,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _serve(gguf: Path, name: str, context: int) -> Any:
-    """Return a running server on a free loopback port."""
     import xllamacpp
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import openai
 
-from toolkit.models.base import ModelReply, ModelRequest
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, finish_of, text_of
-from toolkit.models.usage import usage_of
+from toolkit.models.base import ModelRequest
+from toolkit.models.transport import ClientModel, accepted_schema, finish_of, text_of
 
 MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
 
@@ -18,7 +17,7 @@ MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API re
 class OpenAIModel(ClientModel):
     """A model behind an OpenAI chat endpoint."""
 
-    sdk, path = openai, "/chat/completions"
+    sdk, path, content = openai, "/chat/completions", "choice with a message"
 
     def _open(self, **options: Any) -> openai.AsyncOpenAI:
         client = openai.AsyncOpenAI(**options)
@@ -66,30 +65,12 @@ class OpenAIModel(ClientModel):
                 empty = empty or ("", finish)
         return empty
 
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in a chat completion."""
-        if (error := self.error_in(raw)) is not None:  # of a batch too
-            raise error
-        if (answer := self.answer(raw)) is None:
-            raise body_failure(self.spec, "holds no choice with a message")
-        text, finish = answer
-        usage = usage_of(
-            self.spec,
-            request,
-            raw.get("usage"),
-            text=text,
-            thoughts=_thoughts(raw.get("choices")),
-            cut_off=finish == "length",
-        )
-        return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
-
-
-def _thoughts(choices: Any) -> str:
-    """Return what compatible servers show of a model's reasoning beside its reply; it is billed as output."""
-    shown = []
-    for choice in choices if isinstance(choices, list) else [choices]:
-        message = choice.get("message") if isinstance(choice, Mapping) else None
-        if isinstance(message, Mapping):
-            thought = message.get("reasoning_content") or message.get("reasoning")
-            shown.append(thought if isinstance(thought, str) else json.dumps(thought) if thought else "")
-    return "".join(shown)
+    def thoughts(self, raw: Mapping[str, Any]) -> str:
+        """Return what compatible servers show of a model's reasoning beside its reply."""
+        choices, shown = raw.get("choices"), []
+        for choice in choices if isinstance(choices, list) else [choices]:
+            message = choice.get("message") if isinstance(choice, Mapping) else None
+            if isinstance(message, Mapping):
+                thought = message.get("reasoning_content") or message.get("reasoning")
+                shown.append(thought if isinstance(thought, str) else json.dumps(thought) if thought else "")
+        return "".join(shown)

@@ -25,24 +25,12 @@ _TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
 def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
-    """Return the reply of a model, or the scores of a judge where a schema is asked for.
+    """Return the reply of a model, or the scores of a judge: ``example``, which follows its schema, with scores set.
 
-    Parameters
-    ----------
-    truth
-        level (mean quality at S, score points), m_minus_s and l_minus_m (what a longer prompt adds), severity (what
-        a judge takes off) and failures (share of requests that fail).
-    request
-        What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is
-        worded otherwise changes no truth.
-    example
-        What would follow the schema, whose scores are then set; None where there is no schema.
-
-    Raises
-    ------
-    ModelError
-        For the planted share of requests.
+    ``truth`` is that of `toolkit.study_file.Planted`. For the share of requests that fail a ``ModelError`` is raised.
     """
+    # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
+    # otherwise changes no truth.
     text = request.messages[-1].content
     told = None if example is None else _TOLD.search(text)
     if example is not None and told is None:
@@ -58,7 +46,8 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     if told:
         level = float(told[2]) - truth["severity"]
         scores = {name: _half(level + dice.gauss(0, JUDGE_SD)) for name in DIMENSIONS}
-        return json.dumps({name: scores.get(name, _reason(scores)) for name in example})
+        low = min(scores, key=scores.__getitem__).replace("_", " ")
+        return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + dice.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
@@ -74,8 +63,3 @@ def _length_bin(prompt: str) -> str:
 
 def _half(score: float) -> float:
     return min(max(round(score * 2) / 2, 0.5), SCALE[1])
-
-
-def _reason(scores: Mapping[str, float]) -> str:
-    low = min(scores, key=scores.__getitem__)
-    return f"Scripted: weakest in {low.replace('_', ' ')}."

@@ -93,7 +93,6 @@ def price_of(spec: ModelSpec, day: date | None = None) -> Price:
 
 
 def _price(row: Mapping[str, Any], spec: ModelSpec, source: str) -> Price:
-    """Return the price in a row of the table or the study."""
     table, over = _table(), row.get("over")
     # What cached input costs as shares of input: read from the provider's cache, and written to it. Another server at
     # that model's address has discounts of its own, which only the study can know.

@@ -112,6 +112,10 @@ class ClientModel:
 
     sdk: ModuleType
     path: str
+    content: str
+    """What a reply must hold, in words."""
+    cache_beside: bool = False
+    """Whether tokens of the provider's cache are counted beside the input and not within it."""
 
     def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
         self.spec = spec
@@ -137,9 +141,20 @@ class ClientModel:
         """Return text and finish reason of the JSON that was on the wire, or ``None`` where it holds no message."""
         raise NotImplementedError
 
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in the JSON that was on the wire."""
+    def thoughts(self, raw: Mapping[str, Any]) -> str:
+        """Return what is shown of a model's reasoning beside its reply; it is billed as output."""
         raise NotImplementedError
+
+    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+        """Return the reply in the JSON that was on the wire, or that a batch brought."""
+        if (error := self.error_in(raw)) is not None:
+            raise error
+        if (answer := self.answer(raw)) is None:
+            raise body_failure(self.spec, f"holds no {self.content}")
+        text, finish = answer
+        how: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
+        usage = usage_of(self.spec, request, raw.get("usage"), text=text, thoughts=self.thoughts(raw), **how)
+        return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Send one request, without retries."""
@@ -149,10 +164,8 @@ class ClientModel:
         return self.read(request, await self.post(self.path, body=body))
 
     def read(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it.
-
-        What came is paid for, and can be read again once it is saved.
-        """
+        """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it."""
+        # What came is paid for, and can be read again once it is saved.
         try:
             return self.reply(request, raw)
         except BaseException as error:
@@ -217,10 +230,8 @@ class ClientModel:
         return raw
 
     def error_in(self, raw: Mapping[str, Any]) -> ModelError | None:
-        """Return the failure that a body under status 200 holds, as proxies and routers send it.
-
-        An error beside a text is no failure: the text was paid for.
-        """
+        """Return the failure that a body under status 200 holds, as proxies and routers send it."""
+        # An error beside a text is no failure: the text was paid for.
         if (self.answer(raw) or ("",))[0]:
             return None
         choices = raw.get("choices")
@@ -473,7 +484,6 @@ def _without(schema: Mapping[str, Any], refused: frozenset[str]) -> dict[str, An
 
 
 def _inside(key: str, value: Any, refused: frozenset[str]) -> Any:
-    """Return the value of a keyword, with the schemas in it changed too."""
     if key in ("properties", "$defs") and isinstance(value, Mapping):
         return {name: _without(part, refused) for name, part in value.items()}
     if key in ("anyOf", "allOf", "oneOf") and isinstance(value, list):

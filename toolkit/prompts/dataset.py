@@ -25,11 +25,7 @@ from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
-SHIPPED: Final = (
-    "demo",
-    "rq1_controlled",
-    "from_documents",
-)  # the names of the datasets that ship with the toolkit
+SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
@@ -243,7 +239,6 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
 
 
 def _table(path: Path) -> tuple[str, list[_Found]]:
-    """Return the version of a table and its prompts, each with where it comes from."""
     found: list[_Found] = []
     versions: dict[str, str] = {}
     optional = {name for name, one in _Row.model_fields.items() if not one.is_required()}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError
+from toolkit.files import read_text
 from toolkit.words import is_unseen, one_line
 
 SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
@@ -119,24 +120,14 @@ def read_documents(folder: Path) -> tuple[Document, ...]:
 
 def read_document(path: Path) -> Document:
     """Return one document with its text: UTF-8, or what a PDF says without hyphenation and running heads."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the file") from None
-    if path.suffix.lower() == ".pdf":
-        text = join_pages(_pdf_pages(path))
-    else:
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from None
+    text = join_pages(_pdf_pages(path)) if path.suffix.lower() == ".pdf" else read_text(path, what="document")
     text = clean(text).strip()
     if not text:
         raise InputError(f"{path}: has no text (pictures of pages are not read); give its text as .txt")
     if len(text) > LONGEST:
         what = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
         raise InputError(f"{what}; cut it into documents of their own")
-    return Document(path.name, hashlib.sha256(content).hexdigest(), text)
+    return Document(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), text)
 
 
 def _pdf_pages(path: Path) -> list[str]:

@@ -26,11 +26,6 @@ def by_bin(dataset: Dataset) -> dict[str, list[Prompt]]:
 def prompts_profile(dataset: Dataset) -> pd.DataFrame:
     """Return a row for each prompt: its labels, its tokens, how it reads and what it adds to those before it.
 
-    Parameters
-    ----------
-    dataset
-        As `load_dataset` returns it.
-
     Returns
     -------
     DataFrame
@@ -61,11 +56,6 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
 
 def similarity_profile(dataset: Dataset) -> pd.DataFrame:
     """Return how many pairs of bases fall into each class of similarity, at each length.
-
-    Parameters
-    ----------
-    dataset
-        As `load_dataset` returns it.
 
     Returns
     -------

@@ -38,11 +38,9 @@ class Verdict:
 
 
 def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
-    """Return the verdict that the key and the evidence give, before any judge is asked.
-
-    An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
-    a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
-    """
+    """Return the verdict that the key and the evidence give, before any judge is asked."""
+    # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far a
+    # model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
     invented = [claim for claim in claims if not claim.held]
     verdict: str | None = None
     why = match.why

@@ -52,7 +52,7 @@ _PATTERNS: Final = {
     "root": r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)"""
     r"""|(?<=HEAD )/(?=\s)|(?<=[|,:*-] )/(?=\s*[|,(\n]))""",
 }
-_COMPILED: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
+COMPILED: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 _NAMED: Final = re.compile(
     r"(?i)\b(?:host(?:name)?s?|domains?)(?:\s+(?:is|was|named|called))?[\s:\"'`*]{1,4}$"
 )
@@ -99,13 +99,11 @@ def same_address(value: str) -> str:
 
 
 def scan(text: str) -> tuple[tuple[Mention, ...], str]:
-    """Return the mentions of a text, and the text, as long as it was, with them blanked out.
-
-    The kinds are looked for one after another, each in what the ones before it have left.
-    """
+    """Return the mentions of a text, and the text, as long as it was, with them blanked out."""
+    # The kinds are looked for one after another, each in what the ones before it have left.
     found: list[Mention] = []
     bare = text
-    for kind, pattern in _COMPILED.items():
+    for kind, pattern in COMPILED.items():
         pieces, last = [], 0
         for match in pattern.finditer(bare):
             made = tuple(_made(kind, match))
@@ -143,7 +141,6 @@ def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
 
 
 def _of_authority(match: re.Match[str]) -> Iterator[Mention]:
-    """Return the host or address of a match, and the port and path that follow it."""
     groups = match.groupdict()
     host = groups.get("host") or match[0]
     start = match.start("host") if "host" in groups else match.start()
@@ -154,11 +151,11 @@ def _of_authority(match: re.Match[str]) -> Iterator[Mention]:
     if is_address and (prefix := re.fullmatch(r"/\d{1,3}", path)):
         yield Mention("network", host + prefix[0], value + prefix[0], start, end + len(prefix[0]))
         return
-    is_file = match.re is _COMPILED["host"] and _is_file(match)
+    is_file = match.re is COMPILED["host"] and _is_file(match)
     yield Mention("address" if is_address else "file" if is_file else "host", host, value, start, end)
     if port := groups.get("port"):
         yield Mention("port", port, str(int(port)), match.start("port"), match.end("port"))
-    if path and (path != "/" or match.re is not _COMPILED["url"]):
+    if path and (path != "/" or match.re is not COMPILED["url"]):
         yield _path_mention(match.string, path, match.start("path"))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from toolkit.protocols.mentions import METHODS, mentions, same_address, scan
+from toolkit.protocols.mentions import COMPILED, METHODS, mentions, same_address, scan
 
 MAX_OBJECTS: Final = 200
 """Opening braces at which a JSON object is looked for; a reply with more is no answer."""
@@ -250,9 +250,7 @@ def _worded(match: re.Match[str]) -> Number:
 MAX_WORDS: Final = 25
 """Longest reply, in words, in which a word without a shape of its own is taken for the answer."""
 _PRODUCT: Final = re.compile(r"(?<![\w./])[a-z][\w.+-]{0,60}/v?\d[\w.+-]*", re.IGNORECASE)
-_MEDIA: Final = re.compile(
-    r"(?<![\w./])(?:text|application|image|audio|video|font|multipart)/[\w.+-]{1,80}", re.IGNORECASE
-)
+_MEDIA: Final = COMPILED["media"]
 _METHOD: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(METHODS)})(?![\w-])")
 _BULLET: Final = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)])\s+")
 _NOTE: Final = re.compile(r"\s*(?:\([^()]{0,80}\)|\s[-–—]\s.{0,200}|:\s.{0,200})$")

@@ -281,7 +281,6 @@ def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None)
 def _samples(
     samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], place: Path
 ) -> tuple[dict[str, Sample], tuple[Question, ...]]:
-    """Return the samples by the name that questions use, and the questions about them."""
 
     def load(name: str | Path) -> Sample:
         return load_sample(name if str(name) in shipped_samples() else place / name)

@@ -131,16 +131,15 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_field(value: Any) -> bool:
-    return isinstance(value, str | bool) or _is_number(value) or _is_list(value)
-
-
 _TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "exact": (_is_text, "a text"),
     "number": (_is_number, "a finite number"),
     "set": (_is_list, "a list of texts or numbers"),
     "regex": (_is_text, "a text"),
-    "json": (_is_field, "a text, a number, true, false or a list"),
+    "json": (
+        lambda value: isinstance(value, str | bool) or _is_number(value) or _is_list(value),
+        "a text, a number, true, false or a list",
+    ),
     "judge": (_is_text, "a text"),
 }
 
@@ -252,7 +251,6 @@ def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
 
 
 def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
-    """Yield the checked rows of a file, each with where it stands."""
     where = shipped if path is None else str(path)
     place = resources.files("toolkit.protocols") / "data" / shipped if path is None else Path(path)
     data = read_toml(place, where)

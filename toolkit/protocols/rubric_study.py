@@ -153,11 +153,9 @@ class RubricStudy(PromptResponseTest):
 
 @over_clusters
 def _unjudged_share(runs: pd.DataFrame) -> Result:
-    """Return the share of runs without a composite, with an interval that exists for 0 and for 1 too.
-
-    Clopper-Pearson with the number of bases in place of the number of runs: as wide as if the runs of a base
-    were all judged or all unjudged together (Korn & Graubard 1998, with the largest design effect).
-    """
+    """Return the share of runs without a composite, with an interval that exists for 0 and for 1 too."""
+    # Clopper-Pearson with the number of bases in place of the number of runs: as wide as if the runs of a base were all
+    # judged or all unjudged together (Korn & Graubard 1998, with the largest design effect).
     missing = runs["composite"].isna()
     bases = runs["base"].nunique()
     counts = {"runs": len(runs), "bases": bases}

@@ -71,7 +71,6 @@ def _calls(plan: Plan, calls: Iterable[_Document], paid: dict[str, tuple[Any, ..
 
 
 def _faults(call: _Document) -> Iterator[str]:
-    """Yield in what a call contradicts itself."""
     state, there = call["state"], [part for part in _REPLY if call.get(part) is not None]
     if not is_as_sealed(call):
         yield "was changed after it was written: it does not have its seal"

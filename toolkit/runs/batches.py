@@ -210,7 +210,6 @@ class BatchDesk:
         self._clients.clear()
 
     def _tell(self, call_ids: Iterable[str], outcome: Callable[[str], Outcome]) -> None:
-        """Tell whoever waits for one of these calls what became of it."""
         for call_id in call_ids:
             future = self._waiting.get(call_id)
             if future is not None and not future.done():
@@ -310,7 +309,6 @@ class BatchDesk:
         return False
 
     async def _follow(self, batch: OpenBatch, client: BatchClient) -> None:
-        """Poll a batch until its results are here, and hand them out."""
         looks = 0
         try:
             while batch.results is None:
@@ -455,7 +453,6 @@ def _open_documents(store: Store, study: str, known: Collection[str] = ()) -> li
 
 
 def _other_ids(store: Store, name: str) -> set[str]:
-    """Return the providers' ids of all batches that are known but one."""
     batches = store.database["batches"].find({}, {"batch_id": 1})
     return {batch["batch_id"] for batch in batches if batch["_id"] != name and batch.get("batch_id")}
 
@@ -474,14 +471,12 @@ async def _write(store: Store, study: str, batch: OpenBatch) -> None:
 
 
 async def _mark(store: Store, call_ids: list[str], *, sent: bool) -> None:
-    """Note of claims whether their requests are being sent."""
     for start in range(0, len(call_ids), CHUNK):
         some = {"_id": {"$in": call_ids[start : start + CHUNK]}, "state": "claimed"}
         await store.writer.write("calls", UpdateMany(some, {"$set": {"sent": sent}, **TOUCH}))
 
 
 async def _note(store: Store, batch: OpenBatch, state: str, **fields: Any) -> None:
-    """Note the state of a batch and the provider's id of it, and return when they are on the disk."""
     change = {"$set": {"state": state, "batch_id": batch.batch_id, **fields}, **TOUCH}
     await store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
 
@@ -492,7 +487,6 @@ def _say(batch: OpenBatch, message: str) -> None:
 
 
 def _stopped() -> ModelError:
-    """Return the failure of calls that nobody waits for any longer."""
     return ModelError(
         "stopped while waiting for a batch, which goes on; run the study again for its replies",
         reason="stopped",

@@ -70,10 +70,8 @@ class Account:
         self._reserved += aud
 
     async def fits_still(self, more: float) -> bool:
-        """Return whether what is set aside, and as much more, is in the budget after all that any process has spent.
-
-        It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
-        """
+        """Return whether what is set aside, and as much more, is in the budget after all that any process has spent."""
+        # It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
         looks = self._looks
         async with self._asking:
             if self._looks == looks:  # of those who wait here, each look that begins later serves all
@@ -116,7 +114,6 @@ class Account:
         return self._used + self._reserved + aud <= self._granted
 
     async def _is_granted(self, aud: float) -> bool:
-        """Return whether as much more fits into the grant, which grows where the budget has room."""
         if not self._fits(aud):
             async with self._asking:
                 if not self._fits(aud):
@@ -135,7 +132,6 @@ class Account:
         return float(self._budget - account["settled_aud"] - others + self._carried)
 
     def _ask_for(self, aud: float) -> None:
-        """Have the grant grow by what is needed, or by a share of the budget where there is as much left."""
         self._owner.start()
         granted = [0.0]
 
@@ -163,11 +159,9 @@ class Account:
         self._granted = granted[0]
 
     def _settled(self, alive: set[str]) -> float:
-        """Return what processes that have ended spent, may have spent, or left in flight.
-
-        What a living process does is in its grant, except what it took over from others, lost or in an open batch: that
-        was before.
-        """
+        """Return what processes that have ended spent, may have spent, or left in flight."""
+        # What a living process does is in its grant, except what it took over from others, lost or in an open batch:
+        # that was before.
         money = ("aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
         fields = ("owner", "state", "sent", "provider", "model", *money)
         spent: list[float | None] = []
@@ -190,7 +184,6 @@ class Account:
             pass
 
     def _is_changed(self, change: Any) -> bool:
-        """Change the account once, and return whether nobody else did so meanwhile."""
         accounts = self._store.database["accounts"]
         found = accounts.find_one({"_id": self._study})
         account = found or {"version": 0, "settled_aud": 0.0, "grants": []}

@@ -151,10 +151,9 @@ def _weights(spec: ModelSpec) -> str:
 
 @lru_cache(maxsize=64)
 def _file_digest(path: Path, size: int, changed_ns: int) -> str:
-    """Return the SHA-256 of a file; of one above 1 GB, that of 64 pieces of 1 MB from its beginning to its end.
-
-    To read 40 GB takes minutes at every start, and other weights or another quantization differ in nearly every piece.
-    """
+    """Return the SHA-256 of a file; of one above 1 GB, that of 64 pieces of 1 MB from its beginning to its end."""
+    # To read 40 GB takes minutes at every start, and other weights or another quantization differ in nearly every
+    # piece.
     if size <= _WHOLE:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -259,10 +258,8 @@ def decisions_of(plan: Plan, store: Store) -> Decisions:
 def _differences(
     before: Mapping[str, str], after: Mapping[str, str]
 ) -> tuple[list[tuple[str, str, str]], dict[str, str]]:
-    """Return what differs between two decisions, and all that is known after the second.
-
-    Decisions of earlier versions know less of what answers for a model: what they do not say is no change.
-    """
+    """Return what differs between two decisions, and all that is known after the second."""
+    # Decisions of earlier versions know less of what answers for a model: what they do not say is no change.
     changes = []
     state = dict(after)
     for key in sorted({*before, *after} - {_FORMAT}):
@@ -278,7 +275,6 @@ def _differences(
 
 
 def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
-    """Return how many runs do not count, by model, with the rule that leaves them out."""
     fields = ("call_id", "model", "status", "defect", "reply_policy")
     runs = store.find_where(Run, {"study": plan.study.name}, only=fields)
     planned = set(plan.call_ids)

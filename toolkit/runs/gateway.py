@@ -55,11 +55,6 @@ class Endpoint:
         """What a request names this model by."""
         return self.spec.provider, self.spec.model, self.spec.endpoint
 
-    @cached_property
-    def room(self) -> tuple[str, str | None]:
-        """What shares limits."""
-        return self.spec.room
-
 
 def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     """Return what a request costs at worst, in AUD: all its text, and a reply as long as it may be."""
@@ -76,7 +71,7 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limi
     """Return one limiter for each provider at one address, with the narrowest limits of the models it serves."""
     rooms: dict[tuple[str, str | None], list[Endpoint]] = {}
     for endpoint in endpoints:
-        rooms.setdefault(endpoint.room, []).append(endpoint)
+        rooms.setdefault(endpoint.spec.room, []).append(endpoint)
 
     def least(sharing: list[Endpoint], name: str) -> float | None:
         return min((limit for one in sharing if (limit := getattr(one, name)) is not None), default=None)
@@ -269,10 +264,8 @@ class Gateway:
                 self._account.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
-        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it.
-
-        A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
-        """
+        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it."""
+        # A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
         if sending.desk is None:
             await self._prepare(sending)
         # Of a batch its record in the store says that it is being sent, and marks its calls.
@@ -313,7 +306,6 @@ class Gateway:
             self._settle(sending, claim.carried_aud)
 
     def _is_held(self, sending: Sending) -> bool:
-        """Return whether a batch that this process knows of holds a call, and may be billed for it."""
         return sending.desk is not None and sending.desk.holds(sending.request.identity())
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
@@ -342,7 +334,9 @@ class Gateway:
             await asyncio.shield(done)
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
-        self._note_overrun(sending, aud_cost(reply.usage, price, attempt["at"].date()))
+        if sending.base_aud > 0:
+            model, aud = sending.endpoint.key[:2], aud_cost(reply.usage, price, attempt["at"].date())
+            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
         if sending.in_batch:
             price = batch_price(price, claim.request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
@@ -368,7 +362,7 @@ class Gateway:
             )
         finally:
             if not sending.in_batch:
-                self._limiters[sending.endpoint.room].kept()
+                self._limiters[sending.endpoint.spec.room].kept()
         if sending.in_batch and sending.desk:
             await sending.desk.kept(claim.call_id)
         if publishing:
@@ -427,10 +421,9 @@ class Gateway:
             await self._reserve(sending)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
-        """Send a request once, when its provider has a place for it; every request that is sent is noted."""
         request, endpoint = sending.request, sending.endpoint
         self._refuse(endpoint)
-        limiter, slot = self._limiters[endpoint.room], None
+        limiter, slot = self._limiters[endpoint.spec.room], None
         while slot is None:
             prepared = await self._prepare(sending)
             if not sending.sent:
@@ -485,10 +478,9 @@ class Gateway:
         sending.sent = sent
 
     def _is_stopped_by(self, error: ModelError, endpoint: Endpoint) -> bool:
-        """Return whether a failure keeps a provider from being asked again, or a model whose wait takes too long."""
         if error.fatal_for_provider:
-            self._stopped[endpoint.room] = error
-        elif error.retry_after and not self._limiters[endpoint.room].waits_for(error.retry_after):
+            self._stopped[endpoint.spec.room] = error
+        elif error.retry_after and not self._limiters[endpoint.spec.room].waits_for(error.retry_after):
             error.retryable = False
             error.args = (
                 f"{error}; it asks to wait {duration(error.retry_after)}, and a run waits {duration(LONGEST_WAIT)} at "
@@ -505,17 +497,9 @@ class Gateway:
         earlier = self._account.overrun.get(model, 1.0) if self._account else 1.0
         return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
 
-    def _note_overrun(self, sending: Sending, aud: float) -> None:
-        """Note what a reply costs as a factor of the worst case of its call."""
-        model = sending.endpoint.key[:2]
-        if sending.base_aud > 0:
-            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
-
     async def _is_affordable(self, claim: Claim, sending: Sending, slot: Slot | None = None) -> bool:
-        """Return whether a request may be sent after all that replies have shown since its money was set aside.
-
-        Where it may not, its place and its money are given back.
-        """
+        """Return whether a request may be sent after all that replies have shown since its money was set aside."""
+        # Where it may not, its place and its money are given back.
         affordable = False
         try:
             while not affordable:
@@ -531,7 +515,7 @@ class Gateway:
             if not affordable:
                 self._settle(sending, 0.0)
                 if slot is not None:
-                    self._limiters[sending.endpoint.room].leave(slot)
+                    self._limiters[sending.endpoint.spec.room].leave(slot)
         return True
 
     async def _prepare(self, sending: Sending) -> Slot:
@@ -540,7 +524,7 @@ class Gateway:
             return sending.prepared
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
-        limiter = self._limiters[sending.endpoint.room]
+        limiter = self._limiters[sending.endpoint.spec.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
         prepared = sending.prepared = await limiter.prepare(tokens)
         self._refuse(sending.endpoint)
@@ -548,7 +532,7 @@ class Gateway:
 
     def _unprepare(self, sending: Sending) -> None:
         if sending.prepared is not None:
-            self._limiters[sending.endpoint.room].unprepare(sending.prepared)
+            self._limiters[sending.endpoint.spec.room].unprepare(sending.prepared)
             sending.prepared = None
 
     async def _reserve(self, sending: Sending) -> None:
@@ -571,7 +555,6 @@ class Gateway:
             sending.reserved_aud = 0.0
 
     async def _sleep(self, seconds: float) -> None:
-        """Sleep, or stop sleeping when the study is stopped."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
             await asyncio.sleep(min(left, POLL_SECONDS))
@@ -580,7 +563,7 @@ class Gateway:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
         if after_stop and self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
-        if stopped := self._stopped.get(endpoint.room) or self._stopped.get(endpoint.key):
+        if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
 
 

@@ -142,7 +142,6 @@ class Ledger:
         return claim
 
     def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
-        """Claim a call that has a document already: done, failed before, or left by a dead process."""
         patiently = self.store.writer.patiently
         find = partial(self._calls.find, {"_id": claim.call_id})
         found = next(self.store.joined(patiently(lambda _: list(find()))), None)
@@ -186,7 +185,6 @@ class Ledger:
         return claim if won else Busy("")
 
     def _is_batched(self, call_id: str, owner: str) -> bool:
-        """Return whether an open batch holds a call of a dead owner."""
         # One look after its death is enough: it submits nothing more.
         if owner not in self._batched:
             self._batched[owner] = open_call_ids(self.store, self.study)
@@ -338,9 +336,8 @@ class Owner:
 
     def _renew(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(
-                PyMongoError
-            ):  # a store that is away for a moment; the lease outlasts several beats
+            # A store may be away for a moment; the lease outlasts several beats.
+            with contextlib.suppress(PyMongoError):
                 self._lease()
 
     def _lease(self) -> None:
@@ -380,10 +377,8 @@ def this_host() -> str:
 
 
 def _birth(pid: int) -> str:
-    """Return when a process of this machine started, or a word when it is gone.
-
-    A pid alone is not enough: pids are used again.
-    """
+    """Return when a process of this machine started, or a word when it is gone."""
+    # A pid alone is not enough: pids are used again.
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         # A killed process stays listed until its parent asks for it, in a container without an init for ever.

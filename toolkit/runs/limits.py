@@ -244,7 +244,6 @@ class Limiter:
         return slot
 
     def _let_go(self) -> None:
-        """Let everyone go who may, and come back when the next one may."""
         wait = min(self._let_go_of(self._waiting), self._let_go_of(self._preparing))
         if wait != float("inf"):
             if self._timer is not None:
@@ -252,7 +251,6 @@ class Limiter:
             self._timer = asyncio.get_running_loop().call_later(wait, self._let_go)
 
     def _let_go_of(self, line: _Line) -> float:
-        """Let everyone of one line go who may; return the seconds until the next one may."""
         ahead = line is self._preparing
         while line:
             tokens, future = line[0]
@@ -265,7 +263,6 @@ class Limiter:
 
 
 def _turn_back(line: _Line, why: Callable[[], Exception]) -> None:
-    """Send everyone of a line back."""
     for _, future in line:
         if not future.done():
             future.set_exception(why())

@@ -72,7 +72,6 @@ class Progress:
         self._look_again()
 
     def _words(self, done: int | None = None) -> str:
-        """Return what failed, was sent again and was paid since the beginning, and what all may cost."""
         before = self._before
         now = before if self._counted is None else _counts(self._counted)
         failed, retried, spent, doubted = (
@@ -125,10 +124,8 @@ def _bar_class(kind: str) -> Any:
 
 
 def _surroundings() -> str:
-    """Return ``notebook`` where a person looks at one, ``terminal``, or ``log``: a file, a pipe, or papermill.
-
-    Templates run by papermill have TOOLKIT_BATCH in their environment; see ``toolkit.batch.pool``.
-    """
+    """Return ``notebook`` where a person looks at one, ``terminal``, or ``log``: a file, a pipe, or papermill."""
+    # Templates run by papermill have TOOLKIT_BATCH in their environment; see `toolkit.batch.pool`.
     if "ipykernel" in sys.modules and not os.environ.get("TOOLKIT_BATCH"):
         from IPython import get_ipython
 

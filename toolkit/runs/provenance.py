@@ -30,11 +30,7 @@ def held_of(study: str, folder: Path) -> str:
             states = calls_by_state(store, study).items()
             found += [["calls", state, str(calls.count)] for state, calls in states]
             # Every document, and not the last change only: a clock that was set back must not hide one.
-            for document in (
-                Run,
-                Judgement,
-                HumanRating,
-            ):  # of a rating every version is a document of its own
+            for document in (Run, Judgement, HumanRating):  # of a rating every version is one
                 for known in store.find_where(document, {"study": study}, only=("updated_at",)):
                     found.append([document.__name__, str(known["_id"]), str(known.get("updated_at", ""))])
         finally:
@@ -124,7 +120,6 @@ def others_lines(others: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _is_same_model(asked: str, answered: str) -> bool:
-    """Return whether a name is that of the model that was asked, or of a dated version of it."""
     asked, answered = asked.casefold(), answered.casefold()
     dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
     return answered == asked or re.fullmatch(dated, answered) is not None

@@ -173,11 +173,9 @@ def calls_of_judge(plan: Plan, tokens: float) -> float:
 
 
 def _failure_reasons(plan: Plan, store: Store, run_ids: set[str]) -> dict[str, dict[str, str]]:
-    """Return why judges gave no scores, by run id and role, as the ensembles of the runs have it.
-
-    Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
-    everything else together.
-    """
+    """Return why judges gave no scores, by run id and role, as the ensembles of the runs have it."""
+    # Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
+    # everything else together.
     key = {"study": plan.study.name, "rubric_hash": plan.rubric.digest, "failed": True}
     failed = store.database["judgements"].find(key, {"run_id": 1})
     ids = [judgement["run_id"] for judgement in failed if judgement["run_id"] in run_ids]
@@ -192,11 +190,9 @@ def _failure_reasons(plan: Plan, store: Store, run_ids: set[str]) -> dict[str, d
 
 
 def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> dict[str, dict[str, Said]]:
-    """Return what single judges said of runs, by run id and role.
-
-    A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
-    asked, and paid for, again.
-    """
+    """Return what single judges said of runs, by run id and role."""
+    # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
+    # asked, and paid for, again.
     names = {role: judge.name for role, judge in plan.judges.items()}
     found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for document in store.find_by(Judgement, "run_id", states, only=_OF_JUDGEMENT):

@@ -163,7 +163,6 @@ def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Itera
 
 
 def _now(status: Mapping[str, Any]) -> str:
-    """Return what goes on at the moment, in words."""
     if not status["at_work"]:
         return "no process is at work"
     parts = [
@@ -192,11 +191,9 @@ def _calls_left(plan: Plan, runs: tuple[RunState, ...], judges: Mapping[str, int
 
 
 def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
-    """Return attempts by outcome, and how many were not the first of their call.
-
-    Read are only the calls with an attempt that failed: every done call has one more, which brought the reply. Where
-    no call can have such a one nothing is read.
-    """
+    """Return attempts by outcome, and how many were not the first of their call."""
+    # Read are only the calls with an attempt that failed: every done call has one more, which brought the reply. Where
+    # no call can have such a one nothing is read.
     done = calls["done"].count if "done" in calls else 0
     if all(of_state.most_attempts <= (state == "done") for state, of_state in calls.items()):
         return ({ANSWERED: done} if done else {}), 0

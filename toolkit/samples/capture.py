@@ -130,7 +130,6 @@ def _checked(
 
 
 def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
-    """Run the command until it, the recording or the time ends; return its exit code and what went wrong."""
 
     def over() -> bool:
         return dumpcap.process.poll() is not None or time.monotonic() >= deadline
@@ -152,9 +151,7 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
             while time.monotonic() < settled and not over():
                 time.sleep(_LOOK)
         finally:  # with everything that it started
-            with suppress(
-                ProcessLookupError, PermissionError
-            ):  # all have ended; macOS says so with the second
+            with suppress(ProcessLookupError, PermissionError):  # all have ended; macOS says the second
                 os.killpg(asked_for.pid, signal.SIGKILL)
             asked_for.wait()
         if code is None:
@@ -218,11 +215,9 @@ class Dumpcap:
 
 @contextmanager
 def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
-    """Record into a file while the ``with`` lasts, and leave no dumpcap behind.
-
-    Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
-    packet in place of recording for ever.
-    """
+    """Record into a file while the ``with`` lasts, and leave no dumpcap behind."""
+    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
+    # packet in place of recording for ever.
     words = ["-q", "-i", interface, "-w", "-"]
     words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
     with path.open("wb") as sink, running("dumpcap", words) as (process, log):

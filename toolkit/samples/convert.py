@@ -124,8 +124,6 @@ def convert(
 
 @dataclass
 class _Seen:
-    """What was noticed while the packets went by."""
-
     packets: int = 0
     several: int = 0
     tunnelled: int = 0

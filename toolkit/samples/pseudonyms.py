@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError
+from toolkit.files import read_text
 
 _KEPT4: Final = (
     "0.0.0.0/32", "127.0.0.1/32", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
@@ -96,11 +97,7 @@ class Pseudonyms:
 
 def read_key(path: Path) -> str:
     """Return the key in a file: its text without the white space around it."""
-    try:
-        key = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", "not UTF-8")
-        raise InputError(f"{path}: the key cannot be read ({why})") from None
+    key = read_text(path, what="key").strip()
     if not key:
         raise InputError(f"{path}: holds no key; make one with: openssl rand -hex 32 > {path}")
     return key

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
+from toolkit.files import read_text
 from toolkit.samples.columns import COLUMNS, NAMES
 from toolkit.table_files import csv_records, unguard
 
@@ -48,28 +49,16 @@ def load_sample(path_or_name: str | Path) -> Sample:
         path = Path(str(files("toolkit.samples") / "data" / f"{path_or_name}.csv"))
     else:
         path = Path(path_or_name)
-    text = _read(path, f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else "")
+    shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""
+    text = read_text(path, "", "sample", f"; name a CSV that toolkit samples convert wrote{shipped}")
     frame, beside = _frame(text, path), path.with_suffix(".json")
     try:
-        about = json.loads(_read(beside)) if beside.is_file() else {}
+        about = json.loads(read_text(beside)) if beside.is_file() else {}
     except ValueError as error:
         raise InputError(f"{beside}: not JSON ({error}); convert the capture again") from None
     if not isinstance(about, dict):
         raise InputError(f"{beside}: not a provenance object; convert the capture again")
     return Sample(path.stem, text, frame, about)
-
-
-def _read(path: Path, advice: str = "") -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(
-            f"{path}: no such sample; name a CSV that toolkit samples convert wrote{advice}"
-        ) from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
 def _frame(text: str, path: Path) -> pd.DataFrame:

@@ -57,11 +57,9 @@ def _version_of(path: str) -> tuple[int, ...]:
 
 @contextmanager
 def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """Run a program of Wireshark with its words in a file, and leave no process behind, whatever happens.
-
-    In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
-    like a short capture.
-    """
+    """Run a program of Wireshark with its words in a file, and leave no process behind, whatever happens."""
+    # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
+    # like a short capture.
     program = find_program(name)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
     with tempfile.TemporaryDirectory(prefix=f"toolkit-{name}-") as home, tempfile.TemporaryFile() as words:

@@ -363,18 +363,28 @@ class Scores:
         Raises
         ------
         InputError
-            When no answer has a score, or the folder holds the bundle of something else.
+            When no answer has a score, or of a study no run has succeeded yet, or the folder holds the bundle of
+            another, or something else under the names of the bundle.
         """
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
         from toolkit.report.thesis.document import check_format
-        from toolkit.report.thesis.methods import scores_section
 
         check_format(format)
         of, manifest = self.frames(), self.manifest()
-        status = {"study": self.name, "done": int(of.runs["judged"].sum())}
+        status = self._standing(of)
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
+        return write_bundle(place, *self._bundled(of, status, manifest, place), manifest, format=format)
+
+    def _standing(self, of: Analyses) -> dict[str, Any]:
+        return {"study": self.name, "done": int(of.runs["judged"].sum())}
+
+    def _bundled(
+        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path
+    ) -> tuple[list[Path], Any]:
+        from toolkit.report.thesis.methods import scores_section
+
         drawn = [*self._draw(of, place), *self._write_statistics(of, place)]
-        return write_bundle(place, drawn, scores_section(of, manifest, drawn), manifest, format=format)
+        return drawn, scores_section(of, manifest, drawn)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""

@@ -63,16 +63,10 @@ _SINCE: Final = ("settlements", "decisions")
 """Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
 """What names a document of each collection, in the order in which an import writes them: the ledger before what
 rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
-UNPACKED_AT_MOST: Final = (
-    200  # times the file's size its parts may have together; those of studies have five to forty
-)
+UNPACKED_AT_MOST: Final = 200  # times the file's size its parts may have; those of studies have 5 to 40
 SMALL: Final = 100_000_000  # bytes of parts that are read however small the file is
-BLOCK: Final = (
-    4_000_000  # bytes of lines whose documents are in memory at the same time, with the last one of them
-)
-LONGEST: Final = (
-    1 << 29
-)  # bytes of a line: a document of 16 MB needs up to six times as much in JSON, and some are stored in parts
+BLOCK: Final = 4_000_000  # bytes of lines whose documents are in memory at once, with the last one of them
+LONGEST: Final = 1 << 29  # bytes of a line: 16 MB may be six times as much in JSON, and some are in parts
 _STEP: Final = 1 << 20
 _AGE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the same records are the same bytes
 # The last two are what bson says of a date that no calendar has, or of a number that is none.
@@ -251,12 +245,10 @@ class _Whole:
 
 
 def _key_of(name: str, document: _Document) -> tuple[str, ...]:
-    """Return what names a document of a collection, see ``KEYS``."""
     return tuple(document[part] for part in KEYS[name])
 
 
 def _named(name: str, document: _Document) -> _Document:
-    """Return a document without the store's own key, where it is named by something else."""
     return (
         document
         if KEYS[name] == ("_id",)
@@ -343,7 +335,6 @@ def _compare(store: Store, name: str, archive: Archive) -> int:
 
 
 def _write(store: Store, name: str, archive: Archive) -> tuple[int, int]:
-    """Write the documents of a collection, and return how many were added and how many brought up to date."""
     added = updated = 0
     for block in archive.blocks(name):
         new, changed = _operations(store, name, block, archive)
@@ -360,7 +351,6 @@ def _write(store: Store, name: str, archive: Archive) -> tuple[int, int]:
 def _operations(
     store: Store, name: str, documents: _Documents, archive: Archive
 ) -> tuple[list[_Operation], list[_Operation]]:
-    """Return what adds the documents that a store lacks, and what brings those up to date that it has."""
     key, (kind, compared, merge) = KEYS[name], _PARTS[name]
     found = store.find_by(kind, key[0], (one[key[0]] for one in documents), only=(*key, *compared))
     there = {_key_of(name, one): one for one in found}
@@ -411,10 +401,8 @@ def _call(new: _Document, known: _Document) -> _Operation | None:
 
 
 def _newest(new: _Document, known: _Document) -> _Operation | None:
-    """Return how the archive's version of a run or judgement comes in the store's place, where it is the later one.
-
-    One with an answer comes after one without, whenever that one was tried.
-    """
+    """Return how the archive's version of a run or judgement comes in the store's place, where it is the later one."""
+    # One with an answer comes after one without, whenever that one was tried.
     ranks = [
         (bool(one.get("answered")) or one.get("status") == "succeeded", one["updated_at"])
         for one in (new, known)

@@ -85,11 +85,9 @@ def _row(
 
 
 def calls_beside(store: Store, study: str, leads: Iterable[str]) -> list[str]:
-    """Return the ids of answered calls of other studies that belong to calls of this one.
-
-    No record of this study names what came after in the same conversation (a retry with more tokens, a repair, a
-    question about a segment) where another study asked and paid for it: it is found by what it was about.
-    """
+    """Return the ids of answered calls of other studies that belong to calls of this one."""
+    # No record of this study names what came after in the same conversation (a retry with more tokens, a repair, a
+    # question about a segment) where another study asked and paid for it: it is found by what it was about.
     named = set(leads)
     others = store.find_where(Call, {"study": {"$ne": study}, "state": "done"}, _NOT_OF_REQUEST)
     about: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

@@ -215,12 +215,10 @@ class Store:
 
 
 def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[Any]:
-    """Return the database that an address names, as the ledger needs it.
-
-    Read from the primary, whatever the address says: a reply or a grant that a secondary does not have yet would be
-    paid for again. Writes are acknowledged as the address says, by a majority where it says nothing and by one server
-    at least; what a majority has is also what is read, so that nothing that was read can be rolled back.
-    """
+    """Return the database that an address names, as the ledger needs it."""
+    # Read from the primary, whatever the address says: a reply or a grant that a secondary does not have yet would be
+    # paid for again. Writes are acknowledged as the address says, by a majority where it says nothing and by one server
+    # at least; what a majority has is also what is read, so that nothing that was read can be rolled back.
     concern = {name: value for name, value in client.write_concern.document.items() if name != "fsync"}
     concern["w"] = concern.get("w", 1 if embedded else "majority") or 1
     level = client.read_concern.level or ("majority" if concern["w"] == "majority" else None)
@@ -248,8 +246,6 @@ def _warn_of_another(database: Database[Any]) -> None:
 
 
 class _Reviver(ServerHeartbeatListener):
-    """Starts an embedded server that died again, as soon as a client notices."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

@@ -80,7 +80,6 @@ _TRUTHS: Final = {0: False, 1: True}
 
 
 def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
-    """Return values as an array of one dtype."""
     if word in _CATEGORIES:
         array = pd.Series(values, dtype="object")
         odd = array[array.notna() & ~array.isin(_CATEGORIES[word])]

@@ -25,7 +25,6 @@ _Validation = Callable[[Any], None]
 
 
 def _number(low: float, high: float) -> _Validation:
-    """Return the check of a number in a table; it may be missing."""
 
     def check(value: Any) -> None:
         real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -36,7 +35,6 @@ def _number(low: float, high: float) -> _Validation:
 
 
 def _kind(*kinds: type) -> _Validation:
-    """Return the check of a value of these types."""
 
     def check(value: Any) -> None:
         if not isinstance(value, kinds):
@@ -46,7 +44,6 @@ def _kind(*kinds: type) -> _Validation:
 
 
 def _each(check: _Validation) -> _Validation:
-    """Return the check of a list or table all of whose values pass another one; it may be missing."""
 
     def check_each(values: Any) -> None:
         if not isinstance(values, Mapping | list | None):
@@ -58,7 +55,6 @@ def _each(check: _Validation) -> _Validation:
 
 
 def _fields(required: tuple[str, ...] = (), /, **checks: _Validation) -> _Validation:
-    """Return the check of a table whose fields of these names pass theirs, where they are in it."""
 
     def check_fields(value: Any) -> None:
         if not isinstance(value, Mapping) or not value.keys() >= {*required}:
@@ -201,9 +197,8 @@ class Judgement(_Changing):
     rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
     call_id = me.StringField(required=True)
-    call_ids = me.ListField(
-        me.StringField()
-    )  # all that were answered, that one first; not kept of judgements before
+    # all that were answered, that one first; not kept of judgements before
+    call_ids = me.ListField(me.StringField())
     scores = me.DictField(null=True, validation=_scores)
     composite = me.FloatField(null=True, **_SCORE)
     composite_strict = me.FloatField(null=True, **_SCORE)
@@ -324,7 +319,7 @@ class Settlement(_Document):
     aud = me.FloatField(required=True, **_AUD)
     calls = me.ListField(
         me.DictField(validation=_fields(("call_id", "aud"), call_id=_text, aud=_aud)), required=True
-    )  # call_id, aud
+    )
     meta = {"collection": "settlements"}
 
 

@@ -108,10 +108,8 @@ def _running(folder: Path) -> str | None:
 
 
 def socket_of(folder: Path) -> Path:
-    """Return the socket of a folder's server: in it, or in a folder of the user's own.
-
-    That is where its path is too long for a socket, or no UTF-8, which an address has to be.
-    """
+    """Return the socket of a folder's server: in it, or in a folder of the user's own."""
+    # That is where its path is too long for a socket, or no UTF-8, which an address has to be.
     inside = folder / "server.sock"
     if len(os.fsencode(inside)) <= LONGEST and _is_utf8(inside):
         return inside

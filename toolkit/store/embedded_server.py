@@ -103,10 +103,8 @@ class Handler(NeoSQLiteHandler):
 
 
 def change_in_python() -> None:
-    """Have updates change a document here and write it whole; once a process.
-
-    In SQL a float of `$set` would come back with 15 digits, a date as a text and a truth value as a number.
-    """
+    """Have updates change a document here and write it whole; once a process."""
+    # In SQL a float of `$set` would come back with 15 digits, a date as a text and a truth value as a number.
     library_update, library_replace = QueryHelper._internal_update, Collection.replace_one
 
     def update(
@@ -148,7 +146,6 @@ _dumps = functools.partial(neosqlite_json_dumps, allow_nan=False)  # which SQLit
 
 
 def _changed(document: Document, change: Document, *, new: bool) -> Document:
-    """Return a document with fields and parts of fields (``a.b``, ``list.0``) set or taken away."""
     document = deepcopy(document)
     for operator, fields in change.items():
         for path, value in fields.items():

@@ -183,7 +183,6 @@ def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
 
 
 def _newest(said: _Documents) -> list[Mapping[str, Any]]:
-    """Return the newest judgement of each run, judge and repeat."""
     ordered = sorted(said, key=lambda one: one["updated_at"])
     return list(
         {(one["run_id"], one["judge"], one.get("judge_repeat") or 0): one for one in ordered}.values()
@@ -257,7 +256,6 @@ def repeats_frame(judgements: pd.DataFrame, scores: Sequence[str] = RATED_SCORES
 
 
 def _melted(scored: pd.DataFrame, keys: list[str], scores: Sequence[str] = RATED_SCORES) -> pd.DataFrame:
-    """Return one row a score, with the column that it stood in as its dimension and the run as the target."""
     long = scored.melt(keys, list(scores), var_name="dimension", value_name="score")
     return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
 
@@ -301,7 +299,6 @@ def _prompts(store: Store, runs: _Documents) -> dict[tuple[str, str], dict[str, 
 
 
 def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
-    """Return what all judgements of each run cost in AUD."""
     paid: dict[str, list[float]] = defaultdict(list)
     for judgement in store.each_where(
         Judgement, {**match, "aud_cost": {"$ne": None}}, only=("run_id", "aud_cost")

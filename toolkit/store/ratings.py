@@ -16,8 +16,7 @@ from typing import Any, Final, Literal
 
 from pymongo import InsertOne, UpdateOne
 
-from toolkit.judges.judgement import Judgement
-from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
+from toolkit.judges.judgement import Judgement, with_scores
 from toolkit.store import documents
 from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, RatingRound
@@ -74,13 +73,7 @@ class Rating:
             return replace(
                 said, reason=f"{UNFINISHED}: {len(self.scores)} of {len(DIMENSIONS)} dimensions scored"
             )
-        return replace(
-            said,
-            scores=self.scores,
-            composite=calculate_composite_score(self.scores),
-            composite_strict=composite_strict(self.scores),
-            zeros=count_zeros(self.scores),
-        )
+        return with_scores(said, self.scores)
 
 
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
@@ -140,7 +133,6 @@ async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
 
 
 def _numbered(store: Store, ratings: Sequence[Rating]) -> list[Rating]:
-    """Return the ratings with the version that each would be next, and the present moment."""
     versions: dict[tuple[str, str, str], int] = {}
     for found in store.find_by(HumanRating, "run_id", (rating.run_id for rating in ratings)):
         key = (found["rater"], found["run_id"], found["rubric_hash"])

@@ -124,11 +124,9 @@ def evaluation_fields(
 
 
 def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], **first: Any) -> Record:
-    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards.
-
-    Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
-    record against its class.
-    """
+    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards."""
+    # Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
+    # record against its class.
     absent = [name for name in _OPTIONAL if about.get(name) is None] if collection == "runs" else []
     given = {name: value for name, value in about.items() if name not in absent}
     now = utc_now()
@@ -296,9 +294,7 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
 
 def copy_ledger(store: Store, into: Store) -> None:
     """Copy every call that has ended into an empty store, those of other studies too: one may have paid for this."""
-    calls = store.database["calls"].find(
-        {"state": {"$in": ["done", "failed"]}}
-    )  # raw, from one ledger into the other
+    calls = store.database["calls"].find({"state": {"$in": ["done", "failed"]}})  # raw, into the other ledger
     while chunk := list(islice(calls, _CHUNK)):
         if small := [call for call in chunk if PARTS not in call]:
             into.database["calls"].insert_many(small)
@@ -341,11 +337,9 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
 def _differing_run(
     name: str, stored: _Judged, again: _Judged, paid_for: Mapping[str, set[str]]
 ) -> Iterator[str]:
-    """Yield what differs in one run and in what judges said of it.
-
-    A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an equal
-    request paid for it.
-    """
+    """Yield what differs in one run and in what judges said of it."""
+    # A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an
+    # equal request paid for it.
     (run, judgements), (expected, rebuilt) = stored, again
 
     def is_shared(*call_ids: str) -> bool:
@@ -393,7 +387,6 @@ def _calls(judgement: _Document) -> Sequence[str]:
 
 
 def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator[str]:
-    """Yield a line for every prompt of a run, and the rubric, that is not what the study file names."""
     asked = {(run["prompt_id"], run["dataset_version"]) for run in kept.runs.values()}
     for what, kind, key in (
         ("prompt", documents.Prompt, ("prompt_id", "dataset_version")),

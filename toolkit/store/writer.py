@@ -83,7 +83,6 @@ def differing(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> list[st
 
 
 def _plain(value: Any) -> Any:
-    """Return a value with the lists that a store keeps of tuples."""
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
@@ -256,7 +255,6 @@ class BulkWriter:
         return away
 
     def _report(self) -> None:
-        """Say once that the store is away."""
         if not self._is_reported:
             self._is_reported = True
             line = f"toolkit: the store does not answer; replies wait for it, up to {self._patience:g} s, and nothing"
@@ -325,7 +323,6 @@ class BulkWriter:
         _settle(entries, failures)
 
     def _without_repetitions(self, name: str, entries: list[_Entry]) -> list[_Entry]:
-        """Return the entries without posted changes of documents that are so already."""
         changes: dict[Any, list[Record]] = defaultdict(list)
         for entry in entries:
             if entry.record and isinstance(entry.operation, UpdateOne) and "_id" in entry.record.key:
@@ -340,7 +337,6 @@ class BulkWriter:
         return [entry for entry in entries if not (entry.record and entry.record.key.get("_id") in same)]
 
     def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
-        """Write one bulk and return what failed, by place."""
         if not entries:
             return {}
         concern = dict(self._database.write_concern.document)
@@ -428,7 +424,6 @@ def _written(collection: Collection[Any], operations: Sequence[Operation]) -> di
 def _unmatched(
     collection: Collection[Any], operations: Sequence[Operation], counts: Mapping[str, Any]
 ) -> dict[int, Exception]:
-    """Return which operations changed nothing, because what they were to change is not there."""
     changes = {place: one for place, one in enumerate(operations) if isinstance(one, UpdateOne | ReplaceOne)}
     several = any(isinstance(operation, UpdateMany) for operation in operations)
     if not changes or (not several and counts["nMatched"] + counts["nUpserted"] >= len(changes)):
@@ -500,9 +495,7 @@ def _settle(entries: list[_Entry], failures: Mapping[int, Exception]) -> None:
         else:
             of_loop[entry.loop].append((entry.future, failures.get(place)))
     for loop, ended in of_loop.items():
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the loop is closed: nobody waits any more, the write is done
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits, the write is done
             loop.call_soon_threadsafe(_resolve, ended)
 
 
