@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from toolkit.analyses import Analyses
+from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.plan import Plan, make_plan
-from toolkit.scores.scores import Scores
+from toolkit.scores.scores import BY_JUDGES, BY_LENGTH, Scores
 from toolkit.study_file import StudyFile, load_study_file
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,8 @@ class Study(Scores):
     ``study = Study.load("templates/demo.toml"); study.run(); study.runs()``, or
     ``with Study.load("templates/demo.toml") as study: ...``, which leaves no connection open.
     """
+
+    _not_asked = ()
 
     def __init__(self, file: StudyFile, path: Path) -> None:
         self.file = file
@@ -293,6 +296,31 @@ class Study(Scores):
             related={role: judge.related for role, judge in self.plan.judges.items()},
         )
 
+    @property
+    def unanswerable(self) -> Mapping[str, str]:
+        """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
+        of = self.frames()
+        if not of.is_judged:
+            return dict.fromkeys(QUESTIONS, "no run has a score")
+        lacking = {
+            "no run was judged both with focus sentences and without": (
+                of.judged_otherwise.empty,
+                ("focus",),
+            ),
+            "no judge looked for required elements": (of.elements.empty, ("required_elements",)),
+            "nobody rated a reply": (of.human.empty, ("calibration",)),
+            "one judge": (of.judgements["judge"].nunique() < 2, BY_JUDGES),
+            "one prompt length": (of.runs["length_bin"].nunique() < 2, BY_LENGTH),
+            "one model": (of.runs["model"].nunique() < 2, ("compare_models",)),
+        }
+        return {name: why for why, (lacks, names) in lacking.items() if lacks for name in names}
+
+    def summary(self) -> Summary:
+        """Return how far the study is, and which questions can be answered and which not, and why."""
+        questions = self.questions()
+        fields = {**self.status(), "questions": questions.to_dict("records")}
+        return Summary(fields, "\n".join([repr(self), *self._answerable(questions)]))
+
     def sequential(self, target_width: float | None = None) -> Sequential:
         """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
 
@@ -509,6 +537,7 @@ class Study(Scores):
             names of the bundle.
         """
         from toolkit.files import write_atomically
+        from toolkit.report.escape import names_kept
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
         from toolkit.report.thesis.document import check_format
         from toolkit.report.thesis.methods import methods_section, what_was_done
@@ -524,7 +553,8 @@ class Study(Scores):
         if done.decisions and done.decisions.at:
             changes = csv_bytes(done.decisions.changes)
             drawn.append(write_atomically(place / "deviations.csv", changes))
-        return write_bundle(place, drawn, methods_section(done), manifest, format=format)
+        with names_kept(of.names):
+            return write_bundle(place, drawn, methods_section(done), manifest, format=format)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of

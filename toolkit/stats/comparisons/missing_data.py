@@ -114,12 +114,17 @@ def missing_data(
         need_labels(f"missing data: {what}", table, ("base",))
         gone = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
-        overall.append(share(f"missing {what}", list(gone), list(bases), what=what))
+        every = share(f"missing {what}", list(gone), list(bases), what=what)
+        overall.append(replace(every, facets={"of": what}))
         for column in told_apart(table, columns):
             names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
             places = {name: np.array([one == name for one in names]) for name in in_order(names)}
             shares[column] = tuple(
-                share(f"missing, {column} {name}", gone[at].tolist(), bases[at].tolist(), what=what)
+                replace(
+                    share(f"missing, {column} {name}", gone[at].tolist(), bases[at].tolist(), what=what),
+                    statistic="missing",
+                    facets={column: str(name)},
+                )
                 for name, at in places.items()
             )
             imbalance.append(imbalance_test(column, gone, names, bases, seed=seed))
@@ -214,6 +219,8 @@ def imbalance_test(
     found = Estimate(
         f"imbalance of missing over {name}",
         None,
+        statistic="imbalance of missing",
+        facets={"over": name},
         method=f"permutation within bases, seed {seed}",
         unit="difference of shares",
         n={"scores": len(gone), "bases": len(groups), "levels": len(names)},

@@ -83,11 +83,14 @@ def calibrate(
     rating = runs["run_id"].map(human.groupby("run_id")[score].mean()).astype("float64")
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
-    groups = {"all": table}
+    groups: dict[str, tuple[dict[str, str], pd.DataFrame]] = {"all": ({"group": "all"}, table)}
     for column in told_apart(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
-            groups |= {f"{column} {name}": table[table[column] == name] for name in in_order(table[column])}
-    means = {group: _mean(group, rows, score) for group, rows in groups.items()}
+            groups |= {
+                f"{column} {name}": ({column: str(name)}, table[table[column] == name])
+                for name in in_order(table[column])
+            }
+    means = {group: _mean(group, facets, rows, score) for group, (facets, rows) in groups.items()}
     scores = {"ensemble": table.set_index("run_id")["judged"]}
     for judge in in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
@@ -126,11 +129,12 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
         raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
 
 
-def _mean(group: str, rows: pd.DataFrame, score: str) -> CalibratedMean:
+def _mean(group: str, facets: dict[str, str], rows: pd.DataFrame, score: str) -> CalibratedMean:
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = rows[rows["shown"]], rows[~rows["shown"]]
-    return prediction_powered_mean(
-        f"calibrated mean of {score}, {group}",
+    statistic = f"calibrated mean of {score}"
+    means = prediction_powered_mean(
+        f"{statistic}, {group}",
         rated["rating"],
         rated["judged"],
         others["judged"],
@@ -138,17 +142,35 @@ def _mean(group: str, rows: pd.DataFrame, score: str) -> CalibratedMean:
         list(others["base"]),
         unit=score_unit(score),
     )
+    alone = {who: facets | {"raters": f"{who} alone"} for who in ("people", "judges")}
+    parts = {"calibrated": facets, **alone}
+    return replace(
+        means,
+        **{
+            part: replace(getattr(means, part), statistic=statistic, facets=of_part)
+            for part, of_part in parts.items()
+        },
+    )
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
     theirs = shown["run_id"].map(values).astype("float64")
     bases = shown["base"].astype(str)
-    name = f"weighted kappa (quadratic) of {judge} and people"
-    kappa = weighted_kappa(theirs, shown["rating"], bases=list(bases), name=name)
+    names, pair = ("weighted kappa (quadratic)", "r"), f"{judge} and people"
+    kappa, r = (f"{statistic} of {pair}" for statistic in names)
     both = theirs.notna() & shown["rating"].notna()
-    name, missing = f"r of {judge} and people", int((~both).sum())
-    r = clustered_pearson(name, theirs[both], shown["rating"][both], list(bases[both]), missing=missing)
-    return [kappa, r]
+    x, y, missing = theirs[both], shown["rating"][both], int((~both).sum())
+    return [
+        replace(one, statistic=statistic, facets={"pair": pair})
+        for statistic, one in zip(
+            names,
+            (
+                weighted_kappa(theirs, shown["rating"], bases=list(bases), name=kappa),
+                clustered_pearson(r, x, y, list(bases[both]), missing=missing),
+            ),
+            strict=True,
+        )
+    ]
 
 
 @over_clusters
@@ -209,7 +231,8 @@ def _icc(one: str, rows: pd.DataFrame, other: str, theirs: pd.DataFrame, score: 
     both = pd.concat([mine.assign(judge=one), counterpart.assign(judge=other)], ignore_index=True)
     ratings = both.rename(columns={"run_id": "target", score: "score"})
     found = next(result for result in reliability(ratings).icc["score"] if result.name == "ICC(A,1)")
-    return replace(found, name=f"ICC(A,1) of {one} and {other}")
+    pair = f"{one} and {other}"
+    return replace(found, name=f"{found.name} of {pair}", statistic=found.name, facets={"pair": pair})
 
 
 def _difference(person: str, rows: pd.DataFrame, runs: pd.DataFrame, score: str) -> Estimate:
