@@ -270,7 +270,7 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     Examples
     --------
     >>> [(where, one.name) for where, one in estimates_of({"by_judge": (Estimate("ICC(A,1)", 0.5),)})]
-    [('by judge', 'ICC(A,1)')]
+    [('by_judge', 'ICC(A,1)')]
     """
     return [(" ".join(place), found) for place, found in placed(result)]
 
