@@ -188,6 +188,14 @@ class Analyses:
         return "composite" if self.score == SCORE else SCORE
 
     @cached_property
+    def names(self) -> set[str]:
+        """Names of models, judges, people, scenarios, categories and dimensions, which no text may change."""
+        columns = ("model", "judge", "judge_model", "rater", "scenario", "category")
+        frames = (self.runs, self.judgements, self.human)
+        levels = [frame[name].dropna().unique() for frame in frames for name in columns if name in frame]
+        return {*self.dimensions, *(str(name) for names in levels for name in names)}
+
+    @cached_property
     def is_judged(self) -> bool:
         """Whether any run has a score."""
         return bool(len(self.runs)) and bool(self.runs["judged"].any())

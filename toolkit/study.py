@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.plan import Plan, make_plan
-from toolkit.scores.scores import Scores
+from toolkit.scores.scores import BY_JUDGES, BY_LENGTH, Scores
 from toolkit.study_file import StudyFile, load_study_file
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,8 @@ class Study(Scores):
     ``study = Study.load("templates/demo.toml"); study.run(); study.runs()``, or
     ``with Study.load("templates/demo.toml") as study: ...``, which leaves no connection open.
     """
+
+    _not_asked = ()
 
     def __init__(self, file: StudyFile, path: Path) -> None:
         self.file = file
@@ -271,16 +274,42 @@ class Study(Scores):
             primary=held.primary,
             ceiling_share=held.ceiling_share,
             related={role: judge.related for role, judge in self.plan.judges.items()},
-            unanswerable=self.unanswerable,
+            unanswerable=self._without_judges,
         )
 
     @property
+    def _without_judges(self) -> Mapping[str, str]:
+        """What a test without judges has no scores for."""
+        name = self.plan.test.name
+        why = f"test {name} has no judges; study.results() and study.compare_models() have its numbers"
+        return {} if self.plan.test.judged else dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, why)
+
+    @property
     def unanswerable(self) -> Mapping[str, str]:
-        """Questions that this study cannot answer, by the name of the analysis, with the reason."""
-        if self.plan.test.judged:
-            return {}
-        why = f"test {self.plan.test.name} has no judges; study.results() and study.compare_models() have its numbers"
-        return dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, why)
+        """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
+        if self._without_judges:
+            return self._without_judges
+        of = self.frames()
+        if not of.is_judged:
+            return dict.fromkeys(QUESTIONS, "no run has a score")
+        lacking = {
+            "no run was judged both with focus sentences and without": (
+                of.judged_otherwise.empty,
+                ("focus",),
+            ),
+            "no judge looked for required elements": (of.elements.empty, ("required_elements",)),
+            "nobody rated a reply": (of.human.empty, ("calibration",)),
+            "one judge": (of.judgements["judge"].nunique() < 2, BY_JUDGES),
+            "one prompt length": (of.runs["length_bin"].nunique() < 2, BY_LENGTH),
+            "one model": (of.runs["model"].nunique() < 2, ("compare_models",)),
+        }
+        return {name: why for why, (lacks, names) in lacking.items() if lacks for name in names}
+
+    def summary(self) -> Summary:
+        """Return how far the study is, and which questions can be answered and which not, and why."""
+        questions = self.questions()
+        fields = {**self.status(), "questions": questions.to_dict("records")}
+        return Summary(fields, "\n".join([repr(self), *self._answerable(questions)]))
 
     def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts; in a test without judges, within its test items.

@@ -247,7 +247,7 @@ def test_every_pair_of_judges_gets_a_panel_with_its_own_correlation() -> None:
     held, plan = make_study(("m",), missing=0.0)
     reliability = held.reliability()
     found = [
-        Estimate(one.name, 0.1 * n, n={"answers": 9})
+        Estimate(one.name, 0.1 * n, n={"answers": 9}, facets=one.facets)
         for n, one in enumerate(reliability.pearson["composite_strict"])
     ]
     turned = [replace(one, name=re.sub(r"\((\w+), (\w+)\)", r"(\2, \1)", one.name)) for one in found]

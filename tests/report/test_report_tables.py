@@ -267,7 +267,7 @@ def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_o
     """Not estimable is a row and a sentence, never a gap."""
     silent = Estimate("omega", None, n={"answers": 1}, note="not estimable: one answer")
     write_statistics({"omega": ("Omega", {"over_judges": silent})}, About(), tmp_path)
-    assert "over judges: omega: not estimable" in (tmp_path / "statistics" / "sentences.txt").read_text()
+    assert "over_judges: omega: not estimable" in (tmp_path / "statistics" / "sentences.txt").read_text()
     assert "omega" in (tmp_path / "statistics" / "omega.tex").read_text()
     with pytest.raises(InputError, match="judge the study first"):
         write_statistics({}, About(), tmp_path)

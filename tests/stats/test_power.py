@@ -202,7 +202,7 @@ def test_costs_that_are_nothing_or_unknown_are_named():
     unknown = pilot_power(pilot().drop(columns=["aud_cost", "judge_aud_cost"]), 0.3).contrasts[0].cost
     assert unknown.estimate is None
     assert "no aud_cost" in unknown.note
-    assert "no cost of m0" in pilot_power(pilot().assign(aud_cost=math.nan), 0.3).contrasts[0].cost.note
+    assert "no cost of 'm0'" in pilot_power(pilot().assign(aud_cost=math.nan), 0.3).contrasts[0].cost.note
     unjudged = pilot_power(pilot().assign(judge_aud_cost=math.nan), 0.3)
     assert unjudged.aud_per_base.estimate == pytest.approx(0.12)
     assert any("judges are not in the AUD" in note for note in unjudged.notes)

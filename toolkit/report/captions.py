@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -10,24 +9,12 @@ import pandas as pd
 
 from toolkit.analyses import Analyses
 from toolkit.models.base import DEFECTS
-from toolkit.stats.inference.clusters import unit_counts
+from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, agreeing, counted, coverage, scale
+from toolkit.words import agreeing, counted, coverage, scale
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
-_CONTRAST: Final = f"[{''.join(LENGTH_BINS)}]-[{''.join(LENGTH_BINS)}]"
-_SPLIT: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"(?P<what>.+)\((?P<of>{_CONTRAST})\)",
-        r"(?P<what>.+) \((?P<of>.+ less .+)\)",
-        rf"(?P<of>{_CONTRAST}): (?P<what>.+)",
-        r"(?P<what>.+), (?P<of>all|(?:length|length_bin|model|judge) .+)",
-        r"(?P<what>.+?) (?:of|over) (?P<of>.+)",
-    )
-)
-"""Names of estimates that say what they are of."""
 _COMPOSITES: Final = {
     "composite_strict": "the strict composite, in which a score of 0 counts",
     "composite": "the composite that leaves scores of 0 out",
@@ -74,6 +61,11 @@ def related_note(judgements: pd.DataFrame) -> str:
     return f"{words} own family." if own else ""
 
 
+def units(estimate: Estimate) -> int:
+    """Return the number of bases, or of independent groups, that an estimate rests on."""
+    return estimate.n.get("bases", estimate.n.get(GROUPS, 0))
+
+
 def n_words(n: Mapping[str, int]) -> str:
     """Say the counts, singular where there is one."""
     return "n = " + ", ".join(counted(count, what) for what, count in n.items())
@@ -83,7 +75,7 @@ def interval_words(estimates: Iterable[Estimate], of: Iterable[str] | None = Non
     """Say what the drawn intervals are and how they were made, of what where they differ, or that there are none."""
     held = list(estimates)
     kinds: dict[tuple[float, str], list[str]] = {}
-    for one, name in zip(held, of or (split_name(one.name)[0] for one in held), strict=True):
+    for one, name in zip(held, of or (one.statistic or one.name for one in held), strict=True):
         if one.estimate is not None and one.low is not None and one.high is not None:
             kinds.setdefault((one.confidence, one.method), []).append(name)
     if not kinds:
@@ -94,18 +86,6 @@ def interval_words(estimates: Iterable[Estimate], of: Iterable[str] | None = Non
         for (level, method), names in kinds.items()
     ]
     return "; ".join(told) + "."
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """Return what an estimate is and what it is of, where its name says both; else its name and nothing.
-
-    Examples
-    --------
-    >>> split_name("d_z(M-S)"), split_name("missing, length S"), split_name("Phi")
-    (('d_z', 'M-S'), ('missing', 'length S'), ('Phi', ''))
-    """
-    found = next((match for pattern in _SPLIT if (match := pattern.fullmatch(name))), None)
-    return (found["what"], found["of"]) if found else (name, "")
 
 
 def estimates_n_words(estimates: Iterable[Estimate]) -> str:

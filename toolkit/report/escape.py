@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
@@ -73,15 +76,15 @@ _READ: Final = {
     "per aud": "per AUD", "aud per": "AUD per", "E-rho2": "Eρ²", "Phi": "Φ",
 }  # fmt: skip
 """Names of the code, as a committee reads them."""
-_NAMES: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _READ))})(?![\w-])")
-_MINUS: Final = re.compile(
-    r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
-)
+_NAMES: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _READ))})(?![\w-])"
+_MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
 """Hyphens that are a minus: before a number, between two prompt lengths, and alone between two names."""
-_TIMES: Final = re.compile(r"(?<=\w )x(?= \w)")
+_CHANGED: Final = rf"{_NAMES}|{_MINUS}|(?<=\w )x(?= \w)"
+_kept: ContextVar[str] = ContextVar("kept", default="")
+"""Pattern of names that stay as they are."""
 _EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # effect sizes are set as mathematics
 _LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
-_FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
+_SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
 _LONG_WORD: Final = 16
 _PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")
 MISSING: Final = "--"  # what a cell shows when there is no number; never a zero
@@ -122,7 +125,9 @@ def escape_breaking(text: object) -> str:
 
 def caption_latex(caption: str) -> str:
     r"""Return the command of a caption, of which a list of figures or tables shows the first sentence only."""
-    short = _FIRST_SENTENCE.split(caption.strip(), maxsplit=1)[0]
+    text = caption.strip()
+    ends = (end.start() for end in re.finditer(_but_names(_SENTENCE_END), text) if end.lastgroup != "kept")
+    short = text[: next(ends)]
     return rf"\caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}"
 
 
@@ -140,9 +145,30 @@ def with_study(latex: str, study: str) -> str:
     return latex.replace(r"\label{tab:", rf"\label{{tab:{label_of('', study)}")
 
 
+@contextmanager
+def names_kept(names: Iterable[str]) -> Iterator[None]:
+    """Write files in which the names of models, judges and the like stand as they are given, whatever is in them."""
+    pattern = f"{_CHANGED}|[.:;] "
+    changed = (name for name in {*names} - _READ.keys() if name and re.search(pattern, name))
+    before = _kept.set("|".join(map(re.escape, sorted(changed, key=len, reverse=True))))
+    try:
+        yield
+    finally:
+        _kept.reset(before)
+
+
 def readable(text: str) -> str:
     """Return text with the words of the field for names of the code, and with one sign for a minus everywhere."""
-    return _TIMES.sub("×", _MINUS.sub("−", _NAMES.sub(lambda name: _READ[name[0]], text)))
+    return re.sub(_but_names(_CHANGED), _read, text)
+
+
+def _but_names(pattern: str) -> str:
+    return f"(?P<kept>{_kept.get()})|{pattern}" if _kept.get() else pattern
+
+
+def _read(match: re.Match[str]) -> str:
+    text = match[0]
+    return text if match.lastgroup == "kept" else _READ.get(text, {"-": "−", "x": "×"}.get(text, text))
 
 
 def _plain(text: object) -> str:

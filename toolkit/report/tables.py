@@ -145,7 +145,7 @@ class _Cell:
 
 def _cells(keyed: Sequence[Placed]) -> list[_Cell]:
     """Return where each estimate stands: what repeats in the names of estimates becomes a column."""
-    split = [captions.split_name(one.name) for _, one in keyed]
+    split = [(one.statistic or one.name, one.label) for _, one in keyed]
     whats = Counter(what for what, _ in dict.fromkeys(split))
     ofs = Counter(of for _, of in dict.fromkeys(split))
     names = Counter(one.name for _, one in keyed)
@@ -153,7 +153,7 @@ def _cells(keyed: Sequence[Placed]) -> list[_Cell]:
     for (about, one), (what, of) in zip(keyed, split, strict=True):
         first, *rest = (about,) if isinstance(about, str) else about or ("",)
         if rest and (names[one.name] > 1 or not of):
-            row = " ".join(rest).removeprefix("contrasts ")
+            row = " ".join(rest[rest[0] == "contrasts" and len(rest) > 1 :])
             found.append(_Cell(first, row, one.name, one))
         elif of and (whats[what] > 2 or ofs[of] > 1):
             found.append(_Cell("", of, what, one))
@@ -272,7 +272,7 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
     for key, forms in reliability.icc.items():
         alpha = reliability.alpha_over_judges.get(key)
         told = [*(form for form in forms if form.name in ("ICC(A,1)", "ICC(A,k)")), alpha]
-        printed += [(("score", readable(key).replace("_", " ")), one) for one in told if one is not None]
+        printed += [(("score", readable(key)), one) for one in told if one is not None]
         data += [(key, e) for e in (*forms, *reliability.icc_these_judges[key], alpha) if e is not None]
     over = reliability.alpha_over_dimensions
     end = captions.join(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
-_LENGTHS: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
+BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
+BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 _OWN: Final = ("required_elements", "focus")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
@@ -72,6 +72,8 @@ class Scores:
     >>> round(scores.reliability().icc["composite"][0].estimate, 2)
     0.45
     """
+
+    _not_asked: ClassVar[Collection[str]] = _OWN
 
     def __init__(
         self,
@@ -209,7 +211,7 @@ class Scores:
         """Return one row a rating by a person, where judges and people are told apart."""
         return self._human
 
-    @cached_property
+    @property
     def unanswerable(self) -> Mapping[str, str]:
         """Questions that these scores cannot answer, by the name of the analysis, with the reason."""
         runs, taken = self._runs, self.taken
@@ -217,9 +219,9 @@ class Scores:
         judges = self._judgements["judge"].nunique()
         if judges < 2:
             told = "no column judge" if "judge" not in taken else "one judge"
-            why |= dict.fromkeys(_JUDGES, f"{told}: agreement is not estimable")
+            why |= dict.fromkeys(BY_JUDGES, f"{told}: agreement is not estimable")
         if "length_bin" not in taken:
-            why |= dict.fromkeys(_LENGTHS, "no column length_bin (S, M, L)")
+            why |= dict.fromkeys(BY_LENGTH, "no column length_bin (S, M, L)")
         if "output_tokens" not in taken:
             why["length_bias"] = "no column output_tokens"
         if "scenario" not in taken:
@@ -236,7 +238,7 @@ class Scores:
 
     def answers(self, *questions: str) -> bool:
         """Return whether these scores can answer questions, by the names of the analyses."""
-        return self.frames().answers(*questions)
+        return self.unanswerable.keys().isdisjoint(questions)
 
     def questions(self) -> pd.DataFrame:
         """Return one row a question: its analysis, whether these scores can answer it, and why not."""
@@ -245,9 +247,17 @@ class Scores:
         rows = [
             (title, name, name not in self.unanswerable, self.unanswerable.get(name, ""))
             for name, title in QUESTIONS.items()
-            if name not in _OWN
+            if name not in self._not_asked
         ]
         return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
+
+    def _answerable(self, questions: pd.DataFrame) -> list[str]:
+        """Return which questions can be answered and which not, and why, in lines."""
+        lines: dict[str, list[str]] = {"Can be answered:": [], "Cannot be answered:": []}
+        for title, _, answerable, reason in questions.itertuples(index=False):
+            head = "Can be answered:" if answerable else "Cannot be answered:"
+            lines[head].append(f"  {title}" + (f": {reason}" if reason else ""))
+        return [line for head, several in lines.items() for line in (head, *several)]
 
     def summary(self) -> Summary:
         """Return what each column was taken for, and which questions can be answered and which not, and why."""
@@ -265,14 +275,7 @@ class Scores:
             + (", also where one judge alone scored" if self._judgements["judge"].nunique() > 1 else ""),
         ]
         asked = self.questions()
-        told += [
-            "Can be answered:",
-            *(f"  {row.question}" for row in asked[asked["answerable"]].itertuples()),
-        ]
-        told += [
-            "Cannot be answered:",
-            *(f"  {row.question}: {row.why_not}" for row in asked[~asked["answerable"]].itertuples()),
-        ]
+        told += self._answerable(asked)
         fields = {
             "name": self.name, "columns": self.taken, "not_used": self.left, "scale": list(self.scale),
             "answers": len(runs), "missing": missing, "notes": list(self.notes),
@@ -331,18 +334,21 @@ class Scores:
         return Files(self._draw(self.frames(), Path(folder) if folder is not None else self.output, only))
 
     def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
+        from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_figures
 
-        return write_figures(of.read(), self._about(of), folder, only)
+        with names_kept(of.names):
+            return write_figures(of.read(), self._about(of), folder, only)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic as a table and as a sentence, and return the paths."""
         return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
 
     def _write_statistics(self, of: Analyses, folder: Path) -> list[Path]:
+        from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_statistics
 
-        with on_scale(of.scale):
+        with on_scale(of.scale), names_kept(of.names):
             return write_statistics(of.read().analyses(), self._about(of), folder)
 
     def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
@@ -366,6 +372,7 @@ class Scores:
             When no answer has a score, or of a study no run has succeeded yet, or the folder holds the bundle of
             another, or something else under the names of the bundle.
         """
+        from toolkit.report.escape import names_kept
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
         from toolkit.report.thesis.document import check_format
 
@@ -373,7 +380,8 @@ class Scores:
         of, manifest = self.frames(), self.manifest()
         status = self._standing(of)
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
-        return write_bundle(place, *self._bundled(of, status, manifest, place), manifest, format=format)
+        with names_kept(of.names):
+            return write_bundle(place, *self._bundled(of, status, manifest, place), manifest, format=format)
 
     def _standing(self, of: Analyses) -> dict[str, Any]:
         return {"study": self.name, "done": int(of.runs["judged"].sum())}

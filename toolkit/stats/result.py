@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from html import escape
-from itertools import groupby, islice, pairwise
+from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, ClassVar, Final
 
 import pandas as pd
 
-from toolkit.words import counted, coverage, one_line
+from toolkit.words import DIMENSIONS, SCORE, counted, coverage, one_line
 
 ROUNDING: Final = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
 COLUMNS: Final = (
@@ -31,6 +31,10 @@ COLUMNS: Final = (
 )
 
 
+_WORDS: Final = {name: name.replace("_", " ") for name in (*DIMENSIONS, SCORE, "length_bin")}
+"""Names of the code among keys of results, in words; names of others stay as they are."""
+LEVELS: Final = ("length_bin", "model", "judge")
+"""Facets that a label names beside their value."""
 ROWS: Final = 12
 """Rows that are shown; the frame has all."""
 _WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
@@ -85,7 +89,11 @@ def rounded_apart(values: Sequence[float | None]) -> list[str]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One number about a study with everything a reader needs to trust it; never rounded."""
+    """One number about a study with everything a reader needs to trust it; never rounded.
+
+    ``name`` is printed as it is and never read back: ``statistic`` is the part of it that heads a column, and
+    ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``.
+    """
 
     name: str
     estimate: float | None
@@ -100,6 +108,8 @@ class Estimate:
     p_value: float | None = None
     note: str = ""
     degrees: float | None = None
+    statistic: str = ""
+    facets: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def estimable(self) -> bool:
@@ -116,6 +126,12 @@ class Estimate:
         """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
         beside = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
         return self.correction + beside
+
+    @property
+    def label(self) -> str:
+        """What it is of, for a row whose column is the statistic; nothing where the two are not told apart."""
+        parts = (f"{key} {name}" if key in LEVELS else name for key, name in self.facets.items())
+        return ", ".join(parts) if self.statistic else ""
 
     def noted(self, *notes: str) -> Estimate:
         """Return the result with more notes after its own."""
@@ -254,20 +270,14 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     Examples
     --------
     >>> [(where, one.name) for where, one in estimates_of({"by_judge": (Estimate("ICC(A,1)", 0.5),)})]
-    [('by judge', 'ICC(A,1)')]
+    [('by_judge', 'ICC(A,1)')]
     """
     return [(" ".join(place), found) for place, found in placed(result)]
 
 
 def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
     """Return all estimates of a result with the names of what holds them, the outermost first."""
-    return [
-        (
-            tuple(part for part, _ in groupby(part for part in place if part not in ("result", "results"))),
-            found,
-        )
-        for place, found in _walk(result, ())
-    ]
+    return list(_walk(result, ()))
 
 
 def _walk(result: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
@@ -277,17 +287,16 @@ def _walk(result: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         yield place, result.as_estimate()
     elif is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):
-            yield from _walk(getattr(result, field.name), (*place, _text(field.name)))
+            part = field.name.replace("_", " ")
+            again = part in ("result", "results", *place[-1:])
+            yield from _walk(getattr(result, field.name), place if again else (*place, part))
     elif isinstance(result, Mapping):
         for key, value in result.items():
-            yield from _walk(value, (*place, _text(key)))
+            part = " ".join(_WORDS.get(name, str(name)) for name in _parts(key))
+            yield from _walk(value, (*place, part))
     elif isinstance(result, tuple | list):
         for value in result:
             yield from _walk(value, place)
-
-
-def _text(key: Any) -> str:
-    return " ".join(map(str, _parts(key))).replace("_", " ")
 
 
 def _parts(key: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +70,8 @@ def judge_card_name(card: JudgeCard) -> str:
     The figures of a study have no probes and must not overwrite the card that was paid for.
     """
     stem = re.sub(r"[^A-Za-z0-9]+", "_", card.judge).strip("_") or "unnamed"
+    if stem != card.judge:  # of several judges that are alike in these signs each has its file
+        stem += f"_{hashlib.sha256(card.judge.encode()).hexdigest()[:6]}"
     return f"{CARD}_{stem}{PROBED if card.probes else ''}"
 
 

@@ -67,8 +67,8 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
     reliability = of.reliability()
     correlations = reliability.pearson.get(of.score, ())
     pearson = {
-        (a, b): next((e for e in correlations if f"({a}, {b})" in e.name or f"({b}, {a})" in e.name), None)
-        for a, b in pairs
+        pair: next((e for e in correlations if {*e.facets.values()} == {*map(str, pair)}), None)
+        for pair in pairs
     }
     forms = [e for e in reliability.icc.get(of.score, ()) if e.name in _FORMS]
     these = reliability.icc_these_judges.get(of.score, ())
@@ -182,7 +182,7 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
         "first judge less that of the second, against the mean of the two.",
         "A larger point is several answers in one place. Solid line: bias, the mean difference; dashed lines: limits "
         "within which 95% of the differences are expected; grey bands: their intervals.",
-        captions.interval_words(one for one in found if "limit" in one.name or "bias (" in one.name),
+        captions.interval_words(found),
         f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
         "Nothing is corrected for the number of pairs." if len(drawn) > 1 else "",
         f"The axis of differences shows ±{reach:g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
@@ -287,7 +287,7 @@ def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
         about.end,
     )
     said = "; ".join(
-        f"{row.dimension.replace('_', ' ')}, {row.form} {style.decimals(row.estimate)}"
+        f"{row.dimension}, {row.form} {style.decimals(row.estimate)}"
         for row in style.rows_of(drawn[drawn["form"].isin(_FORMS)])
     )
     alt_text = f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all: {said}."
@@ -318,7 +318,7 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.set_title(title, pad=13)
         axes.set_xlabel("Intraclass correlation")
-    style.row_axis(panels[0], [readable(key).replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
+    style.row_axis(panels[0], [readable(key) for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         Line2D([], [], color=look.color, marker=look.marker, linewidth=width, markersize=4, label=label)
         for look, width, label in _LOOKS.values()

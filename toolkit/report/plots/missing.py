@@ -53,9 +53,8 @@ def missing_data(of: Analyses, about: About) -> FigureWithCaption:
 
 
 def _rows(found: MissingData) -> pd.DataFrame:
-    shares = [("all", one.name.removeprefix("missing "), one) for one in found.overall]
-    for group, several in found.shares.items():
-        shares += [(group, one.name.removeprefix(f"missing, {group} "), one) for one in several]
+    shares = [("all", one.facets["of"], one) for one in found.overall]
+    shares += [(group, one.facets[group], one) for group, several in found.shares.items() for one in several]
     rows: list[tuple[Any, ...]] = []
     for group, name, one in shares:
         if one.estimable:
@@ -73,7 +72,7 @@ def _rows(found: MissingData) -> pd.DataFrame:
 
 def _imbalance_words(tests: tuple[Estimate, ...]) -> str:
     tested = [one for one in tests if one.p_value is not None]
-    groups = [one.name.rpartition(" ")[2] for one in tested]
+    groups = [one.facets["over"] for one in tested]
     told = [f"{_GROUPS.get(of, of)} p = {one.p_value:.3g}" for of, one in zip(groups, tested, strict=True)]
     corrections = sorted({one.adjusted for one in tested} - {"none"})
     how = "; ".join([*dict.fromkeys(one.method for one in tested), *corrections])

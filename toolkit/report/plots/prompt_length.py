@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
+from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
 from toolkit.stats.result import Estimate
@@ -269,7 +270,7 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
     tests = [(only, one) for one in of.length().equivalence]
     tests += [(m, one) for m, found in by_model.items() for one in found.equivalence] if several else []
     rows = [
-        (of, one.name, *_numbers(one), margin, _verdict(one), one.n["bases"])
+        (of, one.name, *_numbers(one), margin, _verdict(one), captions.units(one))
         for of, one in tests
         if one.estimable
     ]
@@ -345,14 +346,14 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
     found = of.dimension_profile().means
     rows = [
         (one.model, one.length_bin, one.dimension, one.mean.estimate, one.mean.low, one.mean.high,
-         one.mean.n["bases"], one.mean.n["answers"])
+         captions.units(one.mean), one.mean.n["answers"])
         for one in found
         if one.mean.estimable
     ]  # fmt: skip
     data = pd.DataFrame(rows, columns=list(_PROFILE)).astype({"low": "float64", "high": "float64"})
     if data.empty:
         raise NothingToDraw("no judged runs")
-    means = [replace(one.mean, name=one.mean.name.replace("_", " ")) for one in found]
+    means = [one.mean for one in found]
     at = " at one prompt length (S, M, L)" if of.answers("length") else ""
     caption = captions.join(
         f"Profile of the dimensions ({captions.n_words(about.n)}).",
@@ -365,7 +366,7 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
         captions.join(about.missing, about.source, about.note),  # of no composite
     )
     said = "; ".join(
-        f"{at_length(row.model, row.length_bin)} {row.dimension.replace('_', ' ')} {row.mean:.2f}"
+        f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
         for row in style.rows_of(data)
     )
     alt_text = f"Marks with intervals on a scale from {scale_words()}, one row for each dimension: {said}."
@@ -399,7 +400,7 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
         style.score_axis(axes, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
-    style.row_axis(panels[0], [name.replace("_", " ") for name in dimensions], (-0.5, len(dimensions) - 0.5))
+    style.row_axis(panels[0], list(map(readable, dimensions)), (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
     return style.settle(figure)

@@ -107,7 +107,14 @@ def sample_taxonomy(
     cells[" x ".join(by)] = whole = _counts(crossed, prompts["base"], where)
     n = {"bases": len(asked), "bases of the bank": len(bases)}
     coverage = tuple(
-        Estimate(f"coverage of {name}", float((of[places].sum(axis=0) > 0).mean()), unit="share", n=n)
+        Estimate(
+            f"coverage of {name}",
+            float((of[places].sum(axis=0) > 0).mean()),
+            unit="share",
+            n=n,
+            statistic="coverage",
+            facets={"cells": name},
+        )
         for name, of in cells.items()
     )
     items: list[Estimate] = []

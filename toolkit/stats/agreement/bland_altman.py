@@ -78,12 +78,12 @@ def bland_altman(
     (0.417, -0.729, 1.562)
     """
     x, y, labels, missing = scored_by_both("Bland-Altman", first, second, bases)
-    pair = f"({judges[0]} less {judges[1]})"
+    pair = f"{judges[0]} less {judges[1]}"
     n = {"answers": len(x)} if bases is None else {"bases": len(set(labels)), "answers": len(x)}
     method = EXACT if bases is None else CLUSTERED
     empty = Estimate("", None, method=method, unit=UNIT, n=n, missing=missing)
     bias, lower, upper, slope = (
-        replace(empty, name=f"{what} {pair}")
+        replace(empty, name=f"{what} ({pair})", statistic=what, facets={"pair": pair})
         for what in ("bias", "lower limit of agreement", "upper limit of agreement", "proportional bias")
     )
     points = pd.DataFrame({"mean": (x + y) / 2, "difference": x - y})

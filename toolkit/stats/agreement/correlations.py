@@ -164,16 +164,24 @@ def _signs(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _of_pairs(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, ...]:
     if matrix.pairs.empty:
         n = {"answers": len(matrix.values), "judges": 2}
-        names = [f"{SYMBOLS[kind]}({a}, {b})" for a, b in combinations(matrix.judges, 2) for kind in kinds]
-        return tuple(Estimate(name, None, method=FISHER, n=n).not_estimable(matrix.problem) for name in names)
+        return tuple(
+            _named(kind, pair, n).not_estimable(matrix.problem)
+            for pair in combinations(matrix.judges, 2)
+            for kind in kinds
+        )
     results = []
     for judges, x, y, bases in pairs_of_judges(matrix):
         first, second, labels, missing = scored_by_both("correlation", x, y, bases)
         both, n = np.column_stack([first, second]), {"answers": len(first), "judges": 2}
         for kind in kinds:
-            empty = Estimate(f"{SYMBOLS[kind]}({', '.join(judges)})", None, n=n, missing=missing)
+            empty = replace(_named(kind, judges, n), method="", missing=missing)
             results.append(_one(empty, both, judges, kind, None if bases is None else labels))
     return tuple(results)
+
+
+def _named(kind: str, judges: tuple[str, str], n: dict[str, int]) -> Estimate:
+    facets = dict(zip(("judge", "other_judge"), judges, strict=True))
+    return Estimate(f"{SYMBOLS[kind]}({', '.join(judges)})", None, method=FISHER, n=n, facets=facets)
 
 
 def _one(

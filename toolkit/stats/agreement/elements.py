@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pandas as pd
@@ -93,11 +93,12 @@ def _share(means: pd.DataFrame, length_bin: str) -> Estimate:
 
 def _with_rubric(means: pd.DataFrame, name: str) -> Estimate:
     both = means.dropna(subset=["share", name])
-    title = f"r of {SHARE} with {name}"
-    return clustered_pearson(
-        title,
+    pair = f"{SHARE} with {name}"
+    r = clustered_pearson(
+        f"r of {pair}",
         both["share"],
         both[name].astype(float),
         both["cluster"].tolist(),
         missing=len(means) - len(both),
     )
+    return replace(r, statistic="r", facets={"pair": pair})

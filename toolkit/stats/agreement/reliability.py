@@ -244,7 +244,8 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
         for note in filter(None, said):
             about.setdefault(note, []).append(key)
     notes = [
-        note if len(keys) == len(matrices) else f"{', '.join(keys)}: {note}" for note, keys in about.items()
+        note if len(keys) == len(matrices) else f"in {', '.join(keys)}: {note}"
+        for note, keys in about.items()
     ]
     if is_clustered:
         shared = any(len(set(m.bases)) < len(m.bases) for m in matrices.values() if m.bases is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -65,31 +65,37 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
             f"ceiling: {score} {first:g} is no score from {low:g} to {high:g}; correct or empty it"
         )
     bases = scores["base"].astype(str).to_numpy()
-    groups = {"all": np.ones(len(values), dtype=bool)}
+    groups: dict[str, tuple[dict[str, str], np.ndarray]] = {
+        "all": ({"group": "all"}, np.ones(len(values), dtype=bool))
+    }
     for column in told_apart(scores, ("length_bin", "model", "judge")):
         names = scores[column].astype("object").to_numpy()
-        groups |= {f"{column} {name}": names == name for name in in_order(names)}
+        groups |= {f"{column} {name}": ({column: str(name)}, names == name) for name in in_order(names)}
     ends = (("ceiling", high, values >= high - _EQUAL), ("floor", low, values <= low + _EQUAL))
     shares = {}
-    for group, its in groups.items():
+    for group, (facets, its) in groups.items():
         there, missing = its & ~gone, int((its & gone).sum())
         top, bottom = (
-            share(
-                f"{score} at the {what} ({end:g}), {group}",
-                list(hits[there]),
-                list(bases[there]),
-                what="scores",
-                missing=missing,
-                alike=likeness(list(hits[~gone]), list(bases[~gone])),
+            replace(
+                share(
+                    f"{score} at the {what} ({end:g}), {group}",
+                    list(hits[there]),
+                    list(bases[there]),
+                    what="scores",
+                    missing=missing,
+                    alike=likeness(list(hits[~gone]), list(bases[~gone])),
+                ),
+                statistic=f"{score} at the {what} ({end:g})",
+                facets=facets,
             )
             for what, end, hits in ends
         )
         shares[group] = (top, bottom)
     warnings = tuple(
-        f"{one.estimate:.0%} of {one.name.replace(' at the', ' are at the', 1)}, more than {limit:.0%}: "
+        f"{one.estimate:.0%} of {score} are at the {what} ({end:g}), {group}, more than {limit:.0%}: "
         "means hide differences there."
-        for pair in shares.values()
-        for one in pair
+        for group, pair in shares.items()
+        for one, (what, end, _) in zip(pair, ends, strict=True)
         if one.estimate is not None and one.estimate > limit
     )
     return Ceiling(shares, warnings, limit)

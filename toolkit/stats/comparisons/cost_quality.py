@@ -11,7 +11,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
 from toolkit.stats.inference.bounded import mean_on_scale
-from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
@@ -67,7 +67,7 @@ class Pareto(Result):
         for one in self.points:
             about, made = one.quality, (getattr(one, name) for name in _NUMBERS)
             numbers = [end for found in made for end in (found.estimate, found.low, found.high)]
-            n = (about.n["bases"], about.n["answers"], about.missing)
+            n = (about.n.get("bases", about.n.get(GROUPS)), about.n["answers"], about.missing)
             rows.append(
                 (one.model, one.length_bin, *numbers, *n, one.on_front, one.probability, one.per_aud.note)
             )
@@ -162,12 +162,19 @@ def _numbers(
     here = np.isfinite(quality)
     q, c = quality[here], price[here]
     at = about.name
-    empty = replace(about, method=MEAN_METHOD, n={"bases": len(q), **about.n})
-    ratio = replace(empty, name=f"quality per {per} of {at}", unit=f"{unit} per {per}", method=RATIO_METHOD)
+    empty = replace(about, method=MEAN_METHOD, n={"bases": len(q), **about.n}, facets={"point": at})
+    quality_of, cost, ratio = (
+        replace(empty, name=f"{what} of {at}", statistic=what, unit=of)
+        for what, of in (
+            ("quality", unit),
+            (f"{per} per run", per),
+            (f"quality per {per}", f"{unit} per {per}"),
+        )
+    )
     return (
-        mean_on_scale(replace(empty, name=f"quality of {at}", unit=unit), q, range(len(q))),
-        mean_interval(c).of(replace(empty, name=f"{per} per run of {at}", unit=per)),
-        _per_aud(ratio, q, c),
+        mean_on_scale(quality_of, q, range(len(q))),
+        mean_interval(c).of(cost),
+        _per_aud(replace(ratio, method=RATIO_METHOD), q, c),
     )
 
 

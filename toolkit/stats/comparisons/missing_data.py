@@ -115,13 +115,22 @@ def missing_data(
         gone = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
         alike = likeness(list(gone), list(bases))
-        overall.append(share(f"missing {what}", list(gone), list(bases), what=what))
+        every = share(f"missing {what}", list(gone), list(bases), what=what)
+        overall.append(replace(every, facets={"of": what}))
         for column in told_apart(table, columns):
             names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
             places = {name: np.array([one == name for one in names]) for name in in_order(names)}
             shares[column] = tuple(
-                share(
-                    f"missing, {column} {name}", gone[at].tolist(), bases[at].tolist(), what=what, alike=alike
+                replace(
+                    share(
+                        f"missing, {column} {name}",
+                        gone[at].tolist(),
+                        bases[at].tolist(),
+                        what=what,
+                        alike=alike,
+                    ),
+                    statistic="missing",
+                    facets={column: str(name)},
                 )
                 for name, at in places.items()
             )
@@ -217,6 +226,8 @@ def imbalance_test(
     found = Estimate(
         f"imbalance of missing over {name}",
         None,
+        statistic="imbalance of missing",
+        facets={"over": name},
         method=f"permutation within bases, seed {seed}",
         unit="difference of shares",
         n={"scores": len(gone), "bases": len(groups), "levels": len(names)},

@@ -106,8 +106,8 @@ def alternative_annotator_test(
         answers, groups = len(table), table["base"].nunique()
         if answers < FEWEST_ANSWERS or groups < FEWEST_BASES:
             notes.append(
-                f"{rater} is left out: {counted(answers, 'answers')} of {counted(groups, 'bases')} rated by another "
-                f"person and the judge too, and {FEWEST_ANSWERS} of {FEWEST_BASES} are needed"
+                f"rater {rater} is left out: {counted(answers, 'answers')} of {counted(groups, 'bases')} rated by "
+                f"another person and the judge too, and {FEWEST_ANSWERS} of {FEWEST_BASES} are needed"
             )
         else:
             kept[rater] = table

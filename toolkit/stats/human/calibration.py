@@ -140,12 +140,12 @@ def _calibrated(
         if column == "length_bin"
         else combinations(names, 2)
     )
-    prefix = "" if column == "all" else f"{column} "
+    prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     means = [f"{prefix}{name}" for name in names]
+    mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
     contrasts: list[tuple[str, Hashable, Hashable | None]] = []
-    contrasts += [(f"calibrated mean of {score}, {prefix}{name}", name, None) for name in names]
-    title = f"calibrated difference of {score}, {prefix}"
-    contrasts += [(f"{title}{first} - {second}", first, second) for first, second in pairs]
+    contrasts += [(f"{mean}, {prefix}{name}", name, None) for name in names]
+    contrasts += [(f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
     results = prediction_powered_contrasts(
@@ -159,18 +159,43 @@ def _calibrated(
         list(others["base"]),
         unit=score_unit(score),
     )
-    return dict(zip(means, results, strict=False)), results[len(means) :]
+    placed = [
+        _with_facets(result, mean, {facet: str(first)})
+        if second is None
+        else _with_facets(result, difference, {facet: f"{first} - {second}"})
+        for result, (_, first, second) in zip(results, contrasts, strict=True)
+    ]
+    return dict(zip(means, placed, strict=False)), placed[len(means) :]
+
+
+def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:
+    """Return a result whose parts say what they are of."""
+    alone = {who: facets | {"raters": f"{who} alone"} for who in ("people", "judges")}
+    parts = {
+        part: replace(getattr(result, part), statistic=statistic, facets=its)
+        for part, its in {"calibrated": facets, **alone}.items()
+    }
+    return replace(result, **parts)
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
     theirs = shown["run_id"].map(values).astype("float64")
     bases = shown["base"].astype(str)
-    name = f"weighted kappa (quadratic) of {judge} and people"
-    kappa = weighted_kappa(theirs, shown["rating"], bases=list(bases), name=name)
+    names, pair = ("weighted kappa (quadratic)", "r"), f"{judge} and people"
+    kappa, r = (f"{statistic} of {pair}" for statistic in names)
     both = theirs.notna() & shown["rating"].notna()
-    name, missing = f"r of {judge} and people", int((~both).sum())
-    r = clustered_pearson(name, theirs[both], shown["rating"][both], list(bases[both]), missing=missing)
-    return [kappa, r]
+    x, y, missing = theirs[both], shown["rating"][both], int((~both).sum())
+    return [
+        replace(one, statistic=statistic, facets={"pair": pair})
+        for statistic, one in zip(
+            names,
+            (
+                weighted_kappa(theirs, shown["rating"], bases=list(bases), name=kappa),
+                clustered_pearson(r, x, y, list(bases[both]), missing=missing),
+            ),
+            strict=True,
+        )
+    ]
 
 
 @over_clusters
@@ -231,7 +256,8 @@ def _icc(one: str, rows: pd.DataFrame, other: str, theirs: pd.DataFrame, score: 
     both = pd.concat([mine.assign(judge=one), counterpart.assign(judge=other)], ignore_index=True)
     ratings = both.rename(columns={"run_id": "target", score: "score"})
     found = next(result for result in reliability(ratings).icc["score"] if result.name == "ICC(A,1)")
-    return replace(found, name=f"ICC(A,1) of {one} and {other}")
+    pair = f"{one} and {other}"
+    return replace(found, name=f"{found.name} of {pair}", statistic=found.name, facets={"pair": pair})
 
 
 def _difference(person: str, rows: pd.DataFrame, runs: pd.DataFrame, score: str) -> Estimate:

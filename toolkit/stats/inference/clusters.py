@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from toolkit.words import counted
 
 GROUPS: Final = "independent groups"
-_WORDS: Final = re.compile(r"\b(bases?|clusters?)\b")
+_WORDS: Final = r"(?<![\w'-])(bases?|clusters?)(?![\w'-])"
 _SAID: Final = ("method", "note", "words")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +40,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
             *(_by_cluster(value) for value in args),
             **{name: _by_cluster(value) for name, value in kwargs.items()},
         )
-        said: R = in_groups(found, frames[0])
+        said: R = in_groups(found, *frames)
         notes = getattr(said, "notes", None)
         if not (is_dataclass(said) and isinstance(notes, tuple)):
             return said
@@ -84,13 +85,14 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     return f"{counted(len(bases), 'bases')}{said}"
 
 
-def in_groups(result: Any, frame: pd.DataFrame) -> Any:
+def in_groups(result: Any, *frames: pd.DataFrame) -> Any:
     """Return a result with its units called independent groups: numbers in ``n``, and words of methods and notes.
 
-    All bases are counted beside the groups where all groups of ``frame`` are used; how many there are in a part of the
-    groups no result says.
+    All bases are counted beside the groups where all groups of the first frame are used; how many there are in a part
+    of the groups no result says. Names in the frames are left as they are.
     """
-    whole = unit_counts(frame)
+    whole = unit_counts(frames[0])
+    words = re.compile("|".join([*map(re.escape, _names_with_words(frames)), _WORDS]))
 
     def said(value: Any) -> Any:
         if isinstance(value, tuple) and type(value) is tuple:
@@ -101,26 +103,43 @@ def in_groups(result: Any, frame: pd.DataFrame) -> Any:
             return value
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         new = {
-            name: _counts(one, whole) if name == "n" and isinstance(one, Mapping) else said(one)
+            name: _counts(one, whole, words) if name == "n" and isinstance(one, Mapping) else said(one)
             for name, one in old.items()
         }
         if "n" in old:
-            new |= {name: _WORDS.sub(_group, old[name]) for name in _SAID if isinstance(old.get(name), str)}
+            new |= {name: words.sub(_group, old[name]) for name in _SAID if isinstance(old.get(name), str)}
         return replace(value, **new)
 
     return said(result)
 
 
-def _counts(n: Mapping[str, int], whole: Mapping[str, int]) -> dict[str, int]:
+def _names_with_words(frames: Iterable[pd.DataFrame]) -> list[str]:
+    """Return the names in frames that hold a word for units and more, the longest first."""
+    columns = [frame[name] for frame in frames for name in frame if not is_numeric_dtype(frame[name])]
+    names = {str(name) for column in columns for name in column.unique()}
+    return sorted(
+        (
+            name
+            for name in names
+            if re.search(r"\b(bases?|clusters?)\b", name) and not re.fullmatch(_WORDS, name)
+        ),
+        key=len,
+        reverse=True,
+    )
+
+
+def _counts(n: Mapping[str, int], whole: Mapping[str, int], words: re.Pattern[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for what, count in n.items():
         if what == "bases":
             found |= {"bases": whole["bases"]} if count == whole[GROUPS] else {}
-        found[_WORDS.sub(_group, what)] = count
+        found[words.sub(_group, what)] = count
     return found
 
 
 def _group(found: re.Match[str]) -> str:
+    if found[1] is None:  # a name
+        return found[0]
     return GROUPS if found[1].endswith("s") else GROUPS.removesuffix("s")
 
 

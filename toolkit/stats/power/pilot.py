@@ -152,7 +152,9 @@ def pilot_power(
     planned = now if repeats is None else float(repeats)
     price = _price(checked, costs, planned / now)
     total, unit = checked["base"].nunique(), score_unit(score)
-    contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
+    contrasts = tuple(
+        _with_facets(_contrast(pair, cells, total, unit, effect, level, repeats, price)) for pair in pairs
+    )
     return PilotPower(contrasts, price, planned, 0.8, level, _notes(checked, contrasts, costs))
 
 
@@ -210,6 +212,22 @@ def _contrast(
     return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
 
 
+def _with_facets(contrast: ContrastPower) -> ContrastPower:
+    parts = {
+        "spread": "sd",
+        "detectable": "detectable effect",
+        "needed": "bases needed",
+        "cost": "AUD needed",
+    }
+    facets = {"contrast": contrast.name}
+    answers = {
+        field: replace(answer, statistic=statistic, facets=facets)
+        for field, statistic in parts.items()
+        if (answer := getattr(contrast, field)) is not None
+    }
+    return replace(contrast, **answers)
+
+
 def _with_ends(found: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
     low, high = ends
     if low is None or high is None:
@@ -245,7 +263,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     total = 0.0
     for (model, length), rows in checked.groupby(["model", "length_bin"]):
         if rows["aud_cost"].isna().all():
-            return unknown.not_estimable(f"no cost of {model} is known at length {length}")
+            return unknown.not_estimable(f"no cost of {str(model)!r} is known at length {length}")
         per_base = len(rows) / max(rows["situation"].nunique(), 1)
         total += sum(float(rows[name].mean()) for name in costs if rows[name].notna().any()) * per_base
     missing = int(checked["aud_cost"].isna().sum())

@@ -192,8 +192,10 @@ def mean_over_bases(
 
 def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.ndarray) -> Estimate:
     """Return the effect size d_z, g_z or d_av of a paired difference, named after it."""
-    name, about = f"{kind}({difference.name})", difference
-    empty = Estimate(name, None, method=EFFECTS[kind], n=about.n, missing=about.missing)
+    name, about, facets = f"{kind}({difference.name})", difference, {"contrast": difference.name}
+    empty = Estimate(
+        name, None, method=EFFECTS[kind], n=about.n, missing=about.missing, statistic=kind, facets=facets
+    )
     if about.estimate is None:
         return replace(empty, note=about.note)
     if about.low is None:

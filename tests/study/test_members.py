@@ -1,0 +1,91 @@
+"""Every public member of a study and of scores works, or says in one line why it cannot."""
+
+from __future__ import annotations
+
+from tests.study.test_scores import ratings
+from toolkit import Scores, Study
+from toolkit.errors import ToolkitError
+from toolkit.report import figure as figures
+
+REFUSED = {
+    "experiments": "has no experiments",
+    "methods": "has no experiments",
+    "focus": "not judged both with focus sentences and without",
+    "sequential": "models",
+    "adaptive": "models",
+    "calibration": "nobody",
+    "required_elements": "elements",
+    "rate": "",
+}
+"""Members that the small study refuses, with words of the reason."""
+
+
+def arguments(study: Study, tmp_path) -> dict[str, tuple]:
+    """Return what the members that need something are called with."""
+    runs = study.runs()
+    return {
+        "adaptive": (0.5,),
+        "answers": ("length",),
+        "bundle": (tmp_path / "bundle",),
+        "figures": (tmp_path / "figures", ["missing_data"]),
+        "load": (study.path,),
+        "prompt": (runs["prompt_id"].iloc[0],),
+        "rate": ("anna",),
+        "reply": (runs["run_id"].iloc[0],),
+        "statistics": (tmp_path / "statistics",),
+    }
+
+
+def test_every_public_member_of_a_study_works(study, tmp_path, monkeypatch) -> None:
+    """A finished study with three judges and one model; what it has no data for is refused in one line."""
+    monkeypatch.setattr(figures, "render", lambda *_, **__: b"<svg></svg>")
+    given, refused = arguments(study, tmp_path), {}
+    for name in (name for name in dir(study) if name not in ("close", "run", "execute")):
+        member = getattr(study, name)
+        try:
+            value = member(*given.get(name, ())) if callable(member) else member
+        except ToolkitError as problem:
+            refused[name] = str(problem)
+        else:
+            assert value is not None, name
+    calls = len(study.calls())
+    assert study.run(progress=False) == study.execute(progress=False).to_dict()
+    assert len(study.calls()) == calls
+    study.close()
+    assert {
+        name: why for name, why in refused.items() if "\n" in why or REFUSED.get(name, "\n") not in why
+    } == {}
+
+
+def test_a_study_says_what_it_can_answer(study) -> None:
+    """The same questions as scores of others have, with reasons of a study."""
+    questions = study.questions().set_index("analysis")
+    assert questions.loc["length", "answerable"]
+    assert questions.loc["compare_models", "why_not"] == "one model"
+    assert questions.loc["focus", "why_not"] == "no run was judged both with focus sentences and without"
+    assert questions.loc["calibration", "why_not"] == "nobody rated a reply"
+    assert study.answers("length")
+    assert not study.answers("length", "compare_models")
+    for name in questions.index[questions["answerable"]]:
+        assert getattr(study.frames(), name)() is not None, name
+    summary = study.summary()
+    assert summary.text.splitlines()[0] == repr(study)
+    assert "  Models, compared in pairs within prompts: one model" in summary.text
+    assert summary.fields["runs"]["succeeded"] == 6
+
+
+def test_every_public_member_of_scores_works(tmp_path, monkeypatch) -> None:
+    """Scores of two models by three judges and a person; what they have no column for is refused by name."""
+    monkeypatch.setattr(figures, "render", lambda *_, **__: b"<svg></svg>")
+    ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)
+    scores = Scores.load(tmp_path / "scores.csv", output=tmp_path / "out")
+    given = {"answers": ("length",), "load": (tmp_path / "scores.csv",)}
+    refused = {}
+    for name in (name for name in dir(scores) if not name.startswith("_")):
+        member = getattr(scores, name)
+        try:
+            assert (member(*given.get(name, ())) if callable(member) else member) is not None, name
+        except ToolkitError as problem:
+            refused[name] = str(problem)
+    assert all(scores.unanswerable[name] in why for name, why in refused.items())
+    assert refused.keys() == scores.unanswerable.keys() - {"judge_cards", "bland_altman"}
