@@ -288,11 +288,7 @@ class _ManyValues(click.Command):
 @_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyValues)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
 @click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="OURS=THEIRS",
-    help="What a column is: item=doc; none: topic=",
+    "--column", "columns", multiple=True, metavar="OURS=THEIRS", help="item=doc; cluster= is no column."
 )
 @click.option("--judges", multiple=True, metavar="NAME...", help="Columns that are a judge each; after FILE.")
 @click.option(

@@ -327,17 +327,21 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
     """Raise ``InputError`` that names the rows whose score is outside of a scale."""
     at = ((scores < scale[0]) | (scores > scale[1])).to_numpy().nonzero()[0]
     if len(at):
-        outside = ", ".join(f"{value:g}" for value in dict.fromkeys(scores.iloc[at][:99]))
         raise InputError(
-            f"{where}: score {one_line(outside, 80)} is outside of the scale {scale[0]:g}-{scale[1]:g} in "
-            f"{counted(len(at), 'rows')} ({_places(rows, at, where)}); correct the scale, or where it means missing "
-            f"say so (--values {scores.iloc[at[0]]:g}=)"
+            f"{where}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
+            f"{counted(len(at), 'rows')} ({_places(rows, at, where)}); correct the scale, or say that it is missing "
+            f"(--values {scores.iloc[at[0]]:g}=)"
         )
 
 
 def _places(rows: pd.DataFrame, at: Sequence[int] | np.ndarray, where: str) -> str:
-    shown = ", ".join(place_of(rows, int(row), where) for row in at[:5])
-    return shown + (f" and {len(at) - 5} more" if len(at) > 5 else "")
+    """Return the first rows, each file once, and how many more there are."""
+    shown: dict[str, list[str]] = {}
+    for row in at[:5]:
+        file, _, number = place_of(rows, int(row), where).rpartition(" ")
+        shown.setdefault(file, []).append(number)
+    more = f" and {len(at) - 5} more" if len(at) > 5 else ""
+    return ", ".join(f"{file} {', '.join(numbers)}" for file, numbers in shown.items()) + more
 
 
 _PERCENTAGES: Final = "percentages, 85% is 85"
