@@ -270,25 +270,30 @@ def import_(archive: Path, into: Path) -> Summary:
     return import_archive(archive, into)
 
 
-class _ManyJudges(click.Command):
-    """A command whose ``--judges`` takes every name up to the next option, as shells of other languages have it."""
+class _ManyValues(click.Command):
+    """A command whose ``--judges`` and ``--values`` take all up to the next option, as shells of other languages."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spread, many = [], False
+        spread, many = [], ""
         for arg in args:
-            if arg.startswith("-"):
-                many = arg == "--judges"
+            if arg.startswith("-") and not (many and arg[1:2].isdigit()):  # -1= is a value
+                many = arg if arg in ("--judges", "--values") else ""
             elif many:
-                spread += ["--judges", arg]
+                spread += [many, arg]
             if not many:
                 spread.append(arg)
         return super().parse_args(ctx, spread)
 
 
-@_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyJudges)
+@_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyValues)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
-@click.option("--column", "columns", multiple=True, metavar="OURS=THEIRS", help="What a column is: item=doc.")
+@click.option(
+    "--column", "columns", multiple=True, metavar="OURS=THEIRS", help="item=doc; cluster= is no column."
+)
 @click.option("--judges", multiple=True, metavar="NAME...", help="Columns that are a judge each; after FILE.")
+@click.option(
+    "--values", multiple=True, metavar="A=4...", help="What texts and codes are worth; -1= is missing."
+)
 @click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
 @click.option("--metric", help="Metric of lm-eval or scorer of inspect_ai; the first, and all, by default.")
 @click.option("--name", help="Of these scores; that of FILE by default.")
@@ -296,18 +301,29 @@ class _ManyJudges(click.Command):
 @click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
 @_FORMAT
 def analyse(
-    files: tuple[Path, ...], columns: tuple[str, ...], bundle: bool, format: str, **options: Any
+    files: tuple[Path, ...],
+    columns: tuple[str, ...],
+    values: tuple[str, ...],
+    bundle: bool,
+    format: str,
+    **options: Any,
 ) -> Iterator[Summary]:
     """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
 
     FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results
     of promptfoo (.json) or an archive of `toolkit export`. Several are put one under the other.
     """
-    from toolkit.scores.scores import Scores, column_names
+    from toolkit.scores.scores import Scores, pairs_of
 
     if format != "latex" and not bundle:
         raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
-    scores = Scores.load(*files, columns=column_names(columns), output=options.pop("out"), **options)
+    scores = Scores.load(
+        *files,
+        columns=pairs_of(columns, "column", "OURS=THEIRS, e.g. item=doc"),
+        values=pairs_of(values, "value", "TEXT=NUMBER, e.g. A=4"),
+        output=options.pop("out"),
+        **options,
+    )
     yield scores.summary()
     paths = [str(path) for path in (scores.bundle(format=format) if bundle else scores.figures())]
     yield Summary({**scores.summary().fields, "files": paths}, "\n".join(paths))

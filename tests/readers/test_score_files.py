@@ -18,7 +18,7 @@ from toolkit.cli import cli
 from toolkit.errors import InputError
 
 FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
-"""Written by inspect_ai 0.3.285 and lm-eval 0.4.13; what they printed stands in its README."""
+"""Written by inspect_ai 0.3.285, lm-eval 0.4.13 and promptfoo; what they printed stands in its README."""
 SAMPLES = "samples_sums_choice_2026-11-23T22-03-19.145119.jsonl"
 PRINTED = {"inspect_sums.eval": 0.75, "inspect_sums.json": 2 / 3}
 
@@ -342,7 +342,7 @@ ODD_CELLS = {
     ),
     "value.json": (
         log_of(sample([1])),
-        "sample 1: cannot be read as inspect_ai writes it (ValueError: the value of s",
+        "sample 1 (t/1, epoch 1): the value of s, [1], is no number; take another scorer",
     ),
     "result.json": (
         OF_PROMPTFOO,
@@ -388,3 +388,368 @@ def test_a_missing_file_and_no_file_are_named(tmp_path) -> None:
         Scores.load(tmp_path / "nowhere.csv")
     with pytest.raises(InputError, match="no file is named"):
         Scores.load()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_repeats_of_promptfoo_are_repeats(version) -> None:
+    """Whatever index they have, or none: of both versions of its files the same items, pairs and numbers."""
+    scores = Scores.load(FOREIGN / f"promptfoo_repeats_v{version}.json", name="sums")
+    assert repr(scores) == "Scores 'sums': 4 items, 2 models, scale 0-1"
+    assert scores.runs()["repeat"].nunique() == 3
+    found = scores.compare_models().differences[0]
+    assert found.estimate == pytest.approx(0.300 - 0.375)
+    assert (found.low, found.high) == pytest.approx((-0.12093466, -0.02906534))  # t of four differences
+    assert found.n == {"prompts": 4, "bases": 4}
+
+
+def result_of(test, provider="m-a", score=1.0, **fields) -> dict:
+    """Return a result of promptfoo."""
+    return {"provider": {"id": provider}, "vars": {"q": f"t{test}"}, "score": score, **fields}
+
+
+def promptfoo_of(path: Path, results: list[dict]) -> Scores:
+    """Return the scores of a file of promptfoo, and of the same results as JSON lines, which are one."""
+    path.write_text(json.dumps({"results": {"version": 3, "results": results}}))
+    lines = path.with_suffix(".jsonl")
+    lines.write_text("\n".join(json.dumps({"gradingResult": None, **result}) for result in results))
+    pd.testing.assert_frame_equal(Scores.load(path, name="a").runs(), Scores.load(lines, name="a").runs())
+    return Scores.load(path)
+
+
+def test_what_tells_tests_and_prompts_of_promptfoo_apart(tmp_path) -> None:
+    """Variables and assertions tell tests, labels prompts; indexes count what they like, and rows come in any order."""
+    rows = [
+        result_of(test, name, (test + repeat) % 3 / 2, testIdx=test + 4 * repeat, promptIdx=at)
+        for test in range(4)
+        for repeat in range(5)
+        for at, name in enumerate(("m-a", "m-b"))
+    ]
+    scores = promptfoo_of(tmp_path / "one.json", rows)
+    assert set(scores.runs()["model"]) == {"m-a", "m-b"}
+    assert (scores.runs()["base"].nunique(), scores.runs()["repeat"].nunique()) == (4, 5)
+    other = promptfoo_of(tmp_path / "two.json", rows[::-1])
+    assert other.compare_models().to_dict() == scores.compare_models().to_dict()
+    rows = [
+        result_of(test, score=at / 2, promptIdx=at, prompt={"raw": f"{label} t{test}", "label": label})
+        for test in range(3)
+        for at, label in enumerate(("short", "long"))
+    ]
+    assert set(promptfoo_of(tmp_path / "three.json", rows).runs()["model"]) == {"m-a, short", "m-a, long"}
+    rows = [result_of(test, promptIdx=at, prompt={"label": "p"}) for test in range(3) for at in range(2)]
+    assert set(promptfoo_of(tmp_path / "four.json", rows).runs()["model"]) == {
+        "m-a, prompt 1",
+        "m-a, prompt 2",
+    }
+    rows = [result_of(1, testCase={"assert": [{"type": "contains", "value": word}]}) for word in "xyx"]
+    assert sorted(promptfoo_of(tmp_path / "five.json", rows).runs()["repeat"]) == [0, 0, 1]
+    rows = [result_of(0, vars={"q": "x" * 200 + end, "sessionId": at}) for at, end in enumerate("aab")]
+    assert sorted(promptfoo_of(tmp_path / "six.json", rows).runs()["repeat"]) == [0, 0, 1]
+
+
+REASON = "Could not extract JSON from llm-rubric response"
+FAILED = {
+    "reason": {"error": REASON, "gradingResult": {"pass": False, "score": 0, "reason": REASON}},
+    "marked": {"gradingResult": {"pass": False, "componentResults": [{"metadata": {"graderError": True}}]}},
+    "malformed": {"gradingResult": {"pass": False, "reason": "llm-rubric produced malformed response: x"}},
+    "code": {"gradingResult": {"pass": False, "reason": "Python code execution failed: no module"}},
+    "one of two": {"gradingResult": {"pass": False, "componentResults": [{"pass": True}, {"reason": "No output"}]}},
+    "provider": {"failureReason": 2, "error": "500", "gradingResult": {"pass": False, "reason": "500"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILED)
+def test_a_grader_that_failed_is_missing_and_not_zero(tmp_path, name) -> None:
+    """An answer that failed is 0, and stays so, whatever its error says."""
+    right = {
+        "failureReason": 1,
+        "error": "Expected output",
+        "gradingResult": {"pass": False, "reason": "Expected"},
+    }
+    rows = [result_of(test, score=0.9) for test in range(5)]
+    rows += [result_of(test, score=0, failureReason=1) | FAILED[name] for test in (5, 6)]
+    runs = promptfoo_of(tmp_path / "out.json", rows).runs()
+    assert runs["composite"].mean() == pytest.approx(0.9)
+    assert runs["failure"].notna().sum() == 2
+    runs = promptfoo_of(tmp_path / "out.json", [*rows, result_of(7, score=0, **right)]).runs()
+    assert runs["composite"].mean() == pytest.approx(0.75)
+
+
+def test_graders_of_promptfoo_itself() -> None:
+    """One answered in prose, one with an error; a reply that its rubric failed is 0."""
+    scores = Scores.load(FOREIGN / "promptfoo_graders.json")
+    assert scores.runs()["composite"].mean() == pytest.approx(0.6)
+    assert "2 of 8 scores are missing because their grader failed" in scores.summary().text
+
+
+def saved(path: Path, *samples, **head) -> Path:
+    """Write a log of inspect_ai."""
+    log = {"status": "success", "eval": {"task": "t", "model": "m", **head}, "samples": samples}
+    path.write_text(json.dumps(log))
+    return path
+
+
+def scored(number, epoch=1, /, error=None, **values) -> dict:
+    """Return a sample with a value of each scorer."""
+    given = {name: {"value": value} for name, value in values.items()}
+    return {"id": number, "epoch": epoch, "scores": given, **({"error": {"message": error}} if error else {})}
+
+
+def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path) -> None:
+    """And so is one that was made invalid; both are said."""
+    samples = [scored(1, s="C"), scored(2, s="C"), scored(3, s="I"), scored(4, s="I", error="no sandbox")]
+    for field in ({}, {"invalidation": {"reason": "x"}, "error": None}):
+        scores = Scores.load(saved(tmp_path / "log.json", *samples[:3], {**samples[3], **field}))
+        assert scores.runs()["composite"].mean() == pytest.approx(2 / 3)
+        assert "1 of 4 samples have an error besides scores" in scores.summary().text
+        assert (
+            "C is 1, P .5" in scores.summary().text
+        )  # a score is missing, and they are counted so nevertheless
+
+
+GRADES = [scored(number, s=grade) for number, grade in enumerate("ABCDE", 1)]
+TEXTS = {
+    "letters": (GRADES, "sample 1 (t/1, epoch 1): the value of s, 'A', is no number; say what each is worth ("),
+    "words": ([scored(1, s="C"), scored(2, 3, s="correct")], "sample 2 (t/2, epoch 3): the value of s, 'correct'"),
+    "lists": ([scored(1, s=1), scored(2, s=[1, 0])], "sample 2 (t/2, epoch 1): the value of s, [1, 0]"),
+    "leaves": ([scored(1, s={"x": 1}), scored(2, s={"x": "bad"})], "sample 2 (t/2, epoch 1): the value of s, x, 'bad'"),
+    "inside": ([scored(1, s={"x": {"y": 1}})], "the value of s, x, {'y': 1}, is no number; take another scorer"),
+    "mixed": ([scored(1, s={"x": 1}), scored(2, s=3)], "sample 2: s has the value 3 and in other samples one for each"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_value_that_is_no_number_is_named_with_its_sample(tmp_path, name) -> None:
+    """None is dropped."""
+    samples, message = TEXTS[name]
+    with pytest.raises(InputError) as error:
+        Scores.load(saved(tmp_path / "log.json", *samples))
+    assert message in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_texts_are_worth_what_is_said(tmp_path) -> None:
+    """C among grades is no "correct"; a text beside numbers is named; an empty worth is a missing score."""
+    path = saved(tmp_path / "log.json", *GRADES)
+    scores = Scores.load(path, values={"A": 4, "B": 3, "C": 2, "D": 1, "E": 0})
+    assert scores.runs()["composite"].tolist() == [4, 3, 2, 1, 0]
+    assert "C is 1" not in scores.summary().text
+    with pytest.raises(InputError, match="the value of s, 'C', is no number"):
+        Scores.load(path, values={"A": 4, "B": 3, "D": 1, "E": 0})
+    assert (
+        Scores.load(path, values={"A": 4, "B": 3, "C": 2, "D": 1, "E": None}).runs()["composite"].isna().sum()
+        == 1
+    )
+    with pytest.raises(InputError, match="values A=high: give a number"):
+        Scores.load(path, values={"A": "high"})
+    scores = Scores.load(
+        saved(path, scored(1, s={"x": 2, "why": "good"}), scored(2, s={"x": 3, "why": "no"}))
+    )
+    assert scores.runs()["composite"].tolist() == [2, 3]
+    assert "s, why is text ('good' in sample 1) and was not taken" in scores.summary().text
+    table = tmp_path / "t.csv"
+    table.write_text("item,score\na,A\nb,B\nc,-1\n")
+    call = ["analyse", str(table), "--values", "A=4", "B=3.5", "-1=", "--json", "--out", str(tmp_path)]
+    done = CliRunner().invoke(cli, call, standalone_mode=False)
+    assert done.exception is None
+    assert json.loads(done.output)["missing"] == 1
+    wrong = CliRunner().invoke(cli, ["analyse", str(table), "--values", "A"], standalone_mode=False)
+    assert "write it as TEXT=NUMBER, e.g. A=4" in str(wrong.exception)
+
+
+def test_scorers_that_share_no_sample_are_analysed_by_themselves(tmp_path) -> None:
+    """As methods; two models are paired on sample and epoch within each; a failed sample is missing for all."""
+    logs = [
+        saved(
+            tmp_path / f"{model}.json",
+            *(scored(n, e, exact=(n + e + better) % 3 / 2) for n in range(4) for e in (1, 2)),
+            *(scored(n, e, graded=(n * e + better) % 4 / 4) for n in range(4, 9) for e in (1, 2)),
+            model=model,
+        )
+        for better, model in enumerate(("m1", "m2"))
+    ]
+    scores = Scores.load(*logs)
+    runs = scores.runs()
+    assert runs["judged"].all()
+    assert runs.groupby("model")["base"].nunique().to_dict() == {
+        "m1, exact": 4, "m2, exact": 4, "m1, graded": 5, "m2, graded": 5,
+    }  # fmt: skip
+    assert scores.unanswerable["reliability"].startswith("no answer has two judges")
+    pairs = {found.name: found for found in scores.compare_models().differences}
+    assert pairs["m1, exact - m2, exact"].n == {"prompts": 4, "bases": 4}
+    wide = runs.pivot_table(index="base", columns="model", values="composite")  # epochs first
+    expected = (wide["m1, graded"] - wide["m2, graded"]).mean()
+    assert pairs["m1, graded - m2, graded"].estimate == pytest.approx(expected)
+    assert pairs["m1, exact - m1, graded"].estimate is None
+    assert "judges that share no answer are each analysed by themselves" in scores.summary().text
+
+
+def test_judges_that_share_answers_are_one_analysis(tmp_path) -> None:
+    """Through a third one, too; many people who each rated a part are no methods, and are taken for one judge."""
+    rows = [(f"i{i}", judge, i % 5) for i in range(9) for judge in ("ab", "bc", "a")[i % 3]]
+    frame = pd.DataFrame(rows, columns=["item", "judge", "score"])
+    assert Scores(frame).runs()["model"].unique().tolist() == ["model"]
+    crowd = frame.drop_duplicates("item").assign(judge=[f"p{i}" for i in range(9)])
+    people = pd.concat([crowd, crowd.assign(item=crowd["item"] + "x", judge=crowd["judge"] + "x")])
+    with pytest.raises(InputError, match=r"no answer has two of its 18 judges.*--column judge="):
+        Scores(people)
+    assert Scores(people, columns={"judge": ""}).runs()["judged"].all()
+
+
+def test_logs_with_other_settings_of_generation_are_other_methods(tmp_path) -> None:
+    """Named by what differs; how often a call is tried again is no setting of a method."""
+    efforts = ({"reasoning_effort": "low", "max_connections": 3}, {"reasoning_effort": "high"}, {})
+    logs = [
+        saved(tmp_path / f"{at}.json", scored(1, s=at), scored(2, s=1), model_generate_config=settings)
+        for at, settings in enumerate(efforts)
+    ]
+    assert set(Scores.load(*logs).runs()["model"]) == {
+        "m, reasoning_effort low", "m, reasoning_effort high", "m, no reasoning_effort",
+    }  # fmt: skip
+    same = saved(tmp_path / "same.json", scored(3, s=1), model_generate_config={"reasoning_effort": "low"})
+    assert set(Scores.load(logs[0], same).runs()["model"]) == {"m"}
+
+
+def lm_eval_of(path: Path, *rows) -> Path:
+    """Write samples of lm-eval."""
+    path.write_text("\n".join(json.dumps({"doc": {}, "doc_id": number, **row}) for number, row in rows))
+    return path
+
+
+def test_metrics_of_lm_eval_that_are_lists_are_not_taken(tmp_path) -> None:
+    """Nor those that no document has; a metric with numbers is, and the others are named."""
+    rows = [(i, {"metrics": ["bleu", "f1", "acc"], "bleu": [["a"], ["b"]], "acc": i % 2}) for i in range(6)]
+    path = lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows)
+    scores = Scores.load(path)
+    assert scores.runs()["composite"].mean() == 0.5
+    assert "bleu, f1: no number a document, not taken" in scores.summary().text
+    with pytest.raises(InputError, match="has no metric bleu; it has acc; no number a document: bleu, f1"):
+        Scores.load(path, metric="bleu")
+
+
+def test_filters_of_lm_eval_without_names(tmp_path) -> None:
+    """The first of two is taken, and said; where documents are there unequally often it says what can be done."""
+    rows = [(i, {"acc": float(take)}) for take in (1, 0) for i in range(3)]
+    scores = Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
+    assert scores.runs()["composite"].tolist() == [1, 1, 1]
+    assert "every document is there 2 times, filters without names" in scores.summary().text
+    for odd in ([*rows, (0, {"acc": 1.0})], [rows[0], rows[3], rows[1], rows[4]]):
+        with pytest.raises(InputError, match=r"document 0 is there \d times under one filter; keep one line"):
+            Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *odd))
+
+
+def test_the_model_of_lm_eval_is_that_of_the_same_time(tmp_path) -> None:
+    """Results of another time are another model's."""
+    (tmp_path / "results_1.json").write_text(json.dumps({"model_name": "other"}))
+    rows = [(i, {"acc": 1.0}) for i in range(3)]
+    scores = Scores.load(lm_eval_of(tmp_path / "samples_t_2.jsonl", *rows))
+    assert scores.runs()["model"].unique().tolist() == [tmp_path.name]
+    assert "no results_2.json beside it: the model is named after the folder" in scores.summary().text
+    scores = Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
+    assert scores.runs()["model"].unique().tolist() == ["other"]
+    assert "named after the folder" not in scores.summary().text
+
+
+@pytest.mark.parametrize("name", ["NA", "none", "nan", "None", "null", "N/A", "1e5", "007"])
+@pytest.mark.parametrize("column", ["item", "model", "judge", "dimension"])
+def test_names_are_no_blanks_and_no_numbers(tmp_path, column, name) -> None:
+    """In CSV and in a frame; nothing at all is none."""
+    frame = pd.DataFrame(
+        [(f"i{i}", m, j, d, i % 5) for i in range(3) for m in "pq" for j in "ab" for d in "xy"],
+        columns=["item", "model", "judge", "dimension", "score"],
+    )
+    frame[column] = frame[column].where(frame[column] != frame[column].iloc[0], name)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for scores in (Scores(frame), Scores.load(tmp_path / "t.csv")):
+        names = scores.dimensions_scored
+        if column != "dimension":
+            names = set(scores.judgements()["base" if column == "item" else column])
+        assert name in names
+    frame[column] = frame[column].where(frame[column] != name, None)
+    with pytest.raises(InputError, match="is empty; every row needs one"):
+        Scores(frame)
+
+
+def test_one_and_one_point_zero_are_one_item(tmp_path) -> None:
+    """In two files, in one, and of two kinds; a name that is there in one spelling stays as it is."""
+    (tmp_path / "a.csv").write_text("item,model,score\n1.0,a,1\n2.0,a,2\n")
+    (tmp_path / "b.csv").write_text("item,model,score\n1,b,3\n2,b,4\n")
+    pd.DataFrame({"item": [1, 2], "model": "c", "score": [5, 1]}).to_parquet(tmp_path / "c.parquet")
+    scores = Scores.load(*sorted(tmp_path.iterdir()))
+    assert sorted(scores.runs()["base"].unique()) == ["1", "2"]
+    assert scores.compare_models().differences[0].n == {"prompts": 2, "bases": 2}
+    assert sorted(Scores.load(tmp_path / "a.csv").runs()["base"]) == ["1.0", "2.0"]
+    versions = pd.DataFrame([("x", "2", 1), ("x", "2.0", 2)], columns=["item", "model", "score"])
+    assert set(Scores(versions).runs()["model"]) == {"2", "2.0"}
+
+
+CODES = {
+    "fastchat": ([*range(1, 10), 10, 7, -1, -1], (1, 10), 2),
+    "questionnaire": ([1, 2, 3, 4, 5, 99, 999, -9], (1, 5), 3),
+    "share": ([0.25, 0.5, 1, -1], (0, 1), 1),
+    "percent": ([10, 50, 100, 999], (0, 100), 1),
+    "of its own": ([-1, 0, 1, 1], (-1, 1), 0),
+    "negative": ([-3, -1, 2, 3], (-3, 3), 0),
+    "near": ([80, 90, 99, 100], (0, 100), 0),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
+    """With their rows; a number that may be a score is one, unless a worth says otherwise."""
+    values, scale, missing = CODES[name]
+    (tmp_path / "t.csv").write_text(
+        "item,score\n" + "".join(f"i{at},{value}\n" for at, value in enumerate(values))
+    )
+    scores = Scores.load(tmp_path / "t.csv")
+    assert scores.scale == scale
+    assert scores.runs()["composite"].isna().sum() == missing
+    assert ("is taken for a missing score" in scores.summary().text) is (missing > 0)
+    if missing:
+        line = next(at for at, value in enumerate(values, 2) if value in (-1, 99, 999))
+        assert f"t.csv, line {line}" in scores.summary().text
+        with pytest.raises(InputError, match=rf"is outside of the scale .*t\.csv, line {line}.*--values"):
+            Scores.load(tmp_path / "t.csv", scale=scale)
+        worths = dict.fromkeys((-1, "99", 999.0, -9))
+        assert (
+            Scores.load(tmp_path / "t.csv", scale=scale, values=worths).runs()["composite"].isna().sum()
+            == missing
+        )
+        assert Scores.load(tmp_path / "t.csv", scale=(-9, 999)).runs()["composite"].notna().all()
+    elif name == "of its own":
+        assert "-1 is a score, of 1 row; where it means missing, --values -1=" in scores.summary().text
+
+
+@pytest.mark.parametrize("column", ["length", "group", "topic", "category"])
+def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> None:
+    """And where it does not fit, the line says how."""
+    ours = {"length": "length_bin", "category": "scenario"}.get(column, "cluster")
+    frame = pd.DataFrame([(f"i{i}", m, i % 4, 17 + at) for i in range(5) for at, m in enumerate("ab")])
+    frame.columns = ["item", "model", "score", column]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(InputError, match=rf"leave the column out \(--column {ours}=\)"):
+        Scores.load(tmp_path / "t.csv")
+    for files in ([tmp_path / "t.csv"], [tmp_path / "t.csv", FOREIGN / "promptfoo_repeats_v3.json"]):
+        scores = Scores.load(*files, columns={ours: ""})
+        assert ours not in scores.taken
+    assert Scores(frame, columns={ours: ""}).left == [column]
+    call = ["analyse", str(tmp_path / "t.csv"), "--column", f"{ours}=", "--json", "--out", str(tmp_path)]
+    done = CliRunner().invoke(cli, call, standalone_mode=False)
+    assert json.loads(done.output)["not_used"] == [column]
+    with pytest.raises(InputError, match="no column is known as the item"):
+        Scores(frame, columns={"item": ""})
+
+
+def test_a_list_is_no_name_of_a_judge(tmp_path) -> None:
+    """As a list, and as the text that pandas writes for one."""
+    frame = pd.DataFrame({"item": ["a", "b"], "judge": [["x", "y"], ["x", "y"]], "score": [1, 2]})
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet", tmp_path / "t.jsonl"):
+        if path.suffix == ".csv":
+            frame.to_csv(path, index=False)
+        elif path.suffix == ".parquet":
+            frame.to_parquet(path)
+        else:
+            frame.to_json(path, orient="records", lines=True)
+        with pytest.raises(InputError, match=r"the judge .* is no name; write a text or a number"):
+            Scores.load(path)
+    with pytest.raises(InputError, match="is no name"):
+        Scores(frame)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.table_files import MISSING, number_of
-from toolkit.words import LENGTH_BINS, SCALE, one_line
+from toolkit.words import LENGTH_BINS, SCALE, counted, one_line
 
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
@@ -52,6 +52,13 @@ _COMMA: Final = re.compile(r"[+-]?\d*(,\d+)?", re.ASCII)
 _THOUSANDS: Final = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 _PERCENT: Final = (0.0, 100.0)
 _SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
+_LOW_CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0)
+_HIGH_CODES: Final = (99.0, 999.0, 9999.0, 99999.0)
+"""What people and programs write for a score that is missing."""
+_NAMES: Final = ("base", "model", "judge", "dimension")
+"""Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
+_WHOLE: Final = re.compile(r"-?\d+\.0+", re.ASCII)
+Values = Mapping[str | float, float | None]
 
 
 def take_columns(
@@ -64,7 +71,7 @@ def take_columns(
     InputError
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
-    chosen = {("base" if ours == "item" else ours): theirs for ours, theirs in chosen.items()}
+    chosen = {("base" if ours == "item" else ours): theirs or "" for ours, theirs in chosen.items()}
     if rows.empty:
         raise InputError(f"{where}: holds no rows; give one row a score")
     names = [str(name) for name in rows]
@@ -74,7 +81,7 @@ def take_columns(
         if ours not in KNOWN:
             of_ours = ", ".join("item" if name == "base" else name for name in KNOWN)
             raise InputError(f"{where}: {ours!r} is no column of ours; use one of {of_ours}")
-        if theirs not in names:
+        if theirs and theirs not in names:
             raise InputError(f"{where}: has no column {theirs!r}; it has {_listed(names)}")
     spelled: dict[str, list[str]] = {}
     for name in names:
@@ -85,6 +92,8 @@ def take_columns(
         matches = next(
             (found for name in usual if (found := [*free.intersection(spelled.get(name, ()))])), []
         )
+        if chosen.get(ours) == "":
+            continue
         if ours not in chosen and len(matches) > 1:
             item = "item" if ours == "base" else ours
             raise InputError(
@@ -136,21 +145,27 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], where: str) -> tuple[pd
     return long, [f"each column is a judge: {_listed(judges)}"]
 
 
-def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
+def place_of(rows: pd.DataFrame, at: int, where: str) -> str:
+    """Return file and line of a row, or its number in a frame."""
+    file, number = rows.index[at] if rows.index.names == PLACE else (f"{where}, row", at + 1)
+    return f"{file} {number}"
+
+
+def checked_rows(rows: pd.DataFrame, where: str, values: Values) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
-    from_files = rows.index.names == PLACE
 
     def refuse(at: int, what: str) -> InputError:
-        file, number = rows.index[at] if from_files else (f"{where}, row", at + 1)
-        return InputError(f"{file} {number}: {one_line(what, 500)}")
+        return InputError(f"{place_of(rows, at, where)}: {one_line(what, 500)}")
 
     checked = pd.DataFrame(index=range(len(rows)))
     for name in KNOWN:
         if name not in rows:
             continue
-        values = rows[name].tolist()
+        cells = rows[name].tolist()
+        if name == "score":
+            cells = [worth(cell, values) for cell in cells]
         if name in ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat"):
-            plain, note = _plain_numbers(values)
+            plain, note = _plain_numbers(cells)
             checked[name] = _numbers(plain, name, refuse)
             if note:
                 checked.attrs["notes"] = [*checked.attrs.get("notes", ()), f"{MEANING[name]}: {note}"]
@@ -161,29 +176,40 @@ def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
             ):
                 checked.attrs["scale"] = _PERCENT
         elif name == "human":
-            checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(values)]
+            checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(cells)]
         else:
-            texts = {value: at for at, value in reversed([*enumerate(values)]) if isinstance(value, str)}
+            texts = {value: at for at, value in reversed([*enumerate(cells)]) if isinstance(value, str)}
             labels = {value: _label(value, name, at, refuse) for value, at in texts.items()}
             checked[name] = [
                 labels[value] if isinstance(value, str) else _label(value, name, at, refuse)
-                for at, value in enumerate(values)
+                for at, value in enumerate(cells)
             ]
-    for name in ("base", "model", "judge", "dimension"):
+            if name in ("base", "judge"):
+                checked[name] = _one_spelling(checked[name])
+            blank = sorted({value for value in texts if value.strip() and labels[value] is None})
+            if blank and name in ("cluster", "scenario"):
+                note = f"{MEANING[name]}: {_listed(blank)} is taken for empty"
+                checked.attrs["notes"] = [*checked.attrs.get("notes", ()), note]
+    for name in _NAMES:
         if name in checked and (gone := checked[name].isna().to_numpy()).any():
             raise refuse(int(gone.argmax()), f"the {MEANING[name]} is empty; every row needs one")
     if "length_bin" in checked:
         odd = checked["length_bin"].notna() & ~checked["length_bin"].isin(list(LENGTH_BINS))
         if odd.any() or checked["length_bin"].isna().any():
             at = int((odd | checked["length_bin"].isna()).to_numpy().argmax())
-            raise refuse(at, f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}")
+            raise refuse(
+                at,
+                f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)",
+            )
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
     for name, of in (("cluster", ["base"]), ("scenario", ["base"])):
         if name in checked and (checked.groupby(of)[name].nunique() > 1).any():
             item = checked.groupby(of)[name].nunique().gt(1).idxmax()
-            raise InputError(f"{where}: item {item!r} has more than one {MEANING[name]}; give it one")
+            raise InputError(
+                f"{where}: item {item!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
+            )
     _refuse_twice(checked, refuse)
     return checked
 
@@ -211,17 +237,111 @@ def _empty(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in MISSING
 
 
+_DECLINE: Final = ", or leave the column out (--column "
+
+
 def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
-    if _empty(value):
+    if _empty(value) and not (name in _NAMES and isinstance(value, str) and value.strip()):
         return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a column of whole numbers with a gap
     text = str(value).strip()
-    if isinstance(value, Mapping | list | tuple | set | bytes | np.ndarray):
+    listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
+    if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
         raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
     if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
     return text
+
+
+def _one_spelling(labels: pd.Series) -> pd.Series:
+    """Return names in which 1.0 is 1 where both are there: a column of numbers with a gap is written so."""
+    names = set(labels.dropna())
+    same = {
+        name: whole for name in names if _WHOLE.fullmatch(name) and (whole := name.partition(".")[0]) in names
+    }
+    return labels.replace(same) if same else labels
+
+
+def _key(value: Any) -> str | float:
+    """Return a value as it is looked up: a number by its size, whatever it is written like."""
+    text = str(value).strip()
+    number = number_of(text)
+    return text if number is None else number
+
+
+def values_given(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
+    """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
+    worths: dict[str | float, float | None] = {}
+    for value, number in values.items():
+        worths[_key(value)] = None if _empty(number) else _number(number)
+        if not abs(worths[_key(value)] or 0.0) <= _LARGEST:
+            raise InputError(
+                f"values {one_line(str(value), 80)}={one_line(str(number), 80)}: give a number, e.g. A=4, or none "
+                "where it is missing"
+            )
+    return worths
+
+
+def worth(value: Any, values: Values) -> Any:
+    """Return what a score was given as (A=4), else the score itself."""
+    if not values or not isinstance(value, str | int | float | np.number | np.bool_):
+        return value
+    return values.get(_key(value), value)
+
+
+def missing_codes(scores: pd.Series) -> list[float]:
+    """Return the numbers by which a score is missing: -1 and 999, say, where all others are far from them.
+
+    -1 among 0 and 1 may be a score of its own, and so may every number that is on the scale of the others.
+    """
+    whole = scores.dropna()
+    others = whole[~whole.isin((*_LOW_CODES, *_HIGH_CODES))]
+    if others.empty or others.min() < 0:
+        return []
+    plain = others.max() > 1 or (others % 1 != 0).any()
+    low = [code for code in _LOW_CODES if plain or code < -1]
+    high = [code for code in _HIGH_CODES if others.max() <= code / 9]
+    return [code for code in (*low, *high) if (whole == code).any()]
+
+
+def without_codes(scores: pd.Series, rows: pd.DataFrame, where: str) -> tuple[pd.Series, list[str]]:
+    """Return scores in which codes for missing are missing, and what was taken for one, with its rows."""
+    notes = []
+    for code in missing_codes(scores):
+        at = (scores == code).to_numpy().nonzero()[0]
+        notes.append(
+            f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
+            f"({_places(rows, at, where)}); --scale LOW HIGH that holds it says that it is a score"
+        )
+    codes = scores.isin(missing_codes(scores))
+    ambiguous = int((scores == -1).sum()) if set(scores.dropna()) in ({-1, 0, 1}, {-1, 1}, {-1, 0}) else 0
+    if ambiguous:
+        notes.append(
+            f"score: -1 is a score, of {counted(ambiguous, 'rows')}; where it means missing, --values -1="
+        )
+    return scores.mask(codes), notes
+
+
+def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFrame, where: str) -> None:
+    """Raise ``InputError`` that names the rows whose score is outside of a scale."""
+    at = ((scores < scale[0]) | (scores > scale[1])).to_numpy().nonzero()[0]
+    if len(at):
+        raise InputError(
+            f"{where}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
+            f"{counted(len(at), 'rows')} ({_places(rows, at, where)}); correct the scale, or say that it is missing "
+            f"(--values {scores.iloc[at[0]]:g}=)"
+        )
+
+
+def _places(rows: pd.DataFrame, at: Sequence[int] | np.ndarray, where: str) -> str:
+    """Return the first rows, each file once, and how many more there are."""
+    shown: dict[str, list[str]] = {}
+    for row in at[:5]:
+        file, _, number = place_of(rows, int(row), where).rpartition(" ")
+        shown.setdefault(file, []).append(number)
+    more = f" and {len(at) - 5} more" if len(at) > 5 else ""
+    return ", ".join(f"{file} {', '.join(numbers)}" for file, numbers in shown.items()) + more
 
 
 _PERCENTAGES: Final = "percentages, 85% is 85"
@@ -260,7 +380,8 @@ def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
                 raise refuse(
                     at,
                     f"{MEANING[name]} {one_line(repr(value), 80)} is no number that can be calculated with; write it "
-                    "like 4.5 or leave it empty",
+                    "like 4.5 or leave it empty"
+                    + (", or say what it is worth (--values A=4)" if name == "score" else ""),
                 )
         found.append(number)
     return found

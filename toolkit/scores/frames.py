@@ -22,6 +22,8 @@ _DEFAULTS: Final = {
     "failure": None, **dict.fromkeys(_ABOUT),
 }  # fmt: skip
 
+_MOST_ALONE: Final = 12
+"""Of judges that share no answer: more are people who each rated a part, and as many methods answer nothing."""
 _COLUMNS: Final = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "human"}) - {
     *DIMENSIONS,
     "score",
@@ -29,18 +31,55 @@ _COLUMNS: Final = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "
 """Names of columns of the frames: no dimension has one of them, for each is a column of its own."""
 
 
+def by_themselves(rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return rows in which judges that share no answer with others are methods of their own, and what was done.
+
+    A mean over the answers of one judge and the answers of another would compare the judges, not the models.
+    """
+    if "judge" not in rows:
+        return rows, []
+    answer = rows.groupby([key for key in _RUN if key in rows], sort=False).ngroup()
+    people = rows["human"] if "human" in rows else pd.Series(False, index=rows.index)
+    people = people & ~bool(people.all())  # people are the judges, where nobody else is
+    scored = rows["score"].notna() & ~people
+    home = {judge: judge for judge in dict.fromkeys(rows.loc[scored, "judge"])}
+    pairs = pd.DataFrame({"answer": answer, "judge": rows["judge"]})[scored].drop_duplicates()
+    sets = pairs.groupby("answer", sort=False)["judge"].agg(frozenset)
+    for judges in set(sets):
+        ends = {home[judge] for judge in judges}
+        home |= {judge: min(ends) for judge in home if home[judge] in ends}
+    labels = {end: " + ".join(judge for judge in home if home[judge] == end) for end in home.values()}
+    if len(labels) > 1 and len(home) > _MOST_ALONE and (sets.map(len) < 2).all():
+        raise InputError(
+            f"{where}: no answer has two of its {len(home)} judges; leave their column out, which takes them for one "
+            "(--column judge=)"
+        )
+    if len(labels) < 2 or len(home) > _MOST_ALONE:
+        return rows, []
+    of_answer = sets.map(lambda judges: labels[home[next(iter(judges))]])
+    label = answer.map(of_answer)
+    own = rows["judge"].map(home).map(labels).mask(people)
+    alone = {label for end, label in labels.items() if list(home.values()).count(end) == 1}
+    # A row without a score, of a judge that others share no answer with, is none where others gave the answer theirs.
+    rows = rows[label.isna() | own.isna() | (label == own)]
+    label = label.fillna(own).fillna(next(iter(labels.values())))[rows.index]
+    model = rows["model"] + ", " if "model" in rows else ""
+    rows = rows.assign(model=model + label, fewest=label.map(lambda name: 1 if name in alone else 2))
+    told = "; ".join(labels.values())
+    return rows.reset_index(drop=True), [
+        f"judges that share no answer are each analysed by themselves, as methods: {one_line(told, 200)} "
+        "(--column judge= takes them for one)"
+    ]
+
+
 def frames_of(
-    rows: pd.DataFrame, name: str, scale: tuple[float, float], where: str
+    rows: pd.DataFrame, name: str, where: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return runs, judgements, ratings by people and the dimensions of checked rows.
 
     The composite of a judgement is the mean of its dimensions, zeros counted, and missing where one of them is. The
-    score of a run is the mean over its judges; where the file has several judges it rests on two or more.
+    score of a run is the mean over its judges; where its model has several judges it rests on two or more.
     """
-    outside = (rows["score"] < scale[0]) | (rows["score"] > scale[1])
-    if outside.any():
-        value = rows.loc[outside, "score"].iloc[0]
-        raise InputError(f"{where}: score {value:g} is outside of the scale {scale[0]:g}-{scale[1]:g}")
     rows = rows.copy()
     for column, default in _DEFAULTS.items():
         if column not in rows:
@@ -53,6 +92,8 @@ def frames_of(
         raise InputError(f"{where}: {one_line(several, 300)}; an answer has one")
     if rows["human"].all():
         rows["human"] = False  # people who rated are the judges, where nobody else is
+    if "fewest" not in rows:
+        rows["fewest"] = 2 if rows.loc[~rows["human"], "judge"].nunique() > 1 else 1
     dimensions = tuple(dict.fromkeys(rows["dimension"])) if "dimension" in rows else ()
     if columns := [part for part in dimensions if part in _COLUMNS]:
         raise InputError(f"{where}: the dimension {columns[0]!r} has the name of a column; give it another")
@@ -102,13 +143,12 @@ def _runs(rows: pd.DataFrame, judgements: pd.DataFrame, dimensions: Sequence[str
     by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
     counts = by_judge["composite"].groupby("run_id").count()
     means, spread = by_judge.groupby("run_id").mean(), by_judge["composite"].groupby("run_id").std()
-    fewest = 2 if judgements["judge"].nunique() > 1 else 1
-    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ABOUT]]
+    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ABOUT, "fewest"]]
     counting = counts.reindex(runs.index).fillna(0).astype(int)
-    judged = counting >= fewest
+    judged = counting >= runs.pop("fewest")
     reasons = judgements[judgements["failed"]].groupby("run_id")["failure"].first()
     tokens = pd.to_numeric(runs["output_tokens"], errors="coerce")
-    found = runs.join(means.where(counts >= fewest)).assign(
+    found = runs.join(means.where(judged.reindex(means.index))).assign(
         study=name, prompt_id=runs["base"], category=None, status="succeeded", excluded=False, defect=None,
         failure=reasons.reindex(runs.index).where(~judged, None), judge_count=counting, judged=judged,
         composite_std=spread.reindex(runs.index).where(judged), zeros=0, total_tokens=tokens, tokens_estimated=False,

@@ -7,13 +7,10 @@ without a word. A score that a tool did not give is an empty one.
 from __future__ import annotations
 
 import json
-import math
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,45 +18,74 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, read_json
+from toolkit.files import ZSTD, member_size, read_json
+from toolkit.scores.columns import Values, worth
+from toolkit.scores.fields import (
+    LETTERS,
+    SHOWN,
+    WORDS,
+    Read,
+    Rows,
+    is_filled,
+    json_text,
+    mapping,
+    name_of,
+    reading,
+    score_of,
+    several_names,
+    table,
+    whole_number,
+)
+from toolkit.scores.promptfoo import read_promptfoo
 from toolkit.table_files import ROW_FILES, number_of, read_rows
 from toolkit.words import DIMENSIONS, SCALE, one_line
 
-_LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
-"""Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
-_WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _COMPOSITES: Final = ("composite", "composite_strict")
-_NAMED: Final = 4
+_RUNNING: Final = (
+    "max_retries",
+    "timeout",
+    "attempt_timeout",
+    "max_connections",
+    "adaptive_connections",
+    "cache",
+)
+"""Settings of inspect_ai that change how a model is called, not what it is asked for."""
 _MOST_ROWS: Final = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
-_SHOWN: Final = 80
-Rows = list[dict[str, Any]]
 
 
-@dataclass
-class Read:
-    """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names.
+def name_methods(logs: Iterable[Read]) -> None:
+    """Name the models of logs by the settings of generation in which logs of one model differ: they are two methods."""
+    by_model: dict[str, list[Read]] = {}
+    for log in logs:
+        if log.kind == _INSPECT:
+            by_model.setdefault(log.rows["model"].iloc[0], []).append(log)
+    for model, same in by_model.items():
+        names = sorted({name for log in same for name in log.settings})
+        differing = [
+            name
+            for name in names
+            if any(log.settings.get(name) != same[0].settings.get(name) for log in same)
+        ]
+        for log in same if differing else ():
+            label = ", ".join(
+                f"{name} {one_line(json_text(log.settings[name]), 60)}"
+                for name in differing
+                if name in log.settings
+            )
+            log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
+            log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
 
-    The index numbers what the rows stand in: `unit`, a line, say.
-    """
 
-    rows: pd.DataFrame
-    kind: str
-    notes: list[str] = field(default_factory=list)
-    tidy: bool = True
-    scale: tuple[float, float] | None = None
-    unit: str = "row"
-
-
-def read_file(path: Path, metric: str | None = None) -> Read:
+def read_file(path: Path, metric: str | None, values: Values) -> Read:
     """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; give a table or a log of scores")
-    with _at(path, "", "be read as scores"):
-        return _read_file(path, metric)
+    with reading(path, "", "be read as scores"):
+        return _read_file(path, metric, values)
 
 
-def _read_file(path: Path, metric: str | None) -> Read:
+def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
@@ -67,20 +93,22 @@ def _read_file(path: Path, metric: str | None) -> Read:
         numbered = list(read_rows(path))
         rows = [row for _, row in numbered]
         if rows and suffix == ".jsonl" and {"doc_id", "doc"} <= rows[0].keys():
-            return _lm_eval(path, numbered, metric)
+            return _lm_eval(path, numbered, metric, values)
+        if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
+            return read_promptfoo(path, rows)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
         return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
     if suffix == ".eval":
-        return _inspect(path, *_inspect_members(path), metric)
+        return _inspect(path, *_inspect_members(path), metric, values)
     if suffix == ".zip":
         return _archive(path)
     if suffix == ".json":
         log = read_json(path)
         if isinstance(log, Mapping) and "eval" in log and "status" in log:
-            return _inspect(path, log["eval"], log.get("samples") or [], metric)
+            return _inspect(path, log, log.get("samples") or [], metric, values)
         if isinstance(log, Mapping) and "results" in log:
-            return _promptfoo(path, log["results"])
+            return read_promptfoo(path, log["results"])
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
             return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
     raise InputError(
@@ -92,37 +120,6 @@ def _read_file(path: Path, metric: str | None) -> Read:
 def _from_first(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows counted from 1, as messages count them."""
     return rows.set_axis(range(1, len(rows) + 1))
-
-
-@contextmanager
-def _at(path: Path, place: str, writer: str) -> Iterator[None]:
-    """Say in one line where a file is not as its writer writes it, whatever of its shape is wrong."""
-    try:
-        yield
-    except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
-        why = one_line(f"{type(error).__name__}: {error}", 200)
-        raise InputError(f"{path}{place}: cannot {writer} ({why}); correct it, or write it again") from None
-
-
-def _table(value: Any, what: str) -> Mapping[str, Any]:
-    """Return a JSON object as it is; raises ``TypeError`` for another value."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{what} is {one_line(repr(value), _SHOWN)}, no object")
-    return value
-
-
-def _whole(value: Any, what: str) -> int:
-    """Return a whole number that counts something; raises ``TypeError`` for another value."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise TypeError(f"{what} is {one_line(repr(value), _SHOWN)}, no whole number from 0")
-    return value
-
-
-def _name(value: Any, what: str) -> str:
-    """Return a name or number as text; raises ``TypeError`` for another value."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-        raise TypeError(f"{what} is {one_line(repr(value), _SHOWN)}, no name")
-    return str(value)
 
 
 def _parquet(path: Path) -> Read:
@@ -137,34 +134,72 @@ def _parquet(path: Path) -> Read:
     return Read(_from_first(frame), "a table", tidy=False)
 
 
-def _lm_eval(path: Path, numbered: list[tuple[int, dict[str, Any]]], metric: str | None) -> Read:
+def _lm_eval(
+    path: Path, numbered: list[tuple[int, dict[str, Any]]], metric: str | None, values: Values
+) -> Read:
     """Return samples of lm-eval (``--log_samples``): one row a document, the task's first metric as its score."""
-    task = path.stem.removeprefix("samples_").rpartition("_")[0] or path.stem
+    task, _, stamp = path.stem.removeprefix("samples_").rpartition("_")
     for line, row in numbered:
-        with _at(path, f", line {line}", "be read as a sample of lm-eval"):
-            _name(row["doc_id"], "doc_id")
+        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
+            name_of(row["doc_id"], "doc_id")
             if row.get("filter") is not None:
-                _name(row["filter"], "filter")
+                name_of(row["filter"], "filter")
     filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
-    saved = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
+    saved, notes = _first_filter(
+        path, [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
+    )
     known = _metrics(saved[0][1])
-    if not known or (metric is not None and metric not in known):
-        raise InputError(f"{path}: has no metric {metric or ''}; it has {', '.join(known) or 'none'}")
-    taken, model = metric or known[0], _lm_eval_model(path)
+    lists = [name for name in known if not any(_is_plain(row.get(name)) for _, row in saved)]
+    usable = [name for name in known if name not in lists]
+    if not usable or (metric is not None and metric not in usable):
+        other = f"; no number a document: {several_names(lists)}" if lists else ""
+        raise InputError(f"{path}: has no metric {metric or ''}; it has {', '.join(usable) or 'none'}{other}")
+    taken, model = metric or usable[0], _lm_eval_model(path, stamp)
     rows = []
     for line, row in saved:
-        with _at(path, f", line {line}", "be read as a sample of lm-eval"):
-            score = _number(row.get(taken), taken)
-        rows.append({"base": f"{task}/{row['doc_id']}", "model": model, "score": score})
+        with reading(path, f", line {line}", "be read as a sample of lm-eval"):
+            score = score_of(worth(row.get(taken), values), taken)
+        rows.append(
+            {
+                "base": f"{task or path.stem}/{name_of(row['doc_id'], 'doc_id')}",
+                "model": model,
+                "score": score,
+            }
+        )
+    notes.insert(0, f"score is the metric {taken}{_others(usable, taken, 'metric')}")
+    notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
+    notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
+    if not (beside := path.with_name(f"results_{stamp}.json")).is_file():
+        notes.append(f"no {beside.name} beside it: the model is named after the folder, {model}")
     return Read(
-        pd.DataFrame(rows, index=[line for line, _ in saved]),
-        "samples of lm-eval",
-        [
-            f"score is the metric {taken}{_others(known, taken, 'metric')}",
-            *([f"filter {filters[0]} taken, not {_several(filters[1:])}"] if filters[1:] else []),
-        ],
-        unit="line",
+        pd.DataFrame(rows, index=[line for line, _ in saved]), "samples of lm-eval", notes, unit="line"
     )
+
+
+def _first_filter(
+    path: Path, rows: list[tuple[int, dict[str, Any]]]
+) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+    """Return the rows of the first of filters of one name: lm-eval writes all documents of one, then the next."""
+    first: dict[str, tuple[int, dict[str, Any]]] = {}
+    counts = Counter(name_of(row["doc_id"], "doc_id") for _, row in rows)
+    for line, row in rows:
+        first.setdefault(name_of(row["doc_id"], "doc_id"), (line, row))
+    if max(counts.values()) == 1:
+        return rows, []
+    saved = list(first.values())
+    if len(set(counts.values())) > 1 or saved != rows[: len(saved)]:
+        document, times = counts.most_common(1)[0]
+        raise InputError(
+            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
+        )
+    return saved, [
+        f"every document is there {max(counts.values())} times, filters without names: the first is taken"
+    ]
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is there that is no list or object of several."""
+    return value is not None and not isinstance(value, list | Mapping)
 
 
 def _metrics(row: Mapping[str, Any]) -> list[str]:
@@ -175,32 +210,29 @@ def _metrics(row: Mapping[str, Any]) -> list[str]:
     return [name for name, value in row.items() if name not in given and isinstance(value, int | float)]
 
 
-def _lm_eval_model(path: Path) -> str:
-    """Return the model that the results beside the samples name, else that of their folder."""
-    stamp = path.stem.rpartition("_")[2]
-    for beside in (path.with_name(f"results_{stamp}.json"), *sorted(path.parent.glob("results_*.json"))):
-        if beside.is_file() and isinstance(about := read_json(beside), Mapping):
-            config = about.get("config")
-            arguments = config.get("model_args") if isinstance(config, Mapping) else None
-            named = arguments.get("pretrained") if isinstance(arguments, Mapping) else None
-            return str(about.get("model_name") or named or path.parent.name)
+def _lm_eval_model(path: Path, stamp: str) -> str:
+    """Return the model that the results of the same time name, else that of the folder: other results are another's."""
+    results = path.with_name(f"results_{stamp}.json")
+    if results.is_file() and isinstance(about := read_json(results), Mapping):
+        named = mapping(mapping(about.get("config")).get("model_args")).get("pretrained")
+        return str(about.get("model_name") or named or path.parent.name)
     return path.parent.name or "model"
 
 
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
     """Return the head of a log that is a zip, and its samples one after the other; each is let go when it was read."""
-    with _at(path, "", "be read as a whole log of inspect_ai"), zipfile.ZipFile(path) as file:
+    with reading(path, "", "be read as a whole log of inspect_ai"), zipfile.ZipFile(path) as file:
         listed = file.namelist()
         names = sorted(name for name in listed if name.startswith("samples/"))
         head = "header.json" if "header.json" in listed else "_journal/start.json"
-        start = _table(json.loads(_member(path, file, head)), head)["eval"]
+        start = table(json.loads(_member(path, file, head)), head)
         samples = []
         for name in names:
-            with _at(path, f", {one_line(name, _SHOWN)}", "be read as a whole log of inspect_ai"):
+            with reading(path, f", {one_line(name, SHOWN)}", "be read as a whole log of inspect_ai"):
                 sample = json.loads(_member(path, file, name))
                 # Of a sample what is read of it: its messages and events are most of a log.
-                fields = ("id", "epoch", "scores", "error", "metadata")
-                samples.append({field: _table(sample, "the sample").get(field) for field in fields})
+                fields = ("id", "epoch", "scores", "error", "invalidation", "metadata")
+                samples.append({field: table(sample, "the sample").get(field) for field in fields})
     return start, iter(samples)
 
 
@@ -221,120 +253,154 @@ def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
     return bytes(content)
 
 
-def _inspect(path: Path, about: Any, samples: Iterable[Any], metric: str | None) -> Read:
+def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, values: Values) -> Read:
     """Return a log of inspect_ai: a scorer is a judge, an epoch a repeat, a key of a score a dimension."""
-    with _at(path, "", "be read as a log of inspect_ai"):
-        head = _table(about, "eval")
-        task, model = _name(head.get("task", path.stem), "task"), _name(head.get("model", "model"), "model")
+    with reading(path, "", "be read as a log of inspect_ai"):
+        head = table(log["eval"], "eval")
+        task, model = (
+            name_of(head.get("task", path.stem), "task"),
+            name_of(head.get("model", "model"), "model"),
+        )
         listed = enumerate(samples, 1)
     read: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for number, sample in listed:
-        with _at(path, f", sample {number}", "be read as inspect_ai writes it"):
-            epoch = _table(sample, "the sample").get("epoch")
+        with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
+            epoch = table(sample, "the sample").get("epoch")
+            failed = "error in the sample" if sample.get("error") else None
             where = {
-                "base": f"{task}/{_name(sample['id'], 'id')}",
+                "base": f"{task}/{name_of(sample['id'], 'id')}",
                 "model": model,
-                "repeat": max(_whole(1 if epoch is None else epoch, "epoch") - 1, 0),
-                "failure": "error in the sample" if sample.get("error") else None,
+                "repeat": max(whole_number(1 if epoch is None else epoch, "epoch") - 1, 0),
+                "failure": failed or ("the sample was made invalid" if sample.get("invalidation") else None),
                 **_of_ours(sample.get("metadata")),
             }
-            scores = _table(sample.get("scores") or {}, "scores")
+            scores = table(sample.get("scores") or {}, "scores")
             read.append((where, {name: _value(score) for name, score in scores.items()}))
-    scorers = list(dict.fromkeys(judge for _, values in read for judge in values))
+    scorers = list(dict.fromkeys(judge for _, given in read for judge in given))
     if metric is not None and metric not in scorers:
-        raise InputError(f"{path}: has no scorer {metric}; it has {_several(scorers)}")
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(scorers)}")
     if not scorers:
         raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
-    parts = {judge: _parts_of(values.get(judge) for _, values in read) for judge in scorers}
-    rows: Rows = []
-    numbers: list[int] = []
-    for number, (where, values) in enumerate(read, 1):
-        with _at(path, f", sample {number}", "be read as inspect_ai writes it"):
-            # A scorer that gave this sample no score has one that is missing, of each of its parts.
-            rows += [
-                {
-                    **where,
-                    "judge": judge,
-                    "dimension": name,
-                    "score": _number(_part(values.get(judge), name), judge),
-                }
-                for judge in ([metric] if metric else scorers)
-                for name in parts[judge]
-            ]
-        numbers += [number] * (len(rows) - len(numbers))
-    frame = pd.DataFrame(rows, index=numbers)
+    ours = "run_id" in read[0][0]
+    notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
+    if lost := sum(1 for where, given in read if where["failure"] and given):
+        notes.append(
+            f"{lost} of {len(read)} samples have an error besides scores: they are missing, not scored"
+        )
+    worths: dict[tuple[str, str | None], list[float | None]] = {}
+    lettered = False
+    for judge in [metric] if metric else scorers:
+        column = [None if where["failure"] else given.get(judge) for where, given in read]
+        parts = _parts_of(
+            column if any(map(is_filled, column)) else (given.get(judge) for _, given in read), ours
+        )
+        cells = {
+            name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
+            for name in parts
+        }
+        unread = {name: _unread(cells[name], values) for name in parts}
+        for name in parts:
+            label = f"{judge}, {name}" if name else judge
+            filled = [cell for cell in cells[name] if is_filled(cell)]
+            if (odd := unread[name]) is not None:
+                at, cell = odd
+                texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
+                if None in unread.values() and len(texts) == len(filled):  # a reason beside numbers, say
+                    notes.append(
+                        f"{label} is text ({one_line(repr(cell), SHOWN)} in sample {at}) and was not taken; "
+                        "--values TEXT=NUMBER says what it is worth"
+                    )
+                    continue
+                hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
+                where = read[at - 1][0]
+                raise InputError(
+                    f"{path}, sample {at} ({one_line(where['base'], SHOWN)}, epoch {where['repeat'] + 1}): the value "
+                    f"of {label}, {one_line(repr(cell), SHOWN)}, is no number; "
+                    + (f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else "")
+                    + "take another scorer (--metric NAME)"
+                )
+            lettered |= any(_is_letter(cell, values) for cell in filled)
+            worths[judge, name] = [score_of(worth(cell, values), label) for cell in cells[name]]
+    rows: Rows = [
+        {**where, "judge": judge, "dimension": name, "score": column[at]}
+        for at, (where, _) in enumerate(read)
+        # A scorer that gave this sample no score has one that is missing, of each of its parts.
+        for (judge, name), column in worths.items()
+    ]
+    frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
     if frame["dimension"].isna().all():
         frame = frame.drop(columns="dimension")
     elif frame["dimension"].isna().any():
         frame["dimension"] = frame["dimension"].fillna("score")
-    notes = [f"task {task}; scorers as judges: {_several(scorers)}"] if len(scorers) > 1 else [f"task {task}"]
-    if frame["score"].isin((0.0, 0.5, 1.0)).all():
-        notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
-    ours = "run_id" in (read[0][0] if read else {})
-    return Read(frame, "a log of inspect_ai", notes, scale=SCALE if ours else None, unit="sample")
+    notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
+    return Read(
+        frame, _INSPECT, notes, scale=SCALE if ours else None, unit="sample", settings=_settings(log, head)
+    )
+
+
+_INSPECT: Final = "a log of inspect_ai"
+
+
+def _settings(log: Any, head: Mapping[str, Any]) -> dict[str, Any]:
+    """Return with what settings a model answered: two logs that differ in them are two methods."""
+    plan = log.get("plan")
+    settings: dict[str, Any] = {}
+    for part in (
+        plan.get("config") if isinstance(plan, Mapping) else None,
+        head.get("model_generate_config"),
+    ):
+        settings |= part if isinstance(part, Mapping) else {}
+    return {name: value for name, value in settings.items() if value is not None and name not in _RUNNING}
 
 
 def _value(score: Any) -> Any:
     return score.get("value") if isinstance(score, Mapping) else score
 
 
-def _parts_of(values: Iterable[Any]) -> list[str | None]:
+def _is_letter(value: Any, values: Values) -> bool:
+    return isinstance(value, str) and value.strip() in LETTERS and worth(value, values) is value
+
+
+def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
+    """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
+    filled = [(at, cell) for at, cell in enumerate(cells, 1) if is_filled(cell)]
+    odd = [(at, cell) for at, cell in filled if not (worth(cell, values) is None or _is_score(cell, values))]
+    if not odd and any(isinstance(cell, str) and worth(cell, values) is not cell for _, cell in filled):
+        odd = [(at, cell) for at, cell in filled if _is_letter(cell, values)]
+    return odd[0] if odd else None
+
+
+def _is_score(value: Any, values: Values) -> bool:
+    """Return whether a value is a number, or a text that counts as one."""
+    value = worth(value, values)
+    if isinstance(value, str):
+        text = value.strip()
+        return text in LETTERS or text.lower() in WORDS or number_of(text) is not None
+    return isinstance(value, bool | int | float) and is_filled(value)
+
+
+def _parts_of(values: Iterable[Any], ours: bool) -> list[str | None]:
     """Return the keys of a scorer's values; the composites of our own logs are calculated again from the others."""
     names = list(dict.fromkeys(str(name) for value in values if isinstance(value, Mapping) for name in value))
-    return [*(name for name in names if name not in _COMPOSITES or len(names) == 1)] or [None]
+    return [*(name for name in names if not ours or name not in _COMPOSITES or len(names) == 1)] or [None]
 
 
-def _part(value: Any, name: str | None) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else value if name is None else None
+def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(name)
+    if name is not None and is_filled(value):
+        raise InputError(
+            f"{path}, sample {number}: {judge} has the value {one_line(repr(value), SHOWN)} and in other samples one "
+            f"for each of several keys; take another scorer (--metric NAME)"
+        )
+    return value
 
 
 def _of_ours(metadata: Any) -> dict[str, Any]:
     """Return what a log that we wrote says of a run besides its scores."""
-    given = metadata if isinstance(metadata, Mapping) else {}
+    given = mapping(metadata) if mapping(metadata).get("run_id") is not None else {}
     known = ("run_id", "base", "cluster", "length_bin", "scenario", "aud_cost", "output_tokens")
     return {name: given[name] for name in known if given.get(name) is not None}
-
-
-def _promptfoo(path: Path, results: Any) -> Read:
-    """Return results of promptfoo: a test is an item, a provider a model, and each prompt of several another model."""
-    listed = results.get("results") if isinstance(results, Mapping) else results
-    if not isinstance(listed, list) or not listed:
-        raise InputError(
-            f"{path}: holds no results of promptfoo; export it with `promptfoo eval -o FILE.json`"
-        )
-    for number, result in enumerate(listed, 1):
-        with _at(path, f", result {number}", "be read as promptfoo writes it"):
-            for index in ("testIdx", "promptIdx"):
-                _whole(_table(result, "the result").get(index, 0), index)
-    prompts = {result.get("promptIdx", 0) for result in listed}
-    seen: Counter[tuple[Any, ...]] = Counter()
-    rows: Rows = []
-    for place, result in enumerate(listed):
-        with _at(path, f", result {place + 1}", "be read as promptfoo writes it"):
-            provider = result.get("provider")
-            label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
-            name = _name(label, "provider")
-            model = f"{name}, prompt {result.get('promptIdx', 0) + 1}" if len(prompts) > 1 else name
-            key = (result.get("testIdx", place), model)
-            failed = result.get("score") is None or bool(
-                result.get("error") and not result.get("gradingResult")
-            )
-            score = None if failed else _number(result["score"], "score")
-        failure = "error of the provider" if failed else None
-        rows.append(
-            {
-                "base": f"test {key[0]}",
-                "model": model,
-                "repeat": seen[key],
-                "score": score,
-                "failure": failure,
-            }
-        )
-        seen[key] += 1
-    notes = ["costs of promptfoo are in USD and were not taken"]
-    if len(prompts) > 1:
-        notes.append(f"{len(prompts)} prompts: each with its provider is a model")
-    return Read(_from_first(pd.DataFrame(rows)), "results of promptfoo", notes, unit="result")
 
 
 def _archive(path: Path) -> Read:
@@ -382,30 +448,6 @@ def _archive(path: Path) -> Read:
     return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=SCALE)
 
 
-def _number(value: Any, name: str) -> float | None:
-    """Return a score as a number; what a tool wrote in its own letters is counted as that tool counts it.
-
-    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
-    """
-    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
-        return None
-    number = None
-    if isinstance(value, str):
-        text = value.strip()
-        number = _LETTERS.get(text, _WORDS.get(text.lower(), number_of(text)))
-    elif isinstance(value, bool | int | float):
-        number = float(value)
-    if number is None or math.isinf(number):
-        raise ValueError(f"the value of {name}, {one_line(repr(value), _SHOWN)}, is no number")
-    return number
-
-
-def _several(names: Iterable[object]) -> str:
-    told = [str(name) for name in names]
-    more = len(told) - _NAMED
-    return ", ".join(told) if more <= 1 else f"{', '.join(told[:_NAMED])} and {more} more"
-
-
 def _others(known: Iterable[str], taken: str, what: str) -> str:
     left = [name for name in known if name != taken]
-    return f", and not {_several(left)} (--{what} NAME takes another)" if left else ""
+    return f", and not {several_names(left)} (--{what} NAME takes another)" if left else ""

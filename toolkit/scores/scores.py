@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 
 from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
-from toolkit.words import Summary, counted, on_scale
+from toolkit.words import Summary, counted, on_scale, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,9 +51,12 @@ class Scores:
     scale
         Ends of the scale of the scores; by default the narrowest usual one that holds them all.
     columns
-        What columns are, where their names do not say it: ``{"item": "doc", "judge": "who"}``.
+        What columns are, where their names do not say it: ``{"item": "doc", "judge": "who"}``; an empty
+        text leaves a column out that its name would take: ``{"length_bin": ""}``.
     judges
         Columns of a wide table that hold the scores of one judge each; ``judge_1``, ``rater2`` and the like are told.
+    values
+        What texts and codes are worth: ``{"A": 4, "B": 3, -1: None}``; None where a score is missing.
     output
         Folder of figures, tables and bundle; ``results/NAME`` by default.
 
@@ -83,17 +86,30 @@ class Scores:
         scale: tuple[float, float] | None = None,
         columns: Mapping[str, str] | None = None,
         judges: Sequence[str] = (),
+        values: Mapping[Any, Any] | None = None,
         output: Path | str | None = None,
     ) -> None:
-        from toolkit.scores.columns import checked_rows, long_rows, scale_of, take_columns
-        from toolkit.scores.frames import frames_of
+        from toolkit.scores.columns import (
+            check_scale,
+            checked_rows,
+            long_rows,
+            scale_of,
+            take_columns,
+            values_given,
+            without_codes,
+        )
+        from toolkit.scores.frames import by_themselves, frames_of
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
         where = frame.attrs.get("file", name)
         frame, notes = long_rows(frame, judges, where)
         rows, self.taken = take_columns(frame, columns or {}, where)
-        checked = checked_rows(rows, where)
+        checked = checked_rows(rows, where, values_given(values or {}))
+        notes += checked.attrs.get("notes", ())
+        if scale is None:
+            checked["score"], codes = without_codes(checked["score"], rows, where)
+            notes += codes
         if checked["score"].isna().all():
             raise InputError(f"{where}: no row has a score; there is nothing to analyse")
         self._name = name
@@ -102,14 +118,14 @@ class Scores:
             raise InputError(
                 f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
             )
+        check_scale(checked["score"], self.scale, rows, where)
         self.given_scale = scale is not None
         self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
-        self.notes: tuple[str, ...] = (*notes, *checked.attrs.get("notes", ()))
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
-        self._runs, self._judgements, self._human, self.dimensions_scored = frames_of(
-            checked, name, self.scale, where
-        )
+        checked, alone = by_themselves(checked, where)
+        self.notes: tuple[str, ...] = (*notes, *alone)
+        self._runs, self._judgements, self._human, self.dimensions_scored = frames_of(checked, name, where)
 
     @classmethod
     def load(
@@ -119,6 +135,7 @@ class Scores:
         scale: tuple[float, float] | None = None,
         columns: Mapping[str, str] | None = None,
         judges: Sequence[str] = (),
+        values: Mapping[Any, Any] | None = None,
         metric: str | None = None,
         output: Path | str | None = None,
     ) -> Scores:
@@ -131,7 +148,7 @@ class Scores:
             of promptfoo; an archive of ``toolkit export``. Several files are put one under the other.
         metric
             Metric of lm-eval or scorer of inspect_ai to take; the first metric and all scorers by default.
-        name, scale, columns, judges, output
+        name, scale, columns, judges, values, output
             As of `Scores`; the name is that of the first file by default.
 
         Raises
@@ -141,16 +158,17 @@ class Scores:
         """
         import pandas as pd
 
-        from toolkit.scores.columns import PLACE, long_rows, take_columns
-        from toolkit.scores.readers import read_file
+        from toolkit.scores.columns import PLACE, long_rows, take_columns, values_given
+        from toolkit.scores.readers import name_methods, read_file
 
         if not paths:
             raise InputError("scores: no file is named; give one or more")
         files = [Path(path) for path in paths]
         named = name or _plain(files[0])
         parts, notes = [], []
-        for file in files:
-            read = read_file(file, metric)
+        logs = [read_file(file, metric, values_given(values or {})) for file in files]
+        name_methods(logs)
+        for file, read in zip(files, logs, strict=True):
             scale = scale or read.scale
             rows = read.rows
             if not read.tidy and len(files) > 1:
@@ -162,9 +180,15 @@ class Scores:
         several = len(files) > 1
         together = pd.concat([rows for _, rows in parts], keys=[place for place, _ in parts], names=PLACE)
         together.attrs["file"] = ", ".join(map(str, files))
-        renamed = {"item" if ours == "base" else ours: ours for ours in columns or {}} if several else columns
+        chosen = columns
+        if several:  # their columns have our names already
+            chosen = {
+                ours: theirs and ("base" if ours == "item" else ours)
+                for ours, theirs in (columns or {}).items()
+            }
         found = cls(
-            together, name=named, scale=scale, columns=renamed, output=output, judges=() if several else judges,
+            together, name=named, scale=scale, columns=chosen, output=output, judges=() if several else judges,
+            values=values,
         )  # fmt: skip
         found.notes = tuple(dict.fromkeys([*notes, *found.notes]))
         found.sources = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
@@ -220,6 +244,8 @@ class Scores:
         if judges < 2:
             told = "no column judge" if "judge" not in taken else "one judge"
             why |= dict.fromkeys(BY_JUDGES, f"{told}: agreement is not estimable")
+        elif (runs["judge_count"] < 2).all():
+            why |= dict.fromkeys(BY_JUDGES, "no answer has two judges: agreement is not estimable")
         if "length_bin" not in taken:
             why |= dict.fromkeys(BY_LENGTH, "no column length_bin (S, M, L)")
         if "output_tokens" not in taken:
@@ -402,13 +428,13 @@ class Scores:
         return scores_manifest(self.name, self.sources, settings, parameters)
 
 
-def column_names(given: Iterable[str]) -> dict[str, str]:
-    """Return what ``OURS=THEIRS`` of a command line says."""
-    pairs = [one.partition("=") for one in given]
-    for (ours, sign, theirs), one in zip(pairs, given, strict=True):
-        if not (ours and sign and theirs):
-            raise InputError(f"column {one!r}: write it as OURS=THEIRS, e.g. item=doc")
-    return {ours: theirs for ours, _, theirs in pairs}
+def pairs_of(texts: Iterable[str], what: str, example: str) -> dict[str, str]:
+    """Return what ``NAME=VALUE`` of a command line says, an empty value too."""
+    pairs = [text.rpartition("=") if what == "value" else text.partition("=") for text in texts]
+    for name, sign, value in pairs:
+        if not (name and sign):
+            raise InputError(f"{what} {one_line(name or value, 80)!r}: write it as {example}")
+    return {name: value for name, _, value in pairs}
 
 
 def _plain(path: Path) -> str:

@@ -1,0 +1,113 @@
+"""What the readers of others' scores have in common: rows with notes, and values that are checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from toolkit.errors import InputError
+from toolkit.files import DAMAGED_ZIP
+from toolkit.table_files import number_of
+from toolkit.words import one_line
+
+LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
+WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_NAMED: Final = 4
+SHOWN: Final = 80
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Read:
+    """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names.
+
+    The index numbers what the rows stand in: `unit`, a line, say.
+    """
+
+    rows: pd.DataFrame
+    kind: str
+    notes: list[str] = field(default_factory=list)
+    tidy: bool = True
+    scale: tuple[float, float] | None = None
+    unit: str = "row"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def json_text(value: Any) -> str:
+    """Return a text as it is, and another value as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+@contextmanager
+def reading(path: Path, place: str, writer: str) -> Iterator[None]:
+    """Say in one line where a file is not as its writer writes it, whatever of its shape is wrong."""
+    try:
+        yield
+    except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
+        why = one_line(f"{type(error).__name__}: {error}", 200)
+        raise InputError(f"{path}{place}: cannot {writer} ({why}); correct it, or write it again") from None
+
+
+def table(value: Any, what: str) -> Mapping[str, Any]:
+    """Return a JSON object as it is; raises ``TypeError`` for another value."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} is {one_line(repr(value), SHOWN)}, no object")
+    return value
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object as it is, and an empty one for another value."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def whole_number(value: Any, what: str) -> int:
+    """Return a whole number that counts something; raises ``TypeError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise TypeError(f"{what} is {one_line(repr(value), SHOWN)}, no whole number from 0")
+    return value
+
+
+def name_of(value: Any, what: str) -> str:
+    """Return a name or number as text; raises ``TypeError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
+        raise TypeError(f"{what} is {one_line(repr(value), SHOWN)}, no name")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def is_filled(value: Any) -> bool:
+    """Return whether a value is there."""
+    return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
+
+
+def score_of(value: Any, name: str) -> float | None:
+    """Return a score as a number; what a tool wrote in its own letters is counted as that tool counts it.
+
+    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
+    """
+    if not is_filled(value):
+        return None
+    number = None
+    if isinstance(value, str):
+        text = value.strip()
+        number = LETTERS.get(text, WORDS.get(text.lower(), number_of(text)))
+    elif isinstance(value, bool | int | float):
+        number = float(value)
+    if number is None or math.isinf(number):
+        raise ValueError(f"the value of {name}, {one_line(repr(value), SHOWN)}, is no number")
+    return number
+
+
+def several_names(names: Iterable[object]) -> str:
+    """Return the first names and how many more there are."""
+    told = [str(name) for name in names]
+    more = len(told) - _NAMED
+    return ", ".join(told) if more <= 1 else f"{', '.join(told[:_NAMED])} and {more} more"

@@ -1,0 +1,152 @@
+"""Results of promptfoo as rows: which are repeats of one test, and which scores are none because something failed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.scores.fields import (
+    SHOWN,
+    Read,
+    Rows,
+    json_text,
+    mapping,
+    name_of,
+    reading,
+    score_of,
+    table,
+    whole_number,
+)
+from toolkit.words import one_line
+
+_GRADER: Final = re.compile(
+    r"Could not extract JSON|Could not perform remote grading|Error parsing output|API (call )?error|No output$"
+    r"|LLM-proposed evaluation|LLM does not propose|G-Eval (steps|result|evaluation)|[\w-]+ produced malformed response"
+    r"|No embedding|Embedding not found|Invalid similarity|Unknown error fetching|Custom function threw error"
+    r"|(Python|Ruby) code execution failed|Failed to parse grading|Grading provider"
+)
+"""Reasons by which promptfoo says that a grader failed; since 2025 it sets ``graderError`` besides."""
+_PROVIDER_FAILED: Final = 2
+"""``failureReason`` of promptfoo: 0 none, 1 an assertion, 2 an error."""
+_PROMPT: Final = 40
+"""Signs of the label of a prompt that is shown; a longer one is its text."""
+
+
+def read_promptfoo(path: Path, results: Any) -> Read:
+    """Return results of promptfoo: a test is an item, a provider a model, and each of its prompts another model.
+
+    ``testIdx`` counts repeats and ``promptIdx`` prompts times providers: a test is told by its variables.
+    """
+    listed = results.get("results") if isinstance(results, Mapping) else results
+    if not isinstance(listed, list) or not listed:
+        raise InputError(
+            f"{path}: holds no results of promptfoo; export it with `promptfoo eval -o FILE.json`"
+        )
+    rows: Rows = []
+    prompts: dict[str, dict[tuple[Any, Any], int]] = {}
+    for number, result in enumerate(listed, 1):
+        with reading(path, f", result {number}", "be read as promptfoo writes it"):
+            for index in ("testIdx", "promptIdx"):
+                whole_number(table(result, "the result").get(index) or 0, index)
+            provider = result.get("provider")
+            label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+            prompt = result.get("prompt")
+            named = prompt.get("label") or prompt.get("display") if isinstance(prompt, Mapping) else None
+            key = (named, result.get("promptIdx"))
+            failure = _failure(result)
+            row = {
+                "model": name_of(label, "provider"),
+                "test": _test_of(result),
+                "prompt": key,
+                "score": None if failure else score_of(result["score"], "score"),
+                "failure": failure,
+                "number": number,
+                "index": result.get("testIdx"),
+            }
+            prompts.setdefault(row["model"], {}).setdefault(key, len(prompts[row["model"]]) + 1)
+        rows.append(row)
+    _name_tests(rows)
+    seen: Counter[tuple[str, str]] = Counter()
+    for row in sorted(rows, key=lambda row: (row["index"] or 0, row["number"])):
+        several = prompts[row["model"]]
+        if len(several) > 1:
+            told = [named for named, _ in several]
+            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in told) and len(
+                {*told}
+            ) == len(told)
+            row["model"] += f", {row['prompt'][0]}" if short else f", prompt {several[row['prompt']]}"
+        row["repeat"] = seen[row["base"], row["model"]]
+        seen[row["base"], row["model"]] += 1
+    notes = ["costs of promptfoo are in USD and were not taken"]
+    if (most := max(map(len, prompts.values()))) > 1:
+        notes.append(f"{most} prompts: each with its provider is a model")
+    if repeats := max(seen.values()) - 1:
+        notes.append(
+            f"tests with the same variables are repeats of one item: up to {repeats + 1} an item and model"
+        )
+    if graders := sum(1 for row in rows if row["failure"] and row["failure"].startswith("the grader")):
+        notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
+    frame = pd.DataFrame(rows, index=range(1, len(rows) + 1))
+    return Read(
+        frame[["base", "model", "repeat", "score", "failure"]], "results of promptfoo", notes, unit="result"
+    )
+
+
+def _test_of(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what tells a test from others and its variables as text; both are empty where nothing tells it."""
+    case = mapping(result.get("testCase"))
+    variables = {
+        name: value
+        for name, value in (mapping(result.get("vars")) or mapping(case.get("vars"))).items()
+        if not name.startswith("_") and name != "sessionId"  # promptfoo fills them anew in each repeat
+    }
+    told = [variables, case.get("description"), case.get("assert")]
+    texts = [
+        json_text(value) if len(variables) == 1 else f"{name}={json_text(value)}"
+        for name, value in variables.items()
+    ]
+    return json.dumps(told, sort_keys=True) if any(told) else "", ", ".join(texts)
+
+
+def _name_tests(rows: Rows) -> None:
+    """Name the item of each row by the variables of its test; a mark is added where that is no name of its own."""
+    names: dict[str, set[str]] = {}
+    for row in rows:
+        key, text = row["test"]
+        names.setdefault(one_line(text, 60), set()).add(key)
+    places: Counter[Any] = Counter()
+    for row in rows:
+        key, text = row["test"]
+        name = one_line(text, 60)
+        if not key:  # nothing tells tests apart but their order
+            order = places[row["model"], row["prompt"]]
+            places[row["model"], row["prompt"]] += 1
+            name = f"test {order if row['index'] is None else row['index']}"
+        elif not name or name != text or len(names[name]) > 1:
+            name = f"{name or 'test'} [{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:8]}]"
+        row["base"] = name
+
+
+def _failure(result: Mapping[str, Any]) -> str | None:
+    """Return why a result has no score: promptfoo writes 0 where a provider or a grader failed."""
+    graded = mapping(result.get("gradingResult"))
+    if result.get("failureReason") == _PROVIDER_FAILED or result.get("score") is None:
+        return "error of the provider"
+    if result.get("error") and not graded:
+        return "error of the provider"
+    listed = graded.get("componentResults")
+    for part in [graded, *(listed if isinstance(listed, list) else ())]:
+        if not isinstance(part, Mapping) or part.get("pass"):
+            continue
+        reason = str(part.get("reason") or "")
+        if mapping(part.get("metadata")).get("graderError") or _GRADER.match(reason):
+            return f"the grader failed: {one_line(reason, SHOWN)}"
+    return None
