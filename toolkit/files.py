@@ -21,15 +21,17 @@ import tomllib
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar
+from typing import IO, Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError
+from toolkit.words import choices, suggestion
 
 M = TypeVar("M", bound=BaseModel)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -173,6 +175,12 @@ def workspace() -> Path:
     return here
 
 
+def similar_file(path: Path | Traversable) -> str:
+    """Return "did you mean NAME? " where a file that is not there has a neighbour of nearly its name."""
+    folder = Path(str(path)).parent
+    return suggestion(path.name, (entry.name for entry in folder.iterdir())) if folder.is_dir() else ""
+
+
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
     """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
     content: dict[str, Any] = _read(path, where or str(path), what, tomllib.loads, "TOML")
@@ -213,7 +221,9 @@ def _read(path: Path | Traversable, where: str, what: str, parse: Callable[[str]
         # Windows editors write a byte order mark, which neither format knows.
         return parse(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        raise InputError(f"{where}: no such {what}, so it cannot be read") from None
+        raise InputError(
+            f"{where}: no such {what}, so it cannot be read; {similar_file(path)}check the path"
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(
@@ -240,6 +250,36 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def annotation_at(model: type[BaseModel], keys: Sequence[int | str]) -> Any:
+    """Return what a model takes at a place in its file; a place in a list and the name of a provider change nothing."""
+    annotation: Any = model
+    for key in keys:
+        fields: Any = next(_parts(annotation, lambda part: getattr(part, "model_fields", None)), {})
+        annotation = fields[str(key)].annotation if str(key) in fields else annotation
+    return annotation
+
+
+def _parts(annotation: Any, known: Callable[[Any], Any]) -> Iterator[Any]:
+    yield from filter(None, [known(annotation)])
+    for part in get_args(annotation):
+        yield from _parts(part, known)
+
+
+def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
+    """Return what is wrong with a key or value of a file that a model refuses, and which may have been meant."""
+    keys, given = fault["loc"], fault["input"]
+    if fault["type"] == "extra_forbidden":
+        fields = next(
+            _parts(annotation_at(model, keys[:-1]), lambda part: getattr(part, "model_fields", None))
+        )
+        return choices(keys[-1], fields, "allowed are")
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] != "literal_error":
+        return message
+    values = _parts(annotation_at(model, keys), lambda part: part if isinstance(part, str) else None)
+    return f"{message}; {suggestion(given, values)}".rstrip("; ")
+
+
 def checked(model: type[M], data: Any, where: str) -> M:
     """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
     try:
@@ -248,12 +288,11 @@ def checked(model: type[M], data: Any, where: str) -> M:
         # A misspelled key is a missing one too, and the spelling says more.
         found = error.errors(include_url=False)
         first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-        loc, said = first["loc"], first["msg"].removeprefix("Value error, ")
+        loc, said = first["loc"], fault_sentence(model, first)
         if first["type"] == "missing":
             loc, said = loc[:-1], f"key {loc[-1]!r} is missing; add it"
         elif first["type"] == "extra_forbidden":
-            allowed = "" if len(loc) > 1 else f", allowed are {', '.join(model.model_fields)}"
-            loc, said = loc[:-1], f"unknown key {loc[-1]!r}{allowed}"
+            loc, said = loc[:-1], f"unknown key {loc[-1]!r}, {said}"
         elif first["type"] == "model_type":
             said = "must be a table"
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size
+from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size, similar_file
 from toolkit.words import one_line
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ def read_text(path: Path) -> str:
         content = path.read_bytes()
         text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except FileNotFoundError:
-        raise InputError(f"{path}: cannot be read: there is no such file; check the path") from None
+        raise InputError(
+            f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
@@ -258,7 +260,9 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 member_size(file, name)
         sheets, formulas = rows_of(values=True), rows_of(values=False)
     except FileNotFoundError:
-        raise InputError(f"{path}: cannot be read: there is no such file; check the path") from None
+        raise InputError(
+            f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
+        ) from None
     except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
         raise InputError(
             f"{path}: cannot be read as Excel ({one_line(str(error), _SHOWN)}); save it as .xlsx or CSV, without a "

@@ -28,6 +28,7 @@ import tiktoken
 from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError, StoreError
+from toolkit.words import choices
 
 _LARGEST: Final = 1 << 26
 """Bytes of unpacked ranks that are read: those of the two encodings have four million at most."""
@@ -93,7 +94,7 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
 def _encoder(encoding: str) -> tiktoken.Encoding:
     """Return tiktoken's encoder, built once a process from ranks that are already on disk."""
     if encoding not in ENCODINGS:
-        raise InputError(f"unknown token encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
+        raise InputError(f"unknown token encoding {encoding!r}: {choices(encoding, ENCODINGS)}")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(_ranks_folder())
     return tiktoken.get_encoding(encoding)
 

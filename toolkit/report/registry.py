@@ -44,7 +44,7 @@ from toolkit.report.tables import (
     terms_table,
 )
 from toolkit.stats.result import Result, placed
-from toolkit.words import on_scale
+from toolkit.words import choices, on_scale
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ NAMES: Final = (*(row.name for row in FIGURES), CARD)
 def draw_study(of: Analyses, about: About, only: Collection[str] = ()) -> list[FigureWithCaption]:
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     if unknown := sorted(set(only) - set(NAMES)):
-        raise InputError(f"figure {unknown[0]!r}: there is none of that name; use one of {', '.join(NAMES)}")
+        raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
     rows = (row for row in FIGURES if not (row.stands_in_for and of.answers(row.stands_in_for)))
     drawn = [_drawn(row, of, about) for row in rows if row.name in only or not only]
     if only and CARD not in only:

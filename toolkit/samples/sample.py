@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
+from toolkit.files import similar_file
 from toolkit.samples.columns import COLUMNS, NAMES
 from toolkit.table_files import csv_records, unguard
 
@@ -64,7 +65,7 @@ def _read(path: Path, advice: str = "") -> str:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(
-            f"{path}: no such sample; name a CSV that toolkit samples convert wrote{advice}"
+            f"{path}: no such sample; {similar_file(path)}name a CSV that toolkit samples convert wrote{advice}"
         ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None

@@ -21,9 +21,9 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, read_json
+from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, read_json, similar_file
 from toolkit.table_files import ROW_FILES, number_of, read_rows
-from toolkit.words import DIMENSIONS, SCALE, one_line
+from toolkit.words import DIMENSIONS, SCALE, choices, one_line
 
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
@@ -54,7 +54,7 @@ class Read:
 def read_file(path: Path, metric: str | None = None) -> Read:
     """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file; give a table or a log of scores")
+        raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
     with _at(path, "", "be read as scores"):
         return _read_file(path, metric)
 
@@ -149,7 +149,9 @@ def _lm_eval(path: Path, numbered: list[tuple[int, dict[str, Any]]], metric: str
     saved = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
     known = _metrics(saved[0][1])
     if not known or (metric is not None and metric not in known):
-        raise InputError(f"{path}: has no metric {metric or ''}; it has {', '.join(known) or 'none'}")
+        raise InputError(
+            f"{path}: has no metric {metric or ''}; {choices(metric, known, 'it has') if known else 'it has none'}"
+        )
     taken, model = metric or known[0], _lm_eval_model(path)
     rows = []
     for line, row in saved:
