@@ -116,13 +116,20 @@ def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[st
 
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
-    *(("", StudyFile), ("[judges]", Judges), ("[judges.primary]\nname = 'gpt-4o'", Judge), ("[replies]", Replies)),
+    *(
+        ("", StudyFile),
+        ("[judges]", Judges),
+        ("[judges.primary]\nname = 'gpt-4o'", Judge),
+        ("[replies]", Replies),
+    ),
     *(("[sampling]", Sampling), ("[budget]", Budget), ("[analysis]", Analysis), ("[limits.openai]", Limit)),
     *(("[bias_controls]", BiasControls), ("[[models]]\nname = 'x'", ModelEntry)),
 )
 
 
-@pytest.mark.parametrize(("table", "key"), [(table, key) for table, model in TABLES for key in model.model_fields])
+@pytest.mark.parametrize(
+    ("table", "key"), [(table, key) for table, model in TABLES for key in model.model_fields]
+)
 def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path: Path, table: str, key: str) -> None:
     """In every table of the study file."""
     begin = 'name = "p"' if "models" in table else BEGIN
@@ -151,7 +158,9 @@ def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path: Path, table: st
         ("[options]\nlenght = 1", None),
     ],
 )
-def test_a_misspelled_value_names_the_one_that_was_meant(tmp_path: Path, text: str, meant: str | None) -> None:
+def test_a_misspelled_value_names_the_one_that_was_meant(
+    tmp_path: Path, text: str, meant: str | None
+) -> None:
     """Of values that are listed, of names that ship, and of files; nothing is said where nothing is near."""
     for name in ("bases.csv", "mine.toml"):
         (tmp_path / name).write_text("", encoding="utf-8")
