@@ -134,17 +134,17 @@ class Study(Scores):
         replay: bool = False,
     ) -> Outcome:
         """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
-        if self.file.selection == "adaptive":
-            from toolkit.adaptive import run_adaptively
-
-            return run_adaptively(
-                self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
-            )
+        from toolkit.adaptive import run_adaptively
+        from toolkit.errors import Stopped
         from toolkit.pipeline import run_plan
 
-        return run_plan(
-            self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
-        )
+        run = run_adaptively if self.file.selection == "adaptive" else run_plan
+        try:
+            return run(
+                self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
+            )
+        except KeyboardInterrupt:  # also before the first request, and after the last
+            raise Stopped from None
 
     def status(self) -> dict[str, Any]:
         """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""
@@ -477,17 +477,25 @@ class Study(Scores):
                 return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
-    def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
+    def _draw(
+        self, of: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
+        from toolkit.report.show import need_results
+
+        done = (of.runs["status"] == "succeeded").sum()
+        need_results({"study": self.name, "done": done}, "run it first: `toolkit run STUDY`, or study.run()")
         if not self.plan.test.judged:
             return self._test_figures(folder)
-        return super()._draw(of, folder, only)
+        return super()._draw(of, folder, only, progress=progress)
 
     def _about(self, of: Analyses) -> About:
         from toolkit.report.figure import about_study
 
         return about_study(of, self.plan)
 
-    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
+    def bundle(
+        self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
+    ) -> list[Path]:
         """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
         Parameters
@@ -496,6 +504,8 @@ class Study(Scores):
             Where; ``bundle/`` in the study's output folder by default.
         format
             ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
+        progress
+            Whether to show progress on standard error.
 
         Returns
         -------
@@ -517,7 +527,7 @@ class Study(Scores):
         check_format(format)
         status, of, manifest = self.status(), self.frames(), self.manifest()
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
-        drawn = self._draw(of, place)
+        drawn = self._draw(of, place, progress=progress)
         if self.plan.test.judged and of.is_judged:
             drawn += self._write_statistics(of, place)
         done = what_was_done(self.plan, self.store, of, status, manifest, drawn)

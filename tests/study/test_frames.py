@@ -264,7 +264,7 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
             assert not frame[name].isna().any() or column.missing, (kind, name)
     assert describe()["frame"].drop_duplicates().tolist() == list(KINDS)
     assert_frame_equal(study.dictionary("calls"), describe("calls"))
-    with pytest.raises(InputError, match="there is no frame 'run'; did you mean runs. use one of runs"):
+    with pytest.raises(InputError, match=r"there is no frame 'run'; did you mean runs\? use one of runs"):
         study.dictionary("run")
 
 

@@ -15,7 +15,17 @@ from toolkit.judges.labelled import LabelledItem
 from toolkit.models.catalogue import model_spec
 from toolkit.plan import make_plan
 from toolkit.study_file import (
-    Analysis, BiasControls, Budget, Judge, Judges, Limit, ModelEntry, Replies, Sampling, StudyFile, load_study_file,
+    Analysis,
+    BiasControls,
+    Budget,
+    Judge,
+    Judges,
+    Limit,
+    ModelEntry,
+    Replies,
+    Sampling,
+    StudyFile,
+    load_study_file,
 )  # fmt: skip
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"

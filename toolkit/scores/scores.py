@@ -316,7 +316,9 @@ class Scores:
 
         return about_scores(of, self.note)
 
-    def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
+    def figures(
+        self, folder: Path | str | None = None, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
         """Write every figure and table that the scores can give, show the figures, and return the paths.
 
         Parameters
@@ -325,15 +327,20 @@ class Scores:
             Gets ``figures/`` and ``tables/``; the output folder by default.
         only
             Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
+        progress
+            Whether to show progress on standard error.
         """
         from toolkit.report.show import Files
 
-        return Files(self._draw(self.frames(), Path(folder) if folder is not None else self.output, only))
+        place = Path(folder) if folder is not None else self.output
+        return Files(self._draw(self.frames(), place, only, progress=progress))
 
-    def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
+    def _draw(
+        self, of: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
         from toolkit.report.registry import write_figures
 
-        return write_figures(of.read(), self._about(of), folder, only)
+        return write_figures(of.read(), self._about(of), folder, only, progress=progress)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic as a table and as a sentence, and return the paths."""
@@ -345,7 +352,9 @@ class Scores:
         with on_scale(of.scale):
             return write_statistics(of.read().analyses(), self._about(of), folder)
 
-    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
+    def bundle(
+        self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
+    ) -> list[Path]:
         """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
         Parameters
@@ -354,6 +363,8 @@ class Scores:
             Where; ``bundle/`` in the output folder by default.
         format
             ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
+        progress
+            Whether to show progress on standard error.
 
         Returns
         -------
@@ -373,7 +384,7 @@ class Scores:
         of, manifest = self.frames(), self.manifest()
         status = {"study": self.name, "done": int(of.runs["judged"].sum())}
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
-        drawn = [*self._draw(of, place), *self._write_statistics(of, place)]
+        drawn = [*self._draw(of, place, progress=progress), *self._write_statistics(of, place)]
         return write_bundle(place, drawn, scores_section(of, manifest, drawn), manifest, format=format)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
