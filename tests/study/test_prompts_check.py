@@ -144,7 +144,7 @@ def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(
     path = study_file(settings='dataset = "short.csv"\naccept_flaws = ["rang"]')
     with pytest.raises(
         StudyError,
-        match="accept_flaws: unknown flaw 'rang', did you mean range. allowed are range, length_bins",
+        match=r"accept_flaws: unknown flaw 'rang', did you mean range\? allowed are range, length_bins",
     ):
         Study.load(path)
     with Study.load(study_file(settings='dataset = "short.csv"\naccept_flaws = ["range"]')) as study:
