@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -66,6 +67,7 @@ def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **how: Any
         whole,
         new_calls=sum(one.new_calls for one in every),
         spent_aud=total_aud(one.spent_aud for one in every),
+        failed_before=sum((Counter(one.failed_before) for one in rounds), Counter()),
     )
 
 

@@ -208,11 +208,13 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
 @_FORMAT
 def figures(study: Study, bundle: str | None, format: str) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
+    from toolkit.report.show import written_summary
+
     if bundle is None and format != "latex":
         raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
-    files = study.figures() if bundle is None else study.bundle(bundle or None, format)
-    paths = [str(path) for path in files]
-    return Summary({"files": paths}, "\n".join(paths))
+    if bundle is None:
+        return written_summary(study.figures(progress=True))
+    return written_summary(study.bundle(bundle or None, format, progress=True))
 
 
 @_command(short_help="Write the plan of STUDY on one page, for a supervisor.")
@@ -313,6 +315,7 @@ def analyse(
     FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results
     of promptfoo (.json) or an archive of `toolkit export`. Several are put one under the other.
     """
+    from toolkit.report.show import written_summary
     from toolkit.scores.scores import Scores, pairs_of
 
     if format != "latex" and not bundle:
@@ -325,8 +328,8 @@ def analyse(
         **options,
     )
     yield scores.summary()
-    paths = [str(path) for path in (scores.bundle(format=format) if bundle else scores.figures())]
-    yield Summary({**scores.summary().fields, "files": paths}, "\n".join(paths))
+    written = scores.bundle(format=format, progress=True) if bundle else scores.figures(progress=True)
+    yield written_summary(written, scores.summary().fields)
 
 
 @_command(short_help="ICC, alpha and Pearson of a file of ratings.")

@@ -16,6 +16,17 @@ class ToolkitError(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C, heard in time: what was sent has come home, and what was answered is saved."""
+
+    def __init__(self) -> None:
+        super().__init__("stopped; what was answered is kept, run the same again to go on")
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows in a notebook in place of the traceback: the one line."""
+        return [str(self)]
+
+
 class InputError(ToolkitError):
     """A file, a value or a table the user handed in cannot be used as it is."""
 

@@ -21,15 +21,17 @@ import tomllib
 import uuid
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, TypeVar
+from typing import IO, Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError
+from toolkit.words import choices, suggestion
 
 M = TypeVar("M", bound=BaseModel)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -173,6 +175,12 @@ def workspace() -> Path:
     return here
 
 
+def similar_file(path: Path | Traversable) -> str:
+    """Return "did you mean NAME? " where a file that is not there has a neighbour of nearly its name."""
+    folder = Path(str(path)).parent
+    return suggestion(path.name, (entry.name for entry in folder.iterdir())) if folder.is_dir() else ""
+
+
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
     """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
     content: dict[str, Any] = _read(path, where or str(path), what, tomllib.loads, "TOML")
@@ -209,7 +217,12 @@ def member_size(file: zipfile.ZipFile, name: str) -> int:
 
 
 def read_text(
-    path: Path | Traversable, where: str = "", what: str = "file", advice: str = "", *, wide: bool = False
+    path: Path | Traversable,
+    where: str = "",
+    what: str = "file",
+    advice: str = "check the path",
+    *,
+    wide: bool = False,
 ) -> str:
     """Return a text file in UTF-8, or where ``wide`` in UTF-16 with its mark; line breaks stay as they are."""
     where = where or str(path)
@@ -219,7 +232,9 @@ def read_text(
         is_wide = wide and content[:2] in (b"\xff\xfe", b"\xfe\xff")
         return content.decode("utf-16" if is_wide else "utf-8-sig")
     except FileNotFoundError:
-        raise InputError(f"{where}: cannot be read: there is no such {what}{advice}") from None
+        raise InputError(
+            f"{where}: cannot be read: there is no such {what}; {similar_file(path)}{advice}"
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{where}, line {line}: is not UTF-8; save it as UTF-8") from None
@@ -250,6 +265,36 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def annotation_at(model: type[BaseModel], keys: Sequence[int | str]) -> Any:
+    """Return what a model takes at a place in its file; a place in a list and the name of a provider change nothing."""
+    annotation: Any = model
+    for key in keys:
+        fields: Any = next(_parts(annotation, lambda part: getattr(part, "model_fields", None)), {})
+        annotation = fields[str(key)].annotation if str(key) in fields else annotation
+    return annotation
+
+
+def _parts(annotation: Any, known: Callable[[Any], Any]) -> Iterator[Any]:
+    yield from filter(None, [known(annotation)])
+    for part in get_args(annotation):
+        yield from _parts(part, known)
+
+
+def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
+    """Return what is wrong with a key or value of a file that a model refuses, and which may have been meant."""
+    keys, given = fault["loc"], fault["input"]
+    if fault["type"] == "extra_forbidden":
+        fields = next(
+            _parts(annotation_at(model, keys[:-1]), lambda part: getattr(part, "model_fields", None))
+        )
+        return choices(keys[-1], fields, "allowed are")
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] != "literal_error":
+        return message
+    values = _parts(annotation_at(model, keys), lambda part: part if isinstance(part, str) else None)
+    return f"{message}; {suggestion(given, values)}".rstrip("; ")
+
+
 def checked(model: type[M], data: Any, where: str) -> M:
     """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
     try:
@@ -258,7 +303,7 @@ def checked(model: type[M], data: Any, where: str) -> M:
         errors = error.errors(include_url=False)
         # A misspelled key is a missing one too, and the spelling says more.
         first = next((row for row in errors if row["type"] == "extra_forbidden"), errors[0])
-        path, message = first["loc"], first["msg"].removeprefix("Value error, ")
+        path, message = first["loc"], fault_sentence(model, first)
         absent = [
             row["loc"][-1] for row in errors if row["type"] == "missing" and row["loc"][:-1] == path[:-1]
         ]
@@ -267,8 +312,7 @@ def checked(model: type[M], data: Any, where: str) -> M:
         if first["type"] == "missing":
             path, message = path[:-1], missing
         elif first["type"] == "extra_forbidden":
-            allowed = "" if len(path) > 1 else f", allowed are {', '.join(model.model_fields)}"
-            path, message = path[:-1], f"unknown key {path[-1]!r}{allowed}" + f"; {missing}" * bool(absent)
+            path, message = path[:-1], f"unknown key {path[-1]!r}, {message}" + f"; {missing}" * bool(absent)
         elif first["type"] == "model_type":
             message = "must be a table"
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from toolkit.errors import InputError
+from toolkit.words import choices, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,7 @@ def _planned(plan: Plan) -> list[dict[str, Any]]:
 def _refuse_unknown(frame: str, filters: Mapping[str, Any], allowed: Iterable[str]) -> None:
     for name in filters:
         if name not in allowed:
-            raise InputError(f"{frame}: there is no filter {name!r}; use {', '.join(allowed)}")
+            raise InputError(f"{frame}: there is no filter {name!r}; {choices(name, allowed)}")
 
 
 def _one_of(name: str, given: Any, allowed: Iterable[Any] | None = None) -> dict[str, Any]:
@@ -164,7 +165,8 @@ def _values(name: str, given: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
             shown = ", ".join(str(one) for one in list(known)[:_SHOWN])
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
             raise InputError(
-                f"filter {name}: {value!r} is nothing this study has; use {shown + more or 'no such filter'}"
+                f"filter {name}: {value!r} is nothing this study has; {suggestion(value, known)}"
+                f"use {shown + more or 'no such filter'}"
             )
         chosen[known[value]] = None
     if not chosen:

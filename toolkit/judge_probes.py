@@ -25,7 +25,7 @@ from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import reply_texts, stored_runs
-from toolkit.words import DIMENSIONS, Summary, total_aud
+from toolkit.words import DIMENSIONS, Summary, choices, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -215,7 +215,7 @@ class ProbeResult:
         """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
         known = (STRICT, "composite", *DIMENSIONS)
         if score not in known:
-            raise InputError(f"score {score!r} is unknown; use one of {', '.join(known)}")
+            raise InputError(f"score {score!r} is unknown; {choices(score, known)}")
         frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 

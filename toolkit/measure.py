@@ -27,7 +27,7 @@ from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements
-from toolkit.words import Summary
+from toolkit.words import Summary, counted
 
 Standing = Mapping[tuple[str, str, int], Stored]
 
@@ -47,6 +47,8 @@ class Outcome:
     budget: str | None
     answered_by_others: Sequence[Mapping[str, Any]]
     results: tuple[tuple[str, Estimate], ...]
+    failed_before: Mapping[str, int]
+    not_begun: int
 
     @property
     def exit_code(self) -> int:
@@ -55,7 +57,8 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        fields = {name: value for name, value in vars(self).items() if name != "results"}
+        omitted = ("results", "failed_before", "not_begun")
+        fields = {name: value for name, value in vars(self).items() if name not in omitted}
         return {**fields, "results": [{"model": model, **result.to_dict()} for model, result in self.results]}
 
     def summary(self) -> Summary:
@@ -65,14 +68,30 @@ class Outcome:
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
             *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
             f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
-            *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
+            *(f"failed  {count} x {reason}{self._again(reason)}" for reason, count in self.failures.items()),
             *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
             *(f"other model  {line}" for line in others_lines(self.answered_by_others)),
             *(f"{model}: {result.sentence()}" for model, result in self.results),
-            *([self.budget] if self.budget else []),
+            f"next  {self.budget or self._next_step(unjudged)}",
         ]
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+
+    def _again(self, reason: str) -> str:
+        """Return how many of the failures are no news: the same run failed for the same reason before."""
+        count = self.failed_before.get(reason, 0)
+        return (
+            "" if not count else ", as before" if count == self.failures[reason] else f", {count} as before"
+        )
+
+    def _next_step(self, unjudged: int) -> str:
+        if self.failed > sum(self.failed_before.values()):
+            return "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
+        if self.not_begun:
+            return f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
+        if unjudged > 0:
+            return "`toolkit judge STUDY` asks the judges again"
+        return "`toolkit figures STUDY --bundle` writes figures, tables and methods"
 
 
 @dataclass(frozen=True)
@@ -163,10 +182,12 @@ async def measure(
     new_calls: int,
     spent_aud: float,
     reached: BudgetReached | None,
+    failed_before: Mapping[tuple[str, str, int], str],
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
     measured = measured_items(plan.test, await annotated_items(plan, runs, store, stored))
-    failures = Counter(s.failure.split(":")[0] for s in stored.values() if s.failure)
+    reasons = {key: run.failure.split(":")[0] for key, run in stored.items() if run.failure}
+    failures = Counter(reasons.values())
     return Outcome(
         planned=len(runs),
         succeeded=sum(not s.failure for s in stored.values()),
@@ -179,6 +200,10 @@ async def measure(
         budget=str(reached) if reached else None,
         answered_by_others=answered_by_others(store, plan.study.name),
         results=results_of(plan.test, measured),
+        failed_before=Counter(
+            reason for key, reason in reasons.items() if failed_before.get(key, "").split(":")[0] == reason
+        ),
+        not_begun=len(plan.runs) - len(runs),
     )
 
 

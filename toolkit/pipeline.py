@@ -7,7 +7,7 @@ from it. That gives resume: what is in the store is not asked again.
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -135,6 +135,7 @@ def run_plan(
         gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
         work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
         work.look()
+        failed_before = {key: run.failure for key, run in work.stored.items() if run.failure}
         try:
             reached = None if only_judge else await ask_runs(work)
             reached = reached or await judge_runs(work)
@@ -144,7 +145,8 @@ def run_plan(
             take_up(store, plan.output)
         work.kept = NOTHING_KEPT  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
-        return await measure(plan, work.runs, store, work.stored, counters.asked, counters.spent_aud, reached)
+        spent = counters.asked, counters.spent_aud
+        return await measure(plan, work.runs, store, work.stored, *spent, reached, failed_before)
 
     return run_anywhere(execute, stop)
 
@@ -158,7 +160,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         return None
     if not work.replay:  # a replay has read them all
         await work.gateway.prefetch(run.request for run in missing)
-    bar = _progress("runs", len(missing), work.progress, work.gateway)
+    bar = _progress("runs", missing, work.progress, work.gateway)
     writer, send = work.store.writer, partial(work.gateway.ask, purpose="run")
     same = {"study": study.name, "test": plan.test.name}
     known = {"dataset_version": plan.dataset.version, "bias_controls": study.bias_controls.model_dump()}
@@ -174,6 +176,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         length_bin = getattr(run.item.context, "length_bin", None)
         about = {"prompt_length_bin": length_bin, "test_item": run.item.item_id, **known}
         request = run.request
+        bar.begin(run.model)
         try:
             answers = [await send(request)]
             while (
@@ -195,7 +198,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
                 work.post(record)
             work.texts.add(records[-1].document["output_blob_id"])
         writer.check()
-        bar.step(work.gateway.counters)
+        bar.step(work.gateway.counters, run.model)
 
     # One group for each provider: a slow one must not hold up the others.
     groups: dict[tuple[str, str | None], list[PlannedRun]] = defaultdict(list)
@@ -222,12 +225,13 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         return None
     texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
     label = "judged runs" if plan.test.judged else "read runs"
-    bar = _progress(label, len(missing), work.progress, work.gateway)
+    bar = _progress(label, missing, work.progress, work.gateway)
     send, controls = partial(work.gateway.ask, purpose="judge"), plan.study.bias_controls.model_dump()
 
     async def judge(run: PlannedRun) -> None:
         stored, whole = work.stored[run.key], True
         item = replace(run.item, prompts=(run.prompt,))
+        bar.begin(run.model)
         reached: list[BudgetReached] = []
 
         async def ask(request: ModelRequest) -> Answer:
@@ -252,7 +256,7 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         if reached:
             raise reached[0]
         if whole or not work.stop.is_set():
-            bar.step(work.gateway.counters)
+            bar.step(work.gateway.counters, run.model)
 
     try:
         return await each([missing], judge, at_once=work.at_once, stop=work.stop)
@@ -285,7 +289,7 @@ def ask_study(
     async def execute() -> R:
         singly = [replace(endpoint, batch=False) for endpoint in endpoints_of(plan)]
         gateway = await _open_gateway(plan, store, singly, stop)
-        bar = _progress(label, len(requests), progress, gateway)
+        bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:
             answer = await gateway.ask(request, purpose=purpose)
@@ -314,8 +318,9 @@ async def _open_gateway(
     return Gateway(ledger, endpoints, budget_aud=study.budget.aud, **settings)
 
 
-def _progress(label: str, total: int, shown: bool, gateway: Gateway) -> Progress:
-    return Progress(label, total, shown=shown, since=gateway.counters, waiting=gateway.waiting)
+def _progress(label: str, runs: Sequence[PlannedRun], shown: bool, gateway: Gateway) -> Progress:
+    watched: dict[str, Any] = {"since": gateway.counters, "waiting": gateway.waiting}
+    return Progress(label, len(runs), shown=shown, by_model=Counter(run.model for run in runs), **watched)
 
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:

@@ -22,8 +22,10 @@ from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, ToolkitError
+from toolkit.files import similar_file
 from toolkit.models.base import Ask
 from toolkit.stats.result import Estimate
+from toolkit.words import choices, suggestion
 
 Result: TypeAlias = Estimate  # a number about a whole test, with its interval
 
@@ -258,7 +260,7 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
         where, _, class_name = target.rpartition(".")
     if not where or not class_name:
         raise StudyError(
-            f"test: {name!r} is not known; use {', '.join(SHIPPED)}, file.py:Class or package.module:Class"
+            f"test: {name!r} is not known; {choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         )
     try:
         module = _from_file(folder / where) if where.endswith(".py") else _from_path(where, folder)
@@ -284,7 +286,7 @@ def make_test(
     unknown = [name for name in options if name not in allowed]
     if unknown:
         raise StudyError(
-            f"options.{unknown[0]}: test {test.__name__} has no such option; "
+            f"options.{unknown[0]}: test {test.__name__} has no such option; {suggestion(unknown[0], allowed)}"
             f"{'its options are ' + ', '.join(allowed) if allowed else 'it has none'}"
         )
     missing = [n for n in allowed if parameters[n].default is inspect.Parameter.empty and n not in options]
@@ -310,7 +312,9 @@ def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise StudyError(f"test: {path.name}: no such file beside the study")
+        raise StudyError(
+            f"test: {path.name}: no such file beside the study; {similar_file(path)}check the name"
+        )
     # Named by its place and content: two studies may each have a tests.py, and a notebook edits and loads again.
     digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"toolkit_user_{path.stem}_{digest}"

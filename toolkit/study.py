@@ -131,13 +131,15 @@ class Study(Scores):
 
     def execute(self, **how: Any) -> Outcome:
         """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
-        if self.file.selection == "adaptive":
-            from toolkit.adaptive import run_adaptively
-
-            return run_adaptively(self.plan, self.store, **how)
+        from toolkit.adaptive import run_adaptively
+        from toolkit.errors import Stopped
         from toolkit.pipeline import run_plan
 
-        return run_plan(self.plan, self.store, **how)
+        run = run_adaptively if self.file.selection == "adaptive" else run_plan
+        try:
+            return run(self.plan, self.store, **how)
+        except KeyboardInterrupt:  # also before the first request, and after the last
+            raise Stopped from None
 
     def status(self) -> dict[str, Any]:
         """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""
@@ -525,10 +527,16 @@ class Study(Scores):
                 return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
-    def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
+    def _draw(
+        self, of: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
+        from toolkit.report.show import need_results
+
+        done = (of.runs["status"] == "succeeded").sum()
+        need_results({"study": self.name, "done": done}, "run it first: `toolkit run STUDY`, or study.run()")
         if not self.plan.test.judged:
             return self._test_figures(folder)
-        return super()._draw(of, folder, only)
+        return super()._draw(of, folder, only, progress=progress)
 
     def _about(self, of: Analyses) -> About:
         from toolkit.report.figure import about_study
@@ -539,13 +547,13 @@ class Study(Scores):
         return self.status()
 
     def _bundled(
-        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path
+        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path, progress: bool
     ) -> tuple[list[Path], Any]:
         from toolkit.files import write_atomically
         from toolkit.report.thesis.methods import methods_section, what_was_done
         from toolkit.table_files import csv_bytes
 
-        drawn = self._draw(of, place)
+        drawn = self._draw(of, place, progress=progress)
         if self.plan.test.judged and of.is_judged:
             drawn += self._write_statistics(of, place)
         done = what_was_done(self.plan, self.store, of, status, manifest, drawn)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from toolkit.errors import InputError, StudyError
-from toolkit.files import read_toml
+from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
-from toolkit.words import JUDGE_ROLES, SCENARIOS, SCORE
+from toolkit.words import JUDGE_ROLES, SCALE, SCENARIOS, SCORE, choices
 
 LengthBin = Literal["S", "M", "L"]
 Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
@@ -22,7 +30,29 @@ if TYPE_CHECKING:
     Provider = str
 else:
     Provider = Literal[PROVIDERS]
-Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+
+
+def _file_name(text: str) -> str:
+    """Refuse a name that cannot be a folder's and a label's on every system, and show one that can."""
+    plain = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "._-") else "-" for sign in text)
+    if plain != text or not text[:1].isalnum():
+        better = plain.strip("._-") or "my-study"
+        raise ValueError(
+            "a name has the letters a to z, digits, '.', '_' and '-', no blanks, and begins with a letter or digit, "
+            f"for example {better}"
+        )
+    return text
+
+
+def _licence(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"https?://\S+|[A-Za-z0-9.+-]+", text):
+        raise ValueError(
+            "a licence is an identifier such as CC-BY-4.0, or an address that begins with https://"
+        )
+    return text
+
+
+Slug = Annotated[str, Field(max_length=80), AfterValidator(_file_name)]
 
 
 class _Strict(BaseModel):
@@ -212,7 +242,7 @@ class Analysis(_Strict):
 
     score: Literal["composite_strict", "composite"] = SCORE
     primary: Literal["M-S", "L-M", "L-S"] | None = None
-    equivalence_margin: float | None = Field(None, gt=0)
+    equivalence_margin: float | None = Field(None, gt=0, lt=SCALE[1] - SCALE[0])
     ceiling_share: float = Field(0.3, gt=0, le=1)
 
 
@@ -230,7 +260,7 @@ class StudyFile(_Strict):
     options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
     selection: Literal["all", "adaptive"] = "all"
-    target_width: float | None = Field(None, gt=0)
+    target_width: float | None = Field(None, gt=0, lt=2 * (SCALE[1] - SCALE[0]))
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
     concurrency: int = Field(10, ge=1, le=1000)
@@ -239,7 +269,7 @@ class StudyFile(_Strict):
     timeout_seconds: float | None = Field(None, gt=0)
     output: Path | None = None
     note: str = ""
-    license: str | None = Field(None, pattern=r"^(https?://\S+|[A-Za-z0-9.+-]+)$")
+    license: Annotated[str | None, AfterValidator(_licence)] = None
     replies: Replies = Replies()
     limits: Mapping[Provider, Limit] = Field(default_factory=dict)
     sampling: Sampling = Sampling()
@@ -254,7 +284,7 @@ class StudyFile(_Strict):
         from toolkit.prompts.check import KINDS
 
         if unknown := [kind for kind in value if kind not in KINDS]:
-            raise ValueError(f"unknown flaw {unknown[0]!r}, allowed are {', '.join(KINDS)}")
+            raise ValueError(f"unknown flaw {unknown[0]!r}, {choices(unknown[0], KINDS, 'allowed are')}")
         return value
 
     @field_validator("models", mode="before")
@@ -324,7 +354,7 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     """Read and check a study file; paths in it are relative to the file itself."""
     file = Path(path).expanduser()
     if not file.exists():
-        raise StudyError(f"{path}: no such study file; start from one in templates/")
+        raise StudyError(f"{path}: no such study file; {similar_file(file)}start from one in templates/")
     try:
         content = read_toml(file, str(path))
     except InputError as error:
@@ -416,10 +446,10 @@ def _explain(error: ValidationError) -> str:
     for part in first["loc"]:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key}; allowed here: {', '.join(sorted(_table(first).model_fields))}"
+        return f"unknown key {key}; {fault_sentence(StudyFile, first)}"
     if first["type"] == "missing":
         return f"key {key} is missing"
-    message = first["msg"].removeprefix("Value error, ")
+    message = fault_sentence(StudyFile, first)
     # A line may end up in a log, and a key that stands in the wrong place with it.
     secret = first["loc"][-1:] in (("base_url",), ("api_key_env",))
     given = (
@@ -427,17 +457,3 @@ def _explain(error: ValidationError) -> str:
     )
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{key}: {message}{given}{more}" if key else f"{message}{more}"
-
-
-def _table(fault: ErrorDetails) -> type[BaseModel]:
-    table: type[BaseModel] = StudyFile
-    for part in fault["loc"][:-1]:
-        if str(part) in table.model_fields:  # not a place in a list, nor the name of a provider
-            table = _models_in(table.model_fields[str(part)].annotation)[0]
-    return table
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in _models_in(part)]

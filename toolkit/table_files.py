@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit import files
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size
+from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size, similar_file
 from toolkit.words import one_line
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
 
 def read_text(path: Path) -> str:
     """Return the text of a table, see `toolkit.files.read_text`; UTF-16 without its mark is refused."""
-    text = files.read_text(path, advice="; check the path", wide=True)
+    text = files.read_text(path, wide=True)
     if text[:_SHOWN].count("\0") * 3 > len(text[:_SHOWN]):
         raise InputError(f"{path}: its first line is not UTF-8; save the file as UTF-8")
     return text
@@ -248,7 +248,9 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 member_size(file, name)
         sheets, formulas = rows_of(values=True), rows_of(values=False)
     except FileNotFoundError:
-        raise InputError(f"{path}: cannot be read: there is no such file; check the path") from None
+        raise InputError(
+            f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
+        ) from None
     except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
         raise InputError(
             f"{path}: cannot be read as Excel ({one_line(str(error), _SHOWN)}); save it as .xlsx or CSV, without a "

@@ -6,6 +6,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError
 from toolkit.plan import STORE
 from toolkit.report.manifest import MANIFEST, differing_files
+from toolkit.report.show import NothingToShow
 from toolkit.store.crate import differing_export
 from toolkit.store.writer import is_as_sealed
 from toolkit.words import Summary, counted, one_line
@@ -99,7 +101,8 @@ def _places(study: Study) -> list[Path]:
 
 def _figures(study: Study, folder: Path) -> Iterator[str]:
     if places := _places(study):
-        study.figures(folder)
+        with suppress(NothingToShow):  # whatever figures show, no run of this store gives it
+            study.figures(folder)
         if any((place / "statistics").is_dir() for place in places) and study.frames().is_judged:
             study.statistics(folder)
     for place in places:

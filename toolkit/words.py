@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
@@ -95,6 +96,18 @@ def is_unseen(character: str) -> bool:
     # No property says that a letter or symbol is drawn blank, as the blank pattern of Braille is.
     blank = unicodedata.name(character, "").endswith((" BLANK", " FILLER", " NULL NOTEHEAD"))
     return blank or regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
+
+
+def suggestion(name: object, names: Iterable[object]) -> str:
+    """Return "did you mean NAME? ", to stand before what is allowed; nothing where no name is spelled nearly so."""
+    by_spelling = {str(other).casefold(): str(other) for other in names}
+    near = get_close_matches(str(name).casefold(), by_spelling, n=1)
+    return f"did you mean {by_spelling[near[0]]}? " if near else ""
+
+
+def choices(name: object, names: Iterable[str], lead: str = "use one of") -> str:
+    """Return the names that are allowed in place of a name which is not, after the one that was probably meant."""
+    return f"{suggestion(name, allowed := tuple(names))}{lead} {', '.join(allowed)}"
 
 
 def _one(plural: str) -> str:

@@ -32,7 +32,7 @@ def template(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; this template takes flag, k, limit"),
+    ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; did you mean study. this template takes flag, k, limit"),
     ({}, "parameter 'k' is missing"), ({"k": 1.5}, "k must be a valid integer, got 1.5"),
     ({"k": True}, "k must be a valid integer, got True"),
     ({"k": 1, "flag": 1}, "flag must be a valid boolean, got 1"),

@@ -5,18 +5,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from toolkit import Scores
 from toolkit.scoring import aggregate_ensemble_scores, calculate_ci, one_shot_score
 from toolkit.stats import clopper_pearson, sign_flip
 
 HERE = Path(__file__).parent
-ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE = (
+ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE, HANNA = (
     json.loads((HERE / f"{name}.json").read_text("utf-8"))
-    for name in ("ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize")
+    for name in ("ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize", "hanna")
 )
 
 
@@ -92,3 +94,31 @@ def test_the_paired_test_gives_fishers_count_for_darwins_maize():
     assert found.mean == pytest.approx(MAIZE["sum"] / 15)
     assert found.p_value == 2 * MAIZE["as_large"] / MAIZE["patterns"]
     assert round(100 * found.p_value, 3) == MAIZE["two_sided_percent"]
+
+
+def test_the_scores_of_hanna_give_what_another_program_gives():
+    """Means, paired differences and correlations with people; docs/scores.md shows both columns."""
+    table = pd.read_csv(HERE.parents[1] / "templates" / "hanna" / "ratings.csv")
+    ratings = table.melt(["item", "model", "dimension"], var_name="judge", value_name="score")
+    ratings["human"] = ratings["judge"].str.startswith("human_")
+    ratings["score"] = ratings["score"].where(ratings["score"].between(1, 5))
+    assert (len(ratings), int(ratings["score"].isna().sum())) == (50_688, 346)
+    people = Scores(ratings[ratings["human"]].drop(columns="human"), name="people", scale=(1, 5))
+    named = {estimate.name: estimate for _, estimate in people.compare_models().rows()}
+    for name, (mean, *ends) in HANNA["means"].items():
+        estimate = named[name]
+        assert estimate.estimate == pytest.approx(mean, abs=1e-6)
+        # Theirs is a delta method on the logit, ours a jackknife: two ways to the same interval.
+        assert [estimate.low, estimate.high] == pytest.approx(ends, abs=2e-3)
+    for name, numbers in HANNA["differences"].items():
+        ours = [named[name].estimate, named[name].low, named[name].high]
+        assert ours == pytest.approx(numbers, abs=2e-6)
+    agreement = {
+        estimate.name: estimate
+        for estimate in Scores(ratings, name="hanna", scale=(1, 5)).calibration().agreement
+    }
+    for judge, (answers, r, *ends) in HANNA["pearson"].items():
+        estimate = agreement[f"r of {judge} and people"]
+        assert (estimate.n["answers"], round(estimate.estimate, 6)) == (answers, r)
+        # Theirs takes the eleven stories of one prompt for independent, ours does not.
+        assert [estimate.low, estimate.high] == pytest.approx(ends, abs=0.012)

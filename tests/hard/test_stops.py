@@ -13,10 +13,12 @@ import time
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from processes import lone_file
 from stub_server import Fault, StubServer
 from waiting import wait_for
 
+from toolkit.errors import Stopped
 from toolkit.runs import execution
 from toolkit.runs.execution import run_anywhere
 from toolkit.store.documents import Call
@@ -83,6 +85,21 @@ def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(
     with pytest.raises(KeyboardInterrupt):
         run_anywhere(work, stop)
     assert came == [ends]
+
+
+def test_an_interrupted_cell_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A notebook shows that it was stopped and how to go on, and no traceback."""
+    stop = threading.Event()
+
+    async def work() -> None:
+        press()
+        await heard(stop)
+
+    shell = InteractiveShell()
+    shell.user_ns["ask"] = lambda: run_anywhere(work, stop)
+    result = shell.run_cell("ask()")
+    assert isinstance(result.error_in_exec, KeyboardInterrupt)
+    assert capsys.readouterr().out.splitlines() == [str(Stopped())]
 
 
 def test_who_waits_long_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> None:

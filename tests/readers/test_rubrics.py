@@ -147,7 +147,9 @@ def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, tex
 
 
 def test_a_rubric_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="'seed-v9' is unknown: use default or seed-v1"):
+    with pytest.raises(
+        InputError, match=r"'seed-v9' is unknown: did you mean seed-v1. use one of default, seed-v1"
+    ):
         load_rubric("seed-v9")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     for name in ("none", "binary"):

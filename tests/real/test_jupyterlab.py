@@ -93,7 +93,10 @@ FINDS = {
     "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
     "04_write_your_own_test": ("Results of stereotypes (n = 3 items, 6 measurements)",),
     "05_samples_from_traffic": ("intranet.example",),
-    "07_bring_your_scores": ("ICC(A,1) = 0.728", "Not compared: no column model."),
+    "07_bring_your_scores": (
+        *("ICC(A,1) = 0.728", "Not compared: no column model."),
+        *("346 of 50688 ratings lie outside", "r of beluga-13b and people = 0.614"),
+    ),
     "analyse_scores": ("ICC(A,1) = 0.728", "no column human"),
     "06_plan_a_study": ("equivalence_margin = 0.3", "leave `repeats` out"),
 }

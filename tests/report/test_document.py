@@ -115,7 +115,7 @@ def test_pictures_of_word_have_their_alt_text(bundle) -> None:
 def test_what_is_not_known_or_lacking_is_one_line(tmp_path, monkeypatch) -> None:
     """Before anything is calculated."""
     scores = Scores(pd.DataFrame({"item": list("abc"), "score": [1, 2, 3]}), output=tmp_path)
-    with pytest.raises(InputError, match="format 'pdf': use latex, docx or md"):
+    with pytest.raises(InputError, match="format 'pdf': use one of latex, docx, md"):
         scores.bundle(format="pdf")
     monkeypatch.setitem(sys.modules, "pypandoc", None)
     with pytest.raises(InputError, match=r"pip install 'llm-security-toolkit\[word\]'"):

@@ -150,7 +150,14 @@ def test_a_study_from_estimate_to_figures(
     path = study_file()
     estimate = json.loads(toolkit("estimate", path, "--json")[1])
     assert (estimate["calls"], estimate["worst_aud"]) == (24, 0.0)
+    for figures in (("figures", path), ("figures", path, "--bundle")):
+        code, _, err = toolkit(*figures)
+        assert (code, err.count("\n"), "no run has succeeded yet" in err) == (2, 1, True)
     assert json.loads(toolkit("run", path, "--limit", 3, "--json")[1])["new_calls"] == 12
+    assert (
+        "next  `toolkit run STUDY` without --limit asks the other 3 runs"
+        in toolkit("run", path, "--limit", 3)[1]
+    )
     assert json.loads(toolkit("status", path, "--json")[1])["runs"]["missing"] == 3
     code, out, err = toolkit("run", path, "--json")
     assert (code, json.loads(out)["judged"], json.loads(out)["new_calls"]) == (0, 6, 12)
@@ -165,6 +172,12 @@ def test_a_study_from_estimate_to_figures(
     files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
     assert all(file.stat().st_size > 0 for file in files)
     assert {file.suffix for file in files} >= {".pdf", ".png", ".tex", ".csv"}
+    code, out, err = toolkit("figures", path, "--bundle")
+    assert (code, len(out.splitlines()), out.strip().endswith("/bundle")) == (0, 1, True), out
+    assert "figures: 100%" in err or "figures: 1" in err, err
+    assert toolkit("run", path)[1].splitlines()[-1] == (
+        "next  `toolkit figures STUDY --bundle` writes figures, tables and methods"
+    )
     assert [toolkit(command, path)[0] for command in ("estimate", "status")] == [0, 0]
     # What the system says of a place is for the user to mend, and no error of ours.
     (tmp_path / "file").write_text("")

@@ -129,9 +129,17 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("frame", "filters", "line"),
     [
-        ("runs", {"lenght_bin": "S"}, "runs: there is no filter 'lenght_bin'; use model, .*length_bin"),
+        (
+            "runs",
+            {"lenght_bin": "S"},
+            "runs: there is no filter 'lenght_bin'; did you mean length_bin. use one of model, .*length_bin",
+        ),
         ("runs", {"judge": "primary"}, "runs: there is no filter 'judge'"),
-        ("runs", {"length_bin": "XL"}, "length_bin: 'XL' is nothing this study has; use S, M, L"),
+        (
+            "runs",
+            {"length_bin": "XL"},
+            "length_bin: 'XL' is nothing this study has; did you mean L. use S, M, L",
+        ),
         ("runs", {"length_bin": ["S", None]}, "length_bin: None is nothing"),
         ("runs", {"repeat": False}, "repeat: False is nothing this study has; use 0"),
         ("runs", {"status": []}, "status: the list is empty"),
@@ -147,7 +155,7 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
         (
             "calls",
             {"length_bin": "S"},
-            "calls: there is no filter 'length_bin'; use purpose, state, model, role",
+            "calls: there is no filter 'length_bin'; use one of purpose, state, model, role",
         ),
     ],
 )
@@ -256,7 +264,7 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
             assert not frame[name].isna().any() or column.missing, (kind, name)
     assert describe()["frame"].drop_duplicates().tolist() == list(KINDS)
     assert_frame_equal(study.dictionary("calls"), describe("calls"))
-    with pytest.raises(InputError, match="there is no frame 'run'; use one of runs"):
+    with pytest.raises(InputError, match=r"there is no frame 'run'; did you mean runs\? use one of runs"):
         study.dictionary("run")
 
 

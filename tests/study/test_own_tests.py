@@ -141,7 +141,7 @@ def test_everything_that_ships_is_found() -> None:
 @pytest.mark.parametrize(
     ("name", "file", "says"),
     [
-        ("nothing", "", "'nothing' is not known; use rubric_study"),
+        ("nothing", "", "'nothing' is not known; use one of rubric_study"),
         ("missing.py:Ports", "", "no such file beside the study"),
         ("my_test.py:Other", OWN, "has no class Other"),
         ("my_test.py:PORTS", OWN, "has no class PORTS"),

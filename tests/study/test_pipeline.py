@@ -94,6 +94,11 @@ def test_a_failed_run_is_recorded_and_stops_nothing(served: Callable[..., Any]) 
         failed = study.runs(status="failed")
         assert failed[["composite", "aud_cost"]].isna().all(axis=None)
         assert failed["failure"].str.startswith("bad_request").all()
+        assert "failed  1 x bad_request\n" in outcome.summary().text
+        assert "next  `toolkit run STUDY` asks what failed again" in outcome.summary().text
+        again = study.execute(progress=False).summary()
+        assert "failed  1 x bad_request, as before\n" in again.text
+        assert (again.exit_code, "asks what failed again" in again.text) == (1, False)
         seen, server.faults = server.count, None
         second = study.execute(progress=False)
         assert (second.succeeded, second.failed, second.judged, second.new_calls) == (6, 0, 6, 4)

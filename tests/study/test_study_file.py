@@ -7,13 +7,26 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from toolkit.errors import StudyError
+from toolkit.errors import StudyError, ToolkitError
 from toolkit.judges.hallucination import hallucination_requests
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.catalogue import model_spec
 from toolkit.plan import make_plan
-from toolkit.study_file import StudyFile, load_study_file
+from toolkit.study_file import (
+    Analysis,
+    BiasControls,
+    Budget,
+    Judge,
+    Judges,
+    Limit,
+    ModelEntry,
+    Replies,
+    Sampling,
+    StudyFile,
+    load_study_file,
+)  # fmt: skip
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'
@@ -90,9 +103,15 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         (BEGIN + "[bias_controls]\nfsp_sentences = 0", ["bias_controls.fsp_sentences"]),
         (BEGIN + '[replies]\nrefused = "retry"', ["replies.refused"]),  # more tokens make no answer of a refusal
         *((BEGIN + f"[analysis]\nequivalence_margin = {odd}", ["analysis.equivalence_margin"])
-          for odd in ("0", "-0.1", "inf", "nan")),
+          for odd in ("0", "-0.1", "inf", "nan", "5", "9")),
+        *((BEGIN + f'selection = "adaptive"\ntarget_width = {odd}', ["target_width"]) for odd in ("0", "10", "inf")),
+        *((f'name = "{name}"\nmodels = ["gpt-4o"]', ["name: a name has the letters a to z", "no blanks", better])
+          for name, better in (("my study", "example my-study"), (" a", "example a"), ("", "example my-study"),
+                               ("Prüfung 1", "example Pr-fung-1"), ("../x", "example x"), (".a", "example a"))),
+        *((BEGIN + f'license = "{odd}"', ["license: a licence is an identifier such as CC-BY-4.0"])
+          for odd in ("my own", "http://", "")),
         (BEGIN + "[analysis]\nceiling_share = 1.5", ["analysis.ceiling_share"]),
-        (BEGIN + "[analysis]\nmargin = 1", ["unknown key analysis.margin; allowed here: ceiling_share, equiv"]),
+        (BEGIN + "[analysis]\nmargin = 1", ["unknown key analysis.margin; allowed are score, primary, equiv"]),
         (BEGIN + '[analysis]\nprimary = "S-M"', ["analysis.primary", "M-S", "L-M", "L-S"]),
         (BEGIN + 'length_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"', ["L-S compares L, which is not in length"]),
     ],
@@ -104,6 +123,61 @@ def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[st
     line = str(caught.value)
     assert "\n" not in line
     assert [part for part in (str(tmp_path / "s.toml"), *says) if part not in line] == []
+
+
+TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
+    *(
+        ("", StudyFile),
+        ("[judges]", Judges),
+        ("[judges.primary]\nname = 'gpt-4o'", Judge),
+        ("[replies]", Replies),
+    ),
+    *(("[sampling]", Sampling), ("[budget]", Budget), ("[analysis]", Analysis), ("[limits.openai]", Limit)),
+    *(("[bias_controls]", BiasControls), ("[[models]]\nname = 'x'", ModelEntry)),
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [(table, key) for table, model in TABLES for key in model.model_fields]
+)
+def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path: Path, table: str, key: str) -> None:
+    """In every table of the study file."""
+    begin = 'name = "p"' if "models" in table else BEGIN
+    with pytest.raises(StudyError, match=rf"did you mean {key}\? allowed are ") as caught:
+        load(tmp_path, f"{begin}\n{table}\n{key[:-1]}{key[-1] * 2} = 1\n")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ('scenarios = ["SOC_INCIDNT"]', "SOC_INCIDENT"),
+        ('mode = "btach"', "batch"),
+        ('selection = "adaptve"', "adaptive"),
+        ('accept_flaws = ["near-copy"]', "near_copy"),
+        ('test = "one_shoot"', "one_shot"),
+        ('dataset = "dmo"', "demo"),
+        ('dataset = "bases_csv"', "bases.csv"),
+        ('[replies]\ntruncated = "rety"', "retry"),
+        ('[analysis]\nscore = "composite_strikt"', "composite_strict"),
+        ("[limits.opnai]\nconcurrency = 1", "openai"),
+        ('[judges]\nrubric = "defualt"', "default"),
+        ('[judges]\nrubric = "mine.tml.toml"', "mine.toml"),
+        ('[judges]\nprimary = "gpt-4-tubo"', "gpt-4-turbo"),
+        ("[judges]\nprimary = { name = 'x', provider = 'antropic' }", "anthropic"),
+        ("[options]\nlenght = 1", None),
+    ],
+)
+def test_a_misspelled_value_names_the_one_that_was_meant(
+    tmp_path: Path, text: str, meant: str | None
+) -> None:
+    """Of values that are listed, of names that ship, and of files; nothing is said where nothing is near."""
+    for name in ("bases.csv", "mine.toml"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    with pytest.raises(ToolkitError) as caught:
+        make_plan(load(tmp_path, BEGIN + text), tmp_path)
+    assert ("did you mean" in str(caught.value)) == (meant is not None)
+    assert meant is None or f"did you mean {meant}?" in str(caught.value)
 
 
 KEY = "Zx8SECRETq"

@@ -48,7 +48,8 @@ import nbformat
 from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import read_toml
+from toolkit.files import read_toml, similar_file
+from toolkit.words import choices
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
@@ -88,7 +89,9 @@ def cells_of(grid: Mapping[str, Any] | Path, where: str = "grid") -> tuple[Cell,
     if isinstance(grid, Path):
         grid, where = read_toml(grid, what="grid file"), str(grid)
     if unknown := [name for name in grid if name not in TABLES]:
-        raise InputError(f"{where}: unknown table {unknown[0]!r}; a grid has {', '.join(TABLES)}")
+        raise InputError(
+            f"{where}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
+        )
     product, together = _lists(grid, "product", where), _lists(grid, "zip", where)
     single, excluded = _rows(grid, "list", where), _rows(grid, "exclude", where)
     if both := sorted(product.keys() & together.keys()):
@@ -292,7 +295,7 @@ class Parameter:
 def _opened(template: Path) -> tuple[bytes, Any]:
     """Return the content of the file of a template, and the notebook in it as one of format 4."""
     if not template.is_file():
-        raise InputError(f"{template}: no such template")
+        raise InputError(f"{template}: no such template; {similar_file(template)}check the path")
     try:
         content = template.read_bytes()
         return content, nbformat.reads(content.decode("utf-8"), as_version=4)
@@ -373,8 +376,9 @@ def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str,
 def fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the given parameters as plain values that fit; see `check_parameters`."""
     if unknown := [name for name in given if name not in known]:
-        takes = ", ".join(sorted(known))
-        raise InputError(f"{where}: unknown parameter {unknown[0]!r}; this template takes {takes}")
+        raise InputError(
+            f"{where}: unknown parameter {unknown[0]!r}; {choices(unknown[0], sorted(known), 'this template takes')}"
+        )
     values = {name: plain(value, f"{where}: {name}") for name, value in given.items()}
     if missing := [name for name, parameter in known.items() if parameter.needed and name not in values]:
         raise InputError(f"{where}: parameter {missing[0]!r} is missing; the template has no default for it")

@@ -22,7 +22,7 @@ from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.judges.verdicts import HOLE, after_thoughts, without_quotations
 from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
-from toolkit.words import total_aud
+from toolkit.words import choices, total_aud
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -69,7 +69,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     answer that speaks to the judge may be heard: use these two to reproduce, and the other two to measure.
     """
     if mode not in MODES:
-        raise InputError(f"hallucination mode {mode!r} is unknown; use one of {', '.join(MODES)}")
+        raise InputError(f"hallucination mode {mode!r} is unknown; {choices(mode, MODES)}")
     words = shipped_words("hallucination")
     if item.domain == "closed":
         shape = "closed" if item.reference is None else "closed_with_reference"

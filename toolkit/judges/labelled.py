@@ -23,6 +23,7 @@ from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
 from toolkit.table_files import ROW_FILES, read_rows
+from toolkit.words import choices
 
 SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
 """Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""
@@ -188,7 +189,7 @@ def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
 
 def _own(row: _Row) -> LabelledItem:
     if unknown := [column for column in row.cells if column not in OWN]:
-        raise row.wrong(unknown[0], f"is unknown; allowed are {', '.join(OWN)}")
+        raise row.wrong(unknown[0], f"is unknown; {choices(unknown[0], OWN, 'allowed are')}")
     if missing := [column for column in OWN_NEEDED if column not in row.cells]:
         raise row.wrong(missing[0], "is missing; add it")
     item = LabelledItem(

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, checked, read_toml
-from toolkit.words import DIMENSIONS, SCALE
+from toolkit.words import DIMENSIONS, SCALE, choices
 
 SHIPPED: Final = ("default", "seed-v1")
 PLACEHOLDERS: Final = {"response_content", "key_sentences", "focus", "task", "nonce", "criteria", "step"}
@@ -152,7 +152,7 @@ def load_rubric(name_or_path: str | Path) -> Rubric:
         return checked(Rubric, shipped_words(name), name)
     if name.endswith(".toml"):
         return checked(Rubric, read_toml(Path(name), f"rubric {name}"), f"rubric {name}")
-    raise InputError(f"rubric {name!r} is unknown: use {' or '.join(SHIPPED)}, or a path ending in .toml")
+    raise InputError(f"rubric {name!r} is unknown: {choices(name, SHIPPED)}, or a path ending in .toml")
 
 
 def _places(text: str) -> set[str]:

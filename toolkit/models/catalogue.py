@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError
+from toolkit.words import choices
 
 _CLASSES: Final = ("client", "batches")
 _LONG: Final = 12
@@ -93,17 +94,19 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     """Return the model of that name, with the study's own fields laid over the catalogue's."""
     allowed = [field.name for field in fields(ModelSpec) if field.name != "name"]
     if unknown := [key for key in overrides if key not in allowed]:
-        raise StudyError(f"model {name!r} has the unknown field {unknown[0]!r}: use {', '.join(allowed)}")
+        raise StudyError(
+            f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
+        )
     entry = _entry(name)
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
         raise StudyError(
-            f"unknown model {name!r}: use one of {', '.join(model_names())}, "
+            f"unknown model {name!r}: {choices(name, model_names())}, "
             f"or describe it with provider = one of {', '.join(PROVIDERS)}"
         )
     if provider not in PROVIDERS:
         raise StudyError(
-            f"model {name!r} has the unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}"
+            f"model {name!r} has the unknown provider {provider!r}: {choices(provider, PROVIDERS)}"
         )
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
@@ -201,7 +204,7 @@ PROVIDERS: Final = tuple(_tables()["providers"])
 def class_of(provider: str, kind: str) -> Any:
     """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
     if provider not in PROVIDERS:
-        raise StudyError(f"unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}")
+        raise StudyError(f"unknown provider {provider!r}: {choices(provider, PROVIDERS)}")
     where, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
     return getattr(import_module(f"toolkit.models.{where}"), name) if where else None
 

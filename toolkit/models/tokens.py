@@ -26,6 +26,7 @@ from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[imp
 
 from toolkit.errors import InputError, StoreError
 from toolkit.files import write_atomically
+from toolkit.words import choices
 
 _LARGEST: Final = 1 << 26
 """Bytes of unpacked ranks that are read: those of the two encodings have four million at most."""
@@ -83,7 +84,7 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
 @lru_cache(maxsize=len(ENCODINGS))
 def _encoder(encoding: str) -> tiktoken.Encoding:
     if encoding not in ENCODINGS:
-        raise InputError(f"unknown token encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
+        raise InputError(f"unknown token encoding {encoding!r}: {choices(encoding, ENCODINGS)}")
     # tiktoken's own description of the encoding, which calls what loads the ranks by its name alone.
     describe = ENCODING_CONSTRUCTORS[encoding]
     names = {**describe.__globals__, "load_tiktoken_bpe": _ranks}

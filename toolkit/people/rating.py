@@ -32,7 +32,7 @@ from toolkit.store.ratings import (
     stored_order,
 )
 from toolkit.store.records import Stored, reply_texts, stored_runs
-from toolkit.words import DIMENSIONS
+from toolkit.words import DIMENSIONS, choices
 
 
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
@@ -238,7 +238,7 @@ def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:
     """Return the scores that are there, in the order of the dimensions."""
     for name in scores:
         if name not in DIMENSIONS:
-            raise InputError(f"dimension {name!r} is unknown; the rubric has {', '.join(DIMENSIONS)}")
+            raise InputError(f"dimension {name!r} is unknown; {choices(name, DIMENSIONS, 'the rubric has')}")
     found = {name: on_scale(scores.get(name), name) for name in DIMENSIONS}
     return {name: score for name, score in found.items() if score is not None}
 

@@ -17,7 +17,7 @@ from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
 from toolkit.store.records import stored_runs
 from toolkit.table_files import MISSING, read_texts
-from toolkit.words import DIMENSIONS, SCALE, Summary
+from toolkit.words import DIMENSIONS, SCALE, Summary, choices
 
 BESIDE: Final = ("study", "prompt_id", "base", "task", "reply")
 """Columns that help whoever fills in the file, and are not read."""
@@ -152,7 +152,8 @@ def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> No
     long, wide = [name for name in ("dimension", "score") if name in columns], set(columns) & set(DIMENSIONS)
     problem = None
     if unknown := [name for name in columns if name not in (*_READ, *BESIDE)]:
-        problem = f"the column {unknown[0]!r} is unknown; read are {', '.join(_READ)}, left alone {', '.join(BESIDE)}"
+        problem = f"the column {unknown[0]!r} is unknown; {choices(unknown[0], _READ, 'read are')}"
+        problem += f", left alone {', '.join(BESIDE)}"
     elif "run_id" not in columns:
         problem = "lacks the column run_id; `study.runs()` lists the ids"
     elif ("rater" in columns) == (rater is not None):
@@ -188,7 +189,10 @@ def _scores(line: _Line) -> dict[str, float]:
         dimension = line.cells["dimension"]
         named = {dimension: _score(line, "score")}
         if dimension not in DIMENSIONS and (dimension or named[dimension] is not None):
-            line.refuse("dimension", f"{dimension!r} is unknown; the rubric has {', '.join(DIMENSIONS)}")
+            line.refuse(
+                "dimension",
+                f"{dimension!r} is unknown; {choices(dimension, DIMENSIONS, 'the rubric has')}",
+            )
     return {name: score for name, score in named.items() if score is not None}
 
 

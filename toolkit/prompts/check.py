@@ -151,13 +151,15 @@ def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
         low, high = LENGTH_BINS[prompt.length_bin]
-        for encoding in ENCODINGS:
-            tokens = tokens_by[encoding][number]
-            if not low <= tokens <= high:
-                what = f"{tokens} {encoding} tokens, length bin {prompt.length_bin} has {low} to {high}"
-                takes = "refuses" if encoding == BINNED_BY else "takes"
-                mend = f"make it {'longer' if tokens < low else 'shorter'}; a study {takes} it as it is"
-                yield Problem("range", prompt.prompt_id, what, mend)
+        counts = {encoding: tokens_by[encoding][number] for encoding in ENCODINGS}
+        outside = {encoding: tokens for encoding, tokens in counts.items() if not low <= tokens <= high}
+        if outside:
+            tokens = " and ".join(f"{tokens} {encoding}" for encoding, tokens in outside.items())
+            what = f"{tokens} tokens, length bin {prompt.length_bin} has {low} to {high}"
+            verdict = "refuses" if BINNED_BY in outside else "takes"
+            direction = "longer" if min(outside.values()) < low else "shorter"
+            mend = f"make it {direction}; a study {verdict} it as it is, by its {BINNED_BY} tokens"
+            yield Problem("range", prompt.prompt_id, what, mend)
 
 
 def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -187,16 +189,29 @@ def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 
 def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    pairs: list[tuple[Prompt, Prompt, list[str]]] = []
     for base in _by_base(prompts).values():
         by_bin = {prompt.length_bin: prompt for prompt in base}
         for shorter, longer in pairwise(LENGTH_BINS):
             if shorter in by_bin and longer in by_bin:
-                held = set(_lines(by_bin[longer].text))
-                for line in _lines(by_bin[shorter].text):
-                    if line not in held:
-                        what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
-                        mend = "say it there too, word for word, so that a longer prompt only adds"
-                        yield Problem("containment", by_bin[longer].prompt_id, what, mend)
+                lines = set(_lines(by_bin[longer].text))
+                missing = [line for line in _lines(by_bin[shorter].text) if line not in lines]
+                pairs.append((by_bin[shorter], by_bin[longer], missing))
+    mend = "say it there too, word for word, so that a longer prompt only adds"
+    lacking = [pair for pair in pairs if pair[2]]
+    if len(lacking) >= max(
+        SHARED, 0.9 * len(pairs)
+    ):  # one cause: the texts were not written to contain each other
+        short, long, missing = lacking[0]
+        total = sum(len(lines) for _, _, lines in lacking)
+        what = f"in {len(lacking)} of {len(pairs)} pairs the longer prompt lacks lines of the shorter one, {total} in "
+        what += f"all, the first of {short.prompt_id}: {missing[0]}"
+        yield Problem("containment", long.prompt_id, what, mend)
+        return
+    for short, long, missing in lacking:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        what = f"lacks this line{more} of {short.prompt_id}: {missing[0]}"
+        yield Problem("containment", long.prompt_id, what, mend)
 
 
 def _same_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:

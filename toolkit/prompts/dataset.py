@@ -19,11 +19,11 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_json, read_toml
+from toolkit.files import Strict, Text, checked, read_json, read_toml, similar_file
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
-from toolkit.words import LENGTH_BINS, SCENARIOS
+from toolkit.words import LENGTH_BINS, SCENARIOS, choices, suggestion
 
 SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
@@ -74,7 +74,7 @@ class Dataset:
 def _one_of(allowed: Iterable[str]) -> AfterValidator:
     def known(value: str) -> str:
         if value not in allowed:
-            raise ValueError(f"unknown value {value!r}, allowed are {', '.join(allowed)}")
+            raise ValueError(f"unknown value {value!r}, {choices(value, allowed, 'allowed are')}")
         return value
 
     return AfterValidator(known)
@@ -182,8 +182,8 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         name, (version, found) = path.stem, _table(path)
     else:
         raise InputError(
-            f"{path}: no such dataset, give {' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, "
-            "or a .csv, .json or .jsonl file"
+            f"{path}: no such dataset, {suggestion(path.name, SHIPPED) or similar_file(path)}give "
+            f"{' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, or a .csv, .json or .jsonl file"
         )
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError
-from toolkit.files import read_text
+from toolkit.files import read_text, similar_file
 from toolkit.words import is_unseen, one_line
 
 SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
@@ -111,7 +111,9 @@ def read_documents(folder: Path) -> tuple[Document, ...]:
         One line, where there is no document, or one cannot be read, has no text, or has too much for one request.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; give one with documents ({', '.join(SUFFIXES)})")
+        raise InputError(
+            f"{folder}: no such folder; {similar_file(folder)}give one with documents ({', '.join(SUFFIXES)})"
+        )
     paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
     if not paths:
         raise InputError(f"{folder}: no document here, expected files that end in {', '.join(SUFFIXES)}")

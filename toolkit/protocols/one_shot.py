@@ -57,7 +57,7 @@ from toolkit.stats.one_shot.methods import (
     overall,
     score_methods,
 )
-from toolkit.words import agreeing, counted
+from toolkit.words import agreeing, choices, counted
 
 # What a judge is asked of one answer; both questions are closed.
 _FENCED: Final = """<<<SAMPLE {nonce}>>>
@@ -115,7 +115,7 @@ class OneShotTest(PromptResponseTest):
         self.answer_format = answer_format
         if answer_format not in FORMATS:
             raise InputError(
-                f"one-shot test: answer_format {answer_format!r}: use one of {', '.join(FORMATS)}"
+                f"one-shot test: answer_format {answer_format!r}: {choices(answer_format, FORMATS)}"
             )
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
@@ -126,7 +126,7 @@ class OneShotTest(PromptResponseTest):
             asked = tuple(questions)
         known = {question.id for question in asked}
         if unknown := next((name for name in only or () if name not in known), None):
-            raise InputError(f"question {unknown!r} is unknown; use {', '.join(sorted(known))}")
+            raise InputError(f"question {unknown!r} is unknown; {choices(unknown, sorted(known))}")
         asked = tuple(question for question in asked if only is None or question.id in only)
         self.samples, asked = _samples(samples, asked, place)
         self.left_out: tuple[str, ...] = ()
@@ -270,7 +270,7 @@ def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None)
     found = []
     for one in variants:
         if isinstance(one, str) and one not in known:
-            raise InputError(f"prompt variant {one!r} is unknown; use {', '.join(known)}")
+            raise InputError(f"prompt variant {one!r} is unknown; {choices(one, known)}")
         found.append(known[one] if isinstance(one, str) else one)
     names = [variant.id for variant in found]
     if doubled := next((name for name in names if names.count(name) > 1), None):

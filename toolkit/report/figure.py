@@ -19,7 +19,7 @@ from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, picture_html, plain_text
 from toolkit.report.style import ModelStyle, message_figure, model_styles, thesis_style
 from toolkit.table_files import csv_bytes
-from toolkit.words import SCALE
+from toolkit.words import SCALE, choices
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -142,7 +142,7 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
         "svg": {"Description": alt_text, "Date": None, "Creator": None},
     }
     if kind not in words:
-        raise InputError(f"figure format {kind!r}: use one of {', '.join(words)}")
+        raise InputError(f"figure format {kind!r}: {choices(kind, words)}")
     buffer = io.BytesIO()
     with thesis_style():
         figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **words[kind]})

@@ -43,8 +43,9 @@ from toolkit.report.tables import (
     save_table,
     terms_table,
 )
+from toolkit.runs.progress import Progress
 from toolkit.stats.result import Result, placed
-from toolkit.words import on_scale
+from toolkit.words import choices, on_scale
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,20 @@ FIGURES: Final = (
 NAMES: Final = (*(row.name for row in FIGURES), CARD)
 
 
-def draw_study(of: Analyses, about: About, only: Collection[str] = ()) -> list[FigureWithCaption]:
+def draw_study(
+    of: Analyses, about: About, only: Collection[str] = (), *, progress: bool = False
+) -> list[FigureWithCaption]:
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     if unknown := sorted(set(only) - set(NAMES)):
-        raise InputError(f"figure {unknown[0]!r}: there is none of that name; use one of {', '.join(NAMES)}")
-    rows = (row for row in FIGURES if not (row.stands_in_for and of.answers(row.stands_in_for)))
-    drawn = [_drawn(row, of, about) for row in rows if row.name in only or not only]
+        raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
+    rows = [row for row in FIGURES if not (row.stands_in_for and of.answers(row.stands_in_for))]
+    rows = [row for row in rows if row.name in only or not only]
+    bar = Progress("figures", len(rows), shown=progress, money=False)
+    drawn = []
+    for row in rows:
+        drawn.append(_drawn(row, of, about))
+        bar.step()
+    bar.close()
     if only and CARD not in only:
         return drawn
     cards = of.judge_cards() if of.is_judged and of.answers("judge_cards") else ()
@@ -114,13 +123,17 @@ def _left_out(name: str, title: str, why: str, about: About) -> FigureWithCaptio
     return replace(drawn, n=about.n)
 
 
-def write_figures(of: Analyses, about: About, folder: Path | str, only: Collection[str] = ()) -> list[Path]:
+def write_figures(
+    of: Analyses, about: About, folder: Path | str, only: Collection[str] = (), *, progress: bool = False
+) -> list[Path]:
     """Write every figure and table that a judged study can give; the same study gives the same bytes.
 
     With names in ``only`` these figures alone are calculated and written, and no table.
     """
     place = Path(folder)
-    files = save_drawn(draw_study(of, about, only), place / "figures", about, part=bool(only))
+    files = save_drawn(
+        draw_study(of, about, only, progress=progress), place / "figures", about, part=bool(only)
+    )
     if only:
         return files
     tables: list[Table] = []

@@ -16,7 +16,7 @@ import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.stats.result import Estimate, Result, estimates_frame
-from toolkit.words import RESULT_TYPE, counted, is_unseen
+from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
@@ -148,9 +148,10 @@ class Files(list[Path]):
 
     def __repr__(self) -> str:
         """Say how many figures and tables there are, and where."""
-        kinds = [sum(path.suffix == end for path in self) for end in (".png", ".tex")]
+        figures = sum(path.suffix == ".png" for path in self)
+        tables = sum(path.suffix == ".tex" and path.parent.name in ("tables", "statistics") for path in self)
         folder = Path(os.path.commonpath(self)) if self else Path()
-        return f"{counted(kinds[0], 'figures')} and {counted(kinds[1], 'LaTeX tables')} in {folder}"
+        return f"{counted(figures, 'figures')} and {counted(tables, 'LaTeX tables')} in {folder}"
 
     def _repr_html_(self) -> str:
         found = {path.name: path for path in self}
@@ -162,6 +163,11 @@ class Files(list[Path]):
             shown.append(picture_html(found[f"{name}.png"].read_bytes(), alt, caption))
         left = reasons_left_out(found.get(LEFT_OUT)).items()
         return "".join([*shown, *(f"<p>{name} is left out: {escape(why)}.</p>" for name, why in left)])
+
+
+def written_summary(files: Sequence[Path], fields: Mapping[str, Any] | None = None) -> Summary:
+    """Return what a command says of the files that it wrote: how many and where, and each path as a field."""
+    return Summary({**(fields or {}), "files": [str(path) for path in files]}, repr(Files(files)))
 
 
 def result(table: pd.DataFrame | Result) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-from toolkit.errors import BudgetReached
+from toolkit.errors import BudgetReached, Stopped
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -102,7 +102,7 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
     if error and not (pressed and isinstance(error, asyncio.CancelledError)):
         raise error
     if pressed:
-        raise KeyboardInterrupt
+        raise Stopped
     return outcome[0]
 
 

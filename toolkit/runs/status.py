@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -52,7 +52,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in told)
     reserved = total_aud(call["worst_aud"] for call in open_claims if was_sent(call))
     attempts, retried = _attempts(store, name, calls)
-    rate = _calls_per_minute(store, name, calls)
+    rates = _calls_per_minute(store, name, calls)
     return {
         "study": name,
         "done": len(succeeded),
@@ -89,8 +89,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         ],
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
-        "calls_per_minute": rate,
-        "seconds_left": None if rate is None else 60 * _calls_left(plan, runs, judges) / rate,
+        "calls_per_minute": sum(rates.values()) if rates else None,
+        "seconds_left": _seconds_left(_calls_left(plan, runs, judges), rates),
         "excluded": dict(excluded),
         "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
         "finish_reasons": dict(
@@ -176,18 +176,35 @@ def _now(status: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "at work, no call in flight"
 
 
-def _calls_left(plan: Plan, runs: tuple[RunState, ...], judges: Mapping[str, int]) -> float:
-    """Return the calls that this execution has still to make: what failed is left to the next one."""
+def _calls_left(
+    plan: Plan, runs: tuple[RunState, ...], judges: Mapping[str, int]
+) -> dict[tuple[str, str], float]:
+    """Return the calls that each model has still to answer: what failed is left to the next execution."""
     lengths = [one.tokens for one in runs if one.tokens is not None]
     usual = sum(lengths) / len(lengths) if lengths else EXPECTED_REPLY_TOKENS
-    left = 0.0
+    calls: dict[tuple[str, str], float] = defaultdict(float)
     for one in {one.run.call_id: one for one in runs}.values():  # equal requests are one call
         if one.status == "failed" or one.excluded:
             continue
-        missing = judges[one.run.model] - sum(judgement.answered for judgement in one.said.values())
+        if one.status is None:
+            calls[one.run.request.provider, one.run.request.model] += 1
         tokens = usual if one.tokens is None else one.tokens
-        left += (one.status is None) + missing * calls_of_judge(plan, tokens)
-    return left
+        for role in plan.judges_of(one.run.model) if judges[one.run.model] else ():
+            if not one.answered_by(role):
+                spec = plan.judge_models[role]
+                calls[spec.provider, spec.model] += calls_of_judge(plan, tokens)
+    return calls
+
+
+def _seconds_left(
+    calls: Mapping[tuple[str, str], float], per_minute: Mapping[tuple[str, str], float]
+) -> float | None:
+    """Return the time of the model that takes longest; those that answered nothing lately share the rate of all."""
+    if not per_minute:
+        return None
+    times = [60 * count / per_minute[model] for model, count in calls.items() if model in per_minute]
+    others = sum(count for model, count in calls.items() if model not in per_minute)
+    return max([*times, 60 * others / sum(per_minute.values())])
 
 
 def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
@@ -208,12 +225,15 @@ def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dic
     return dict(outcomes), retried
 
 
-def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> float | None:
-    """Return how many calls ended a minute lately; ``None`` when none has in the last five minutes."""
+def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> dict[tuple[str, str], float]:
+    """Return how many calls of each model ended a minute in the last five minutes."""
     now = utc_now()
     began = [
         # When it was sent: from its end, a single call would have taken no time.
-        call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0)
+        (
+            call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0),
+            (call["provider"], call["model"]),
+        )
         for state in ("done", "failed")
         if state in calls  # looking for none reads all of the others
         # The newest are found first and the moment is looked at here: asked for a range of dates, the embedded server
@@ -223,11 +243,11 @@ def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> f
                 {"$match": {"study": study, "state": state}},
                 {"$sort": {"updated_at": -1}},
                 {"$limit": RATE_CALLS},
-                {"$project": {"updated_at": 1, "latency_ms": 1}},
+                {"$project": {"updated_at": 1, "latency_ms": 1, "provider": 1, "model": 1}},
             ]
         )
         if call["updated_at"] >= now - timedelta(seconds=RATE_SECONDS)
     ]
-    if not began:
-        return None
-    return 60 * len(began) / max((now - min(began)).total_seconds(), 1.0)
+    counts = Counter(model for _, model in began)
+    minutes = max((now - min((at for at, _ in began), default=now)).total_seconds(), 1.0) / 60
+    return {model: count / minutes for model, count in counts.items()}

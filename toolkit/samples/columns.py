@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from toolkit.errors import InputError
+from toolkit.words import choices
 
 COLUMNS: Final = {
     "number": "Int64",
@@ -40,7 +41,9 @@ def choose(names: Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns of these names, in the order given; all of them for ``None``."""
     chosen = (names,) if isinstance(names, str) else NAMES if names is None else tuple(names)
     if unknown := [name for name in chosen if name not in COLUMNS]:
-        raise InputError(f"column {unknown[0]!r} of a sample: there is none; choose from {', '.join(NAMES)}")
+        raise InputError(
+            f"column {unknown[0]!r} of a sample: there is none; {choices(unknown[0], NAMES, 'choose from')}"
+        )
     if not chosen:
         raise InputError("columns of a sample: name at least one, or leave them out for all")
     if len(set(chosen)) < len(chosen):

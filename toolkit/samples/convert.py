@@ -28,7 +28,7 @@ from toolkit.samples.columns import (
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tshark import DamagedCapture, check_capture, tshark_version
 from toolkit.table_files import csv_text
-from toolkit.words import Summary
+from toolkit.words import Summary, choices
 
 _AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
 _STREAM: Final = NAMES.index("stream")
@@ -81,7 +81,7 @@ def convert(
         raise InputError(f"{final}: name a target that ends in .csv")
     check_capture(capture)
     if reader not in ("auto", *READERS):
-        raise InputError(f"reader {reader!r}: use one of auto, {', '.join(READERS)}")
+        raise InputError(f"reader {reader!r}: {choices(reader, ('auto', *READERS))}")
     by_size = "fast" if capture.stat().st_size >= LARGE else "pyshark"
     name = by_size if reader == "auto" else reader
     chosen = choose(columns)

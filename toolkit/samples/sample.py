@@ -50,7 +50,7 @@ def load_sample(path_or_name: str | Path) -> Sample:
     else:
         path = Path(path_or_name)
     shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""
-    text = read_text(path, "", "sample", f"; name a CSV that toolkit samples convert wrote{shipped}")
+    text = read_text(path, "", "sample", f"name a CSV that toolkit samples convert wrote{shipped}")
     frame, beside = _frame(text, path), path.with_suffix(".json")
     try:
         about = json.loads(read_text(beside)) if beside.is_file() else {}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from toolkit.errors import InputError
+from toolkit.files import similar_file
 from toolkit.samples.columns import SEVERAL, Record, asked_fields
 
 _CHUNK: Final = 1 << 18  # bytes at most; a pipe gives less
@@ -96,7 +97,7 @@ def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subproce
 def check_capture(path: Path) -> None:
     """Raise InputError when there is no readable file, before any program is started on it."""
     if not path.exists():
-        raise InputError(f"{path}: no such capture; check the path")
+        raise InputError(f"{path}: no such capture; {similar_file(path)}check the path")
     if not path.is_file():
         raise InputError(f"{path}: not a file; name a pcap or pcapng file")
     try:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.table_files import MISSING, number_of
-from toolkit.words import LENGTH_BINS, SCALE, counted, one_line
+from toolkit.words import LENGTH_BINS, SCALE, counted, one_line, suggestion
 
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
@@ -80,9 +80,13 @@ def take_columns(
     for ours, theirs in chosen.items():
         if ours not in KNOWN:
             of_ours = ", ".join("item" if name == "base" else name for name in KNOWN)
-            raise InputError(f"{where}: {ours!r} is no column of ours; use one of {of_ours}")
+            raise InputError(
+                f"{where}: {ours!r} is no column of ours; {suggestion(ours, KNOWN)}use one of {of_ours}"
+            )
         if theirs and theirs not in names:
-            raise InputError(f"{where}: has no column {theirs!r}; it has {_listed(names)}")
+            raise InputError(
+                f"{where}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
+            )
     spelled: dict[str, list[str]] = {}
     for name in names:
         spelled.setdefault(name.strip().lower(), []).append(name)

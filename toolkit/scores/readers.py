@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import ZSTD, member_size, read_json
+from toolkit.files import ZSTD, member_size, read_json, similar_file
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     LETTERS,
@@ -38,7 +38,7 @@ from toolkit.scores.fields import (
 )
 from toolkit.scores.promptfoo import read_promptfoo
 from toolkit.table_files import ROW_FILES, number_of, read_rows
-from toolkit.words import DIMENSIONS, SCALE, one_line
+from toolkit.words import DIMENSIONS, SCALE, choices, one_line
 
 _COMPOSITES: Final = ("composite", "composite_strict")
 _RUNNING: Final = (
@@ -80,7 +80,7 @@ def name_methods(logs: Iterable[Read]) -> None:
 def read_file(path: Path, metric: str | None, values: Values) -> Read:
     """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     if not path.is_file():
-        raise InputError(f"{path}: no such file; give a table or a log of scores")
+        raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
     with reading(path, "", "be read as scores"):
         return _read_file(path, metric, values)
 
@@ -153,7 +153,8 @@ def _lm_eval(
     usable = [name for name in known if name not in lists]
     if not usable or (metric is not None and metric not in usable):
         other = f"; no number a document: {several_names(lists)}" if lists else ""
-        raise InputError(f"{path}: has no metric {metric or ''}; it has {', '.join(usable) or 'none'}{other}")
+        listed = choices(metric, usable, "it has") if usable else "it has none"
+        raise InputError(f"{path}: has no metric {metric or ''}; {listed}{other}")
     taken, model = metric or usable[0], _lm_eval_model(path, stamp)
     rows = []
     for line, row in saved:

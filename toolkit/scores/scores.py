@@ -345,7 +345,9 @@ class Scores:
 
         return about_scores(of, self.note)
 
-    def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
+    def figures(
+        self, folder: Path | str | None = None, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
         """Write every figure and table that the scores can give, show the figures, and return the paths.
 
         Parameters
@@ -354,17 +356,22 @@ class Scores:
             Gets ``figures/`` and ``tables/``; the output folder by default.
         only
             Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
+        progress
+            Whether to show progress on standard error.
         """
         from toolkit.report.show import Files
 
-        return Files(self._draw(self.frames(), Path(folder) if folder is not None else self.output, only))
+        place = Path(folder) if folder is not None else self.output
+        return Files(self._draw(self.frames(), place, only, progress=progress))
 
-    def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
+    def _draw(
+        self, of: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
         from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_figures
 
         with names_kept(of.names):
-            return write_figures(of.read(), self._about(of), folder, only)
+            return write_figures(of.read(), self._about(of), folder, only, progress=progress)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic as a table and as a sentence, and return the paths."""
@@ -377,7 +384,9 @@ class Scores:
         with on_scale(of.scale), names_kept(of.names):
             return write_statistics(of.read().analyses(), self._about(of), folder)
 
-    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
+    def bundle(
+        self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
+    ) -> list[Path]:
         """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
         Parameters
@@ -386,6 +395,8 @@ class Scores:
             Where; ``bundle/`` in the output folder by default.
         format
             ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
+        progress
+            Whether to show progress on standard error.
 
         Returns
         -------
@@ -407,17 +418,18 @@ class Scores:
         status = self._standing(of)
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         with names_kept(of.names):
-            return write_bundle(place, *self._bundled(of, status, manifest, place), manifest, format=format)
+            parts = self._bundled(of, status, manifest, place, progress)
+            return write_bundle(place, *parts, manifest, format=format)
 
     def _standing(self, of: Analyses) -> dict[str, Any]:
         return {"study": self.name, "done": int(of.runs["judged"].sum())}
 
     def _bundled(
-        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path
+        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path, progress: bool
     ) -> tuple[list[Path], Any]:
         from toolkit.report.thesis.methods import scores_section
 
-        drawn = [*self._draw(of, place), *self._write_statistics(of, place)]
+        drawn = [*self._draw(of, place, progress=progress), *self._write_statistics(of, place)]
         return drawn, scores_section(of, manifest, drawn)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from bson.errors import BSONError
 from pymongo import InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, opened_atomically
+from toolkit.files import DAMAGED_ZIP, opened_atomically, similar_file
 from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store
 from toolkit.store.documents import (
@@ -262,7 +262,7 @@ def _one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file; {similar_file(path)}check the path") from None
     except _DAMAGED as error:
         raise InputError(f"{path}: no whole archive of `toolkit export` ({error}); copy it again") from None
 

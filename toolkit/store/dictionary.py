@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices
 
 # The storage is named: what "string" alone means depends on what else is installed, and on options of the user's.
 TEXT: Final = pd.StringDtype("pyarrow")
@@ -56,7 +56,7 @@ def dtype_of(word: str) -> Any:
 def columns_of(kind: str) -> Mapping[str, Column]:
     """Return the columns of a kind of frame."""
     if kind not in KINDS:
-        raise InputError(f"there is no frame {kind!r}; use one of {', '.join(KINDS)}")
+        raise InputError(f"there is no frame {kind!r}; {choices(kind, KINDS)}")
     return KINDS[kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from toolkit.prompts import profile
 from toolkit.prompts.check import GRADES, texts_by_bin
@@ -167,7 +168,8 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         f"near-copy.{' The axis does not begin at 0.' if _floor(prompts['novelty']) else ''}"
     )
     novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
-    tall = _ROW_MM * len(rows) + 14
+    lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
+    tall = _ROW_MM * (1.15 * lines if lines > 1 else 1) * len(rows) + 14
     return (
         _Panel("lengths", "Token lengths", lengths, prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
         _Panel("similarity", "Similarity of bases", similarity, pairs, _draw_similarity, lone),
@@ -226,6 +228,7 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
     axes.text(limit - 0.1, 0.97, "limit", ha="right", va="top", transform=axes.get_xaxis_transform())
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")  # no powers, which are set as a formula
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set(xlim=(-0.5, len(ends) + 0.5), ylim=(0.6, None))
     axes.set(xlabel="Share of word 5-grams in common, up to", ylabel="Pairs of bases")
     _name_bins(axes)
@@ -281,6 +284,11 @@ def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [*rows, ("All", balance)]
 
 
+def _row_label(name: str) -> str:
+    """Return the whole name of a category, over several lines where it is long."""
+    return textwrap.fill(name.replace("_", " "), 34)
+
+
 def _balance_words(balance: pd.DataFrame) -> str:
     names = ", ".join(f"{_CSF[name]} {name.capitalize()}" for name in CSF if name in set(balance["csf"]))
     lost = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
@@ -311,8 +319,7 @@ def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd
         axes.axhline(down - 0.5, color=style.GREY, linewidth=0.5 * (bold and down > 0))
     axes.set_xticks(range(len(columns) + 1), [*(_CSF[name] for name in columns), "all"])
     axes.tick_params(axis="x", length=0, labeltop=True, labelbottom=False)
-    names = [style.shorten(label.replace("_", " "), 26 if columns else 40) for label, _ in rows]
-    style.row_axis(axes, names, (len(rows) - 0.5, -0.5))
+    style.row_axis(axes, [_row_label(label) for label, _ in rows], (len(rows) - 0.5, -0.5))
     for label, bold in zip(axes.get_yticklabels(), head, strict=True):
         label.set_fontweight("bold" if bold else "normal")
     axes.spines[:].set_visible(False)

@@ -17,6 +17,7 @@ from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.escape import escape_breaking, readable, with_signs
 from toolkit.report.show import alt_text_of
+from toolkit.words import choices
 
 FORMATS: Final = {"docx": "docx", "md": "markdown-raw_html-raw_tex-fenced_divs-native_divs"}
 """Formats of a document beside LaTeX, and how pandoc writes them."""
@@ -34,7 +35,7 @@ _EPOCH: Final = "315532800"  # 1980, the first year of a zip: the same document 
 def check_format(name: str) -> None:
     """Refuse a format that is not known, or for which pandoc is lacking, before anything is calculated."""
     if name not in ("latex", *FORMATS):
-        raise InputError(f"format {name!r}: use latex, {' or '.join(FORMATS)}")
+        raise InputError(f"format {name!r}: {choices(name, ('latex', *FORMATS))}")
     if name != "latex":
         try:
             import pypandoc  # type: ignore[import-untyped]  # noqa: F401

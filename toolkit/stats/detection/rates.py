@@ -15,6 +15,7 @@ from toolkit.stats.comparisons.models import mover, rate_difference
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import share, wilson
 from toolkit.stats.result import Estimate
+from toolkit.words import choices
 
 MCNEMAR_METHOD: Final = "exact McNemar test; interval of Newcombe (1998), method 10"
 AUC_METHOD: Final = "logit of DeLong, DeLong & Clarke-Pearson (1988)"
@@ -70,7 +71,7 @@ class Classification:
     def rate(self, name: str, *, strict: bool = False) -> Estimate:
         """Return one rate by its name, e.g. ``"sensitivity"``; of the second reading where ``strict``."""
         if name not in RATES:
-            raise InputError(f"rate {name!r}: use one of {', '.join(RATES)}")
+            raise InputError(f"rate {name!r}: {choices(name, RATES)}")
         return (self.strict if strict else self.rates)[RATES.index(name)]
 
 

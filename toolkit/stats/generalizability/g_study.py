@@ -20,7 +20,7 @@ from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import UNIT, VarianceComponents, interval_of
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import counted
+from toolkit.words import choices, counted
 
 E_RHO2: Final = "E-rho2"
 PHI: Final = "Phi"
@@ -192,7 +192,7 @@ def _known_factors(components: VarianceComponents, names: Sequence[str]) -> tupl
     known = components.asked.factors
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise InputError(f"factor {unknown[0]!r}: not in the design; it has {', '.join(known)}")
+        raise InputError(f"factor {unknown[0]!r}: not in the design; {choices(unknown[0], known, 'it has')}")
     whole = components.asked.closure(names)
     return tuple(name for name in known if name in whole)
 

@@ -20,7 +20,7 @@ from toolkit.stats.generalizability.g_study import (
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import need_columns, numbers_of
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import SCORE
+from toolkit.words import SCORE, choices
 
 ANSWERS: Final = Design(
     ("base", "answer", "judge", "repeat"),
@@ -88,7 +88,7 @@ def study_generalizability(
     ``run_aud`` and ``judgement_aud`` (None where unknown).
     """
     if of not in _OBJECTS:
-        raise InputError(f"generalizability of {of!r} is not known; use {', '.join(_OBJECTS)}")
+        raise InputError(f"generalizability of {of!r} is not known; {choices(of, _OBJECTS)}")
     need_columns("judgements", judgements, ("base", "model", "repeat", "judge", score))
     notes: tuple[str, ...] = ()
     if of == "answer":

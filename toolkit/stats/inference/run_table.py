@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, agreeing, counted, scale_words
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, agreeing, choices, counted, scale_words
 
 POINTS = "score points"
 WHOLE = "all"
@@ -53,7 +53,9 @@ def checked_runs(
     need_labels("runs", checked, ("length_bin",))
     unknown = checked.loc[~checked["length_bin"].isin((*LENGTH_BINS, WHOLE)), "length_bin"]
     if len(unknown):
-        raise InputError(f"runs: length bin {unknown.iloc[0]!r} is not known; use {', '.join(LENGTH_BINS)}")
+        raise InputError(
+            f"runs: length bin {unknown.iloc[0]!r} is not known; {choices(unknown.iloc[0], LENGTH_BINS)}"
+        )
     return checked
 
 

@@ -19,7 +19,7 @@ from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import agreeing, counted
+from toolkit.words import agreeing, choices, counted
 
 PAIR_METHOD: Final = "exact permutation test; interval from the two single ones (MOVER, Zou & Donner 2008)"
 _DECIMALS: Final = 10  # differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3
@@ -240,7 +240,7 @@ def compare_one_shot(
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
     """Return the scores with one column for each variant (or model), one row for each question and model."""
     if by not in ("variant", "model"):
-        raise InputError(f"comparison by {by!r} is not known; use 'variant' or 'model'")
+        raise InputError(f"comparison by {by!r} is not known; {choices(by, ('variant', 'model'))}")
     need_columns("methods", methods, (*NEEDED, score))
     doubled = methods[methods.duplicated(list(NEEDED))]
     if len(doubled):
