@@ -21,7 +21,8 @@ from toolkit.words import RESULT_TYPE
 
 @pytest.mark.parametrize(("arguments", "says"), [
     (["no.ipynb", "grid.toml"], "no.ipynb: no such template"),
-    (["t.ipynb", "no.toml"], "no.toml: no such grid file"), (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
+    (["t.ipynb", "no.toml"], "no.toml: cannot be read: there is no such grid file"),
+        (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
     (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
     (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
 ])  # fmt: skip

@@ -221,13 +221,13 @@ def flaws(dataset: Dataset, kind: str) -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("text", "way"), [("Isolate the host.", "longer"), ("Isolate it. " * 90, "shorter")])
 def test_a_text_out_of_range_is_named_for_both_encodings(demo: Dataset, text: str, way: str) -> None:
     found = flaws(changed(demo, "academic_soc_001_s", text=text), "range")
+    counts = " and ".join(f"{count_tokens(text, encoding)} {encoding}" for encoding in ENCODINGS)
     assert found == [
         (
             "academic_soc_001_s",
-            f"{count_tokens(text, encoding)} {encoding} tokens, length bin S has 150 to 250",
-            f"make it {way}; a study {takes} it as it is",
+            f"{counts} tokens, length bin S has 150 to 250",
+            f"make it {way}; a study refuses it as it is, by its {ENCODINGS[0]} tokens",
         )
-        for encoding, takes in zip(ENCODINGS, ("refuses", "takes"), strict=True)
     ]
 
 

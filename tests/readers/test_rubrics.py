@@ -152,6 +152,6 @@ def test_a_rubric_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:
     ):
         load_rubric("seed-v9")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    for name in ("none", "binary"):
-        with pytest.raises(InputError, match="cannot be read"):
+    for name, words in (("none", "cannot be read"), ("binary", "line 1: is not UTF-8")):
+        with pytest.raises(InputError, match=words):
             load_rubric(tmp_path / f"{name}.toml")

@@ -551,7 +551,7 @@ def test_texts_are_worth_what_is_said(tmp_path) -> None:
     call = ["analyse", str(table), "--values", "A=4", "B=3.5", "-1=", "--json", "--out", str(tmp_path)]
     done = CliRunner().invoke(cli, call, standalone_mode=False)
     assert done.exception is None
-    assert json.loads(done.output)["missing"] == 1
+    assert json.loads(done.stdout)["missing"] == 1
     wrong = CliRunner().invoke(cli, ["analyse", str(table), "--values", "A"], standalone_mode=False)
     assert "write it as TEXT=NUMBER, e.g. A=4" in str(wrong.exception)
 
@@ -734,7 +734,7 @@ def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> Non
     assert Scores(frame, columns={ours: ""}).left == [column]
     call = ["analyse", str(tmp_path / "t.csv"), "--column", f"{ours}=", "--json", "--out", str(tmp_path)]
     done = CliRunner().invoke(cli, call, standalone_mode=False)
-    assert json.loads(done.output)["not_used"] == [column]
+    assert json.loads(done.stdout)["not_used"] == [column]
     with pytest.raises(InputError, match="no column is known as the item"):
         Scores(frame, columns={"item": ""})
 

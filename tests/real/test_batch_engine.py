@@ -35,7 +35,7 @@ def run(template: Path, parameters: dict | None = None, **options: object) -> nb
 def test_an_unknown_parameter_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     """Where papermill's own engine warns and runs."""
     path = write_notebook(tmp_path / "t.ipynb", "k = 1")
-    with pytest.raises(InputError, match="unknown parameter 'kk'; this template takes k"):
+    with pytest.raises(InputError, match=r"unknown parameter 'kk'; did you mean k\? this template takes k"):
         run(path, {"kk": 2})
     with pytest.raises(InputError, match="k must be a valid integer, got 'a'"):
         run(path, {"k": "a"})

@@ -348,9 +348,12 @@ def estimate(name: str, value: float, **more) -> Estimate:
             ],
             ["& A & B", "clarity & 0.50 {[}0.40, 0.60{]} & 0.50", "relevance & 0.50"],
         ),
-        (  # what the names say they are of goes down
+        (  # what the results are of goes down
             [
-                (("points", part), estimate(f"{part} of m at {name}", 2.0))
+                (
+                    ("points", part),
+                    estimate(f"{part} of m at {name}", 2.0, statistic=part, facets={"of": f"m at {name}"}),
+                )
                 for name in "SL"
                 for part in ("cost", "score")
             ],

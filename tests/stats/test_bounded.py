@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from logit_jackknife import logit_jackknife
 from scipy import stats
 
 from toolkit.stats.inference.bounded import BOUNDED, bounded_mean
@@ -14,23 +15,6 @@ from toolkit.stats.result import Estimate
 
 EMPTY = Estimate("mean", None)
 SCALE = (0.0, 5.0)
-
-
-def oracle(groups: list[list[float]], ends: tuple[float, float] = SCALE) -> tuple[float, float]:
-    """Return the interval by loops: jackknife values of the logit, their moments, Student's t, and back."""
-
-    def logit(scores: list[float]) -> float:
-        share = (sum(scores) / len(scores) - ends[0]) / (ends[1] - ends[0])
-        return math.log(share / (1 - share))
-
-    count, centre = len(groups), logit([*chain(*groups)])
-    without = [logit([*chain(*groups[:i], *groups[i + 1 :])]) for i in range(count)]
-    mean = sum(without) / count
-    error = math.sqrt((count - 1) / count * sum((z - mean) ** 2 for z in without))
-    degrees = 2 / (2 / (count - 1) + max(0.0, float(stats.kurtosis(without, bias=False))) / count)
-    corrected, half = centre - (count - 1) * (mean - centre), stats.t.ppf(0.975, degrees) * error
-    low, high = min(corrected - half, centre), max(corrected + half, centre)
-    return tuple(ends[0] + (ends[1] - ends[0]) / (1 + math.exp(-z)) for z in (low, high))
 
 
 @pytest.mark.parametrize("ends", [(0.0, 5.0), (1.0, 5.0), (0.0, 100.0)])
@@ -41,7 +25,7 @@ def test_a_second_calculation_gives_the_same(ends: tuple[float, float], sizes: t
     labels = [f"b{i}" for i, group in enumerate(groups) for _ in group]
     estimate = bounded_mean(EMPTY, [*chain(*groups)], labels, ends)
     assert estimate.estimate == pytest.approx(np.mean([*chain(*groups)]))
-    assert (estimate.low, estimate.high) == pytest.approx(oracle(groups, ends))
+    assert (estimate.low, estimate.high) == pytest.approx(logit_jackknife(groups, ends))
     assert estimate.method == BOUNDED
 
 

@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path, text, message):
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_ratings(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="cannot be read"):
         read_ratings(tmp_path)

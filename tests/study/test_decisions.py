@@ -184,7 +184,7 @@ secondary = false
 tertiary = false
 """
 FACTS = {
-    "address mine": ("served.toml", "127.0.0.1:9/v1", "127.0.0.1:9/v2/sk-canary-path"),
+    "address mine": ("served.toml", "127.0.0.1:9/v1", "127.0.0.1:9/v2/canary-path"),
     "weights local": ("mine.gguf", "b" * 9, "b" * 8 + "c"),
     "script scripted": ("served.toml", '["A."]', '["B."]'),
     "price mine": ("served.toml", "output = 2.0", "output = 3.0"),

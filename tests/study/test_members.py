@@ -12,7 +12,7 @@ REFUSED = {
     "methods": "has no experiments",
     "focus": "not judged both with focus sentences and without",
     "sequential": "models",
-    "adaptive": "models",
+    "adaptive": "12 are needed",
     "calibration": "nobody",
     "required_elements": "elements",
     "rate": "",

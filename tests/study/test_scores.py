@@ -211,7 +211,7 @@ def test_the_command_says_what_it_took_before_it_writes(tmp_path) -> None:
     assert "  doc: item\n" in done.output
     assert "  Quality and cost: no column aud_cost (AUD)\n" in done.output
     assert (tmp_path / "out" / "figures" / "model_means.png").is_file()
-    told = json.loads(CliRunner().invoke(cli, [*call, "--json"], standalone_mode=False).output)
+    told = json.loads(CliRunner().invoke(cli, [*call, "--json"], standalone_mode=False).stdout)
     assert told["columns"]["base"] == "doc"
     assert any(path.endswith("icc_forest.pdf") for path in told["files"])
     wrong = CliRunner().invoke(cli, [*call[:2], "--column", "doc"], standalone_mode=False)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from logit_jackknife import logit_jackknife
 from scipy import stats
 
 import toolkit
@@ -200,7 +201,7 @@ def expected_lengths(facts: Facts) -> dict:
     for name in "SML":
         per_base = [[score[b, m, name] for m in models if (b, m, name) in score] for b in bases]
         values = [statistics.fmean(one) for one in per_base if one]
-        low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+        low, high = logit_jackknife([[value] for value in values])
         expected |= {(name, "estimate"): np.mean(values), (name, "low"): low, (name, "high"): high}
     raw = {}
     for one, other in (("M", "S"), ("L", "M"), ("L", "S")):

@@ -45,7 +45,7 @@ tertiary = false
 def finished(study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
 
-    def figures(of: Analyses, about: object, folder: Path, only: object = ()) -> list[Path]:
+    def figures(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> list[Path]:
         scores = ",".join(str(score) for score in of.runs["composite_strict"])
         return [write_atomically(folder / "figures" / "scores.csv", scores.encode())]
 

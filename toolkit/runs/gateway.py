@@ -222,7 +222,8 @@ class Gateway:
         try:
             if not self._is_held(sending):  # what a batch holds is reserved since it was sent
                 await self._reserve(sending)
-            while not isinstance(claimed := await self._claim(sending, purpose), Answer):
+            claimed = await self._claim(sending, purpose)
+            while not isinstance(claimed, Answer):
                 if isinstance(claimed, Claim):
                     await self._take_over(claimed, sending)
                     with contextlib.suppress(Taken):  # by a process that counts what was sent under it
@@ -232,6 +233,7 @@ class Gateway:
                 with self._waiting("for an equal one under way" if own else "for another process"):
                     await self._sleep(POLL_SECONDS)
                     self._refuse(sending.endpoint)
+                    claimed = await self._claim(sending, purpose)
             return claimed
         finally:
             self._unprepare(sending)
