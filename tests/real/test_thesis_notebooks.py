@@ -39,7 +39,9 @@ def thesis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         text = path.read_text(encoding="utf-8").replace('name = "smollm2-135m"', 'name = "scripted"')
         text = re.sub(r'(\\?")smollm2-135m\\?"', r"\1scripted\1", text).replace("bases = 36", "bases = 6")
         path.write_text(text, encoding="utf-8")
-    lines = subprocess.run(["make", "-n", "demo"], cwd=folder, capture_output=True, text=True, check=True)
+    lines = subprocess.run(
+        ["make", "--no-print-directory", "-n", "demo"], cwd=folder, capture_output=True, text=True, check=True
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(Study, "figures", lambda study: [])
@@ -97,7 +99,7 @@ def test_own_prompts_are_asked_and_analysed(
     bases = Path(demo.__file__).parent / "prompts/data/rq1_controlled"
     for name in ("academic_cti_003.toml", "academic_grc_001.toml"):
         shutil.copy(bases / name, thesis / "my_prompts" / name)
-    make = ["make", "-n", "check", "run", "figures", "STUDY=local.toml"]
+    make = ["make", "--no-print-directory", "-n", "check", "run", "figures", "STUDY=local.toml"]
     lines = subprocess.run(make, cwd=thesis, capture_output=True, text=True, check=True).stdout.splitlines()
     for line in (*lines, *["toolkit verify local.toml"] * 2):
         call(line)
