@@ -317,7 +317,8 @@ ODD_REPLIES = {
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_paid_reply_in_odd_json_is_read(provider, make_request):
-    replies = answered_with(provider, make_request(), *(wire(body=body) for body in ODD_REPLIES))
+    bodies = (wire(b"Connection: close", body=body) for body in ODD_REPLIES)
+    replies = answered_with(provider, make_request(), *bodies)
     assert [(reply.text, reply.finish_reason) for reply in replies] == [
         (text, "stop") for text in ODD_REPLIES.values()
     ]

@@ -306,6 +306,10 @@ class Ledger:
         return document if state == "claimed" else sealed(document)
 
 
+_ENDED: Final[set[str]] = set()
+"""Owners of this process that ended while their store was away, and are still listed there."""
+
+
 class Owner:
     """One process at work on one study; the lease of all its claims is one document, renewed by a heartbeat."""
 
@@ -322,6 +326,8 @@ class Owner:
         """Make this owner known and keep it so; a second call, of whichever thread, does nothing."""
         with self._starting:
             if self._beat is None:
+                for name in sorted(_ENDED):
+                    self._store.writer.patiently(partial(self._remove, name))
                 self._store.writer.patiently(lambda _: self._lease())
                 self._beat = threading.Thread(target=self._renew, name="owner-heartbeat", daemon=True)
                 self._beat.start()
@@ -331,8 +337,13 @@ class Owner:
         self._stop.set()
         if self._beat is not None:
             self._beat.join()
-            with contextlib.suppress(StoreError):  # it is away: our pid, or the lease, says that we are dead
-                self._store.writer.patiently(lambda _: self._owners.delete_one({"_id": self.name}))
+            _ENDED.add(self.name)  # the store may be away, and this process, a notebook's, goes on living
+            with contextlib.suppress(StoreError):
+                self._store.writer.patiently(partial(self._remove, self.name))
+
+    def _remove(self, name: str, _: bool) -> None:
+        self._owners.delete_one({"_id": name})
+        _ENDED.discard(name)
 
     def _renew(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):
@@ -360,6 +371,8 @@ def is_living(store: Store, owner: str) -> bool:
 
 
 def _is_alive(store: Store, known: dict[str, Any]) -> bool:
+    if known["_id"] in _ENDED:
+        return False
     host, pid, birth, _ = known["_id"].rsplit(":", 3)
     if host in (this_host(), socket.gethostname()) and (seen := _birth(int(pid))) != _ALIVE:
         return seen == birth
