@@ -247,8 +247,8 @@ def strip(source: Path, target: Path) -> None:
 
 def make(folder: Path, names: Sequence[str]) -> None:
     """Capture, strip and convert samples, and put them into a folder once all are there."""
-    from toolkit.samples.capture import capture
-    from toolkit.samples.convert import convert
+    from toolkit.traffic.capture import capture
+    from toolkit.traffic.convert import convert
 
     prepare()
     with tempfile.TemporaryDirectory() as scratch:

@@ -12,13 +12,13 @@ from toolkit.errors import ModelError
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.prompt_test import PromptReply
-from toolkit.protocols.one_shot import OneShotTest
-from toolkit.protocols.questions import AnswerKey, Question, load_questions
 from toolkit.stats.inference.proportions import clopper_pearson
+from toolkit.traffic.one_shot import OneShotTest
+from toolkit.traffic.questions import AnswerKey, Question, load_questions
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "one_shot_instrument.md"
-ANSWERS = ROOT / "tests" / "protocols" / "data" / "labelled_answers.jsonl"
+ANSWERS = ROOT / "tests" / "traffic" / "data" / "labelled_answers.jsonl"
 VERDICTS = ("expected", "unexpected", "hallucinated", "undecided")
 FIRST = {"held out": "held out", "evidence": "evidence, held out", "blind": "first look"}
 """Splits with stored verdicts, and what the row of these is called."""
@@ -26,7 +26,7 @@ HEAD = """# The verdicts of the one-shot test, as an instrument
 
 What it is for: saying of one answer about one sample whether it is expected, unexpected or hallucinated. It is rules:
 every claim that can be looked up in the CSV, or calculated from it, is. `python scripts/write_instrument_card.py`
-writes this page, and a test holds it to what the instrument gives on `tests/protocols/data/labelled_answers.jsonl`.
+writes this page, and a test holds it to what the instrument gives on `tests/traffic/data/labelled_answers.jsonl`.
 
 - **Sensitivity**: hallucinated answers that are found. **Specificity**: expected answers that are not refused, neither
   as hallucinated nor as unexpected. Intervals are Clopper-Pearson, 95 %. *Undecided* is an open question in which

@@ -197,7 +197,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an edit of the ledger is seen",
-        "toolkit/runs/audit.py",
+        "toolkit/audit/consistency.py",
         "if not is_as_sealed(call):",
         "if False:",
         "tests/study/test_planted_faults.py::test_a_fault_in_the_store_is_named[a raw reply altered]",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from toolkit.report.thesis.methods import methods_section, methods_text, what_was_done
 from toolkit.study import Study
+from toolkit.thesis.methods import methods_section, methods_text, what_was_done
 
 
 def methods_of(study: Study, files: Iterable[Path] = ()) -> str:

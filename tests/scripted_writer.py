@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import toolkit.prompts
+from toolkit.authoring.documents import Document, flat, read_documents
+from toolkit.authoring.writer import Draft, base_names, save_bases, write_draft
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.scripted import ScriptedModel
-from toolkit.prompts.documents import Document, flat, read_documents
-from toolkit.prompts.writer import Draft, base_names, save_bases, write_draft
 
 DATA = Path(toolkit.prompts.__file__).parent / "data"
 DOCUMENTS, BASES = DATA / "documents", DATA / "from_documents"

@@ -21,7 +21,7 @@ from toolkit.viewer.visible import visible
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
-    from toolkit.judges.hallucination import Mode
+    from toolkit.hallucination.votes import Mode
     from toolkit.study import Study
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
@@ -112,7 +112,7 @@ def _finish(summary: Summary, as_json: bool) -> int:
 )
 def demo(limit: int | None, minutes: float) -> Summary:
     """Run a planted study, and a whole study with a local model, without a key, under results/."""
-    from toolkit.demo import run_demo
+    from toolkit.getting_started.demo import run_demo
 
     return run_demo(limit=limit, minutes=minutes)
 
@@ -120,7 +120,7 @@ def demo(limit: int | None, minutes: float) -> Summary:
 @_command(short_help="Check this machine and say what to do.")
 def doctor() -> Summary:
     """Check what the toolkit needs on this machine and say what to do about it."""
-    from toolkit.doctor import examine
+    from toolkit.getting_started.doctor import examine
 
     return examine()
 
@@ -129,7 +129,7 @@ def doctor() -> Summary:
 @click.argument("folder", type=_PATH)
 def init(folder: Path) -> Summary:
     """Make the thesis folder FOLDER: two study files, notebooks, templates, a Makefile, references, README."""
-    from toolkit.thesis_folder import init_folder
+    from toolkit.getting_started.folder import init_folder
 
     return init_folder(folder)
 
@@ -137,7 +137,7 @@ def init(folder: Path) -> Summary:
 @cli.command()
 def lab() -> None:
     """Open JupyterLab on the notebooks."""
-    from toolkit.doctor import open_lab
+    from toolkit.getting_started.doctor import open_lab
 
     open_lab()
 
@@ -223,7 +223,7 @@ def figures(study: Study, bundle: str | None, format: str) -> Summary:
 @click.option("--out", type=_PATH, metavar="FILE.md", help="registration.md in the output folder by default.")
 def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
     """Write what STUDY decides beforehand as one page: design, contrast, margin, power, and what changed since."""
-    from toolkit.registration import register
+    from toolkit.audit.registration import register
     from toolkit.study import Study
 
     return register(study, Study.load(pilot) if pilot else None, out)
@@ -236,7 +236,7 @@ def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
 )
 def verify(study: Study, export: Path | None) -> Summary:
     """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
-    from toolkit.verify import verify_study
+    from toolkit.audit.verify import verify_study
 
     return verify_study(study, export)
 
@@ -246,7 +246,7 @@ def verify(study: Study, export: Path | None) -> Summary:
 @click.argument("out", type=_PATH)
 def export(study: Study, out: Path) -> Summary:
     """Write every frame of STUDY into the folder OUT: CSV, Parquet, archive, data dictionary and manifest."""
-    from toolkit.export import export_study
+    from toolkit.audit.export import export_study
 
     return export_study(study, out)
 
@@ -267,7 +267,7 @@ def import_(archive: Path, into: Path) -> Summary:
     A store that contradicts ARCHIVE (another reply to the same call, say) is left as it is. Then put the study file,
     with the rubric and dataset it names, beside RESULTS: status, figures and notebooks read the records there.
     """
-    from toolkit.export import import_archive
+    from toolkit.audit.export import import_archive
 
     return import_archive(archive, into)
 
@@ -392,8 +392,8 @@ def hallucination(
     yes: bool,
 ) -> Summary:
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
-    from toolkit.hallucination import compare_hallucination, comparison_requests
-    from toolkit.judges.labelled import read_items, some_items
+    from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
+    from toolkit.hallucination.labelled import read_items, some_items
     from toolkit.pipeline import confirm_asking
 
     items = some_items(read_items(file), limit, study.file.seed)
@@ -412,8 +412,8 @@ def hallucination(
 @_YES
 def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
-    from toolkit.judge_probes import probe_judges, probe_requests, probe_targets, write_cards
     from toolkit.pipeline import confirm_asking
+    from toolkit.probes.probing import probe_judges, probe_requests, probe_targets, write_cards
 
     plan, store = study.plan, study.store
     if not yes:
@@ -428,8 +428,8 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
     """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
-    from toolkit.elements import ask_elements, element_targets, elements_summary
     from toolkit.pipeline import confirm_asking
+    from toolkit.probes.elements import ask_elements, element_targets, elements_summary
 
     plan, store = study.plan, study.store
     if not yes:
@@ -487,8 +487,8 @@ def write(
     a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
     few for a length there is no base, and the line says so. What was paid for is not asked again.
     """
+    from toolkit.authoring.authoring import write_prompts, writer_job
     from toolkit.pipeline import confirm_asking
-    from toolkit.prompt_writer import write_prompts, writer_job
 
     plan, store = study.plan, study.store
     job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
@@ -518,7 +518,7 @@ def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
 @click.option("--seconds", type=_SECONDS, help="Stop after so long.")
 def capture(target: Path, **options: Any) -> Summary:
     """Record into OUT.pcapng while COMMAND (after --) or the URLs are requested."""
-    from toolkit.samples.capture import capture
+    from toolkit.traffic.capture import capture
 
     return capture(target, **options).summary()
 
@@ -536,8 +536,8 @@ def convert(
     source: Path, target: Path, columns: tuple[str, ...], key: Path | None, **options: Any
 ) -> Summary:
     """Turn the capture IN into the sample OUT.csv, with its provenance beside it."""
-    from toolkit.samples.convert import convert
-    from toolkit.samples.pseudonyms import read_key
+    from toolkit.traffic.convert import convert
+    from toolkit.traffic.pseudonyms import read_key
 
     pseudonyms = read_key(key) if key else None
     return convert(source, target, columns=columns or None, pseudonymise=pseudonyms, **options).summary()

@@ -131,7 +131,7 @@ class Study(Scores):
 
     def execute(self, **how: Any) -> Outcome:
         """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
-        from toolkit.adaptive import run_adaptively
+        from toolkit.adaptive.rounds import run_adaptively
         from toolkit.errors import Stopped
         from toolkit.pipeline import run_plan
 
@@ -164,7 +164,7 @@ class Study(Scores):
         InputError
             When a filter or a value of it is unknown; the line names those that are not.
         """
-        from toolkit.filters import planned_runs
+        from toolkit.store.filters import planned_runs
         from toolkit.store.frames import with_replies
 
         runs = planned_runs(self.plan, self.store, **filters)
@@ -178,7 +178,7 @@ class Study(Scores):
         **filters
             As in `runs`, and a value or a list of values for judge (its role) or judge_model; True or False for failed.
         """
-        from toolkit.filters import planned_judgements
+        from toolkit.store.filters import planned_judgements
 
         return planned_judgements(self.plan, self.store, **filters)
 
@@ -208,7 +208,7 @@ class Study(Scores):
         **filters
             A value or a list of values for purpose (run, judge or write), state, model or role.
         """
-        from toolkit.filters import planned_calls
+        from toolkit.store.filters import planned_calls
 
         return planned_calls(self.plan, self.store, **filters)
 
@@ -351,7 +351,7 @@ class Study(Scores):
         target_width
             Of the widest interval of a difference of models, in score points; that of the study file by default.
         """
-        from toolkit.adaptive import bank_of
+        from toolkit.adaptive.rounds import bank_of
         from toolkit.stats.adaptive.sequential import sequential_comparison
 
         width = target_width or self.file.target_width
@@ -383,7 +383,7 @@ class Study(Scores):
         InputError
             When a base has no score of some model: finish the study first.
         """
-        from toolkit.adaptive import benchmark
+        from toolkit.adaptive.rounds import benchmark
 
         return benchmark(self.plan, self.runs(), target_width, seeds)
 
@@ -395,7 +395,7 @@ class Study(Scores):
         asked
             Other bases in the order asked, or a number: as many as an adaptive study would have asked first.
         """
-        from toolkit.adaptive import adaptive_order, taxonomy
+        from toolkit.adaptive.rounds import adaptive_order, taxonomy
 
         runs = self.runs()
         return taxonomy(
@@ -425,7 +425,7 @@ class Study(Scores):
     def experiments(self) -> pd.DataFrame:
         """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
         from toolkit.errors import InputError
-        from toolkit.protocols.experiments import experiments_frame
+        from toolkit.traffic.experiments import experiments_frame
 
         if self.plan.test.name != "one_shot":
             raise InputError(
@@ -550,8 +550,8 @@ class Study(Scores):
         self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path, progress: bool
     ) -> tuple[list[Path], Any]:
         from toolkit.files import write_atomically
-        from toolkit.report.thesis.methods import methods_section, what_was_done
         from toolkit.table_files import csv_bytes
+        from toolkit.thesis.methods import methods_section, what_was_done
 
         drawn = self._draw(of, place, progress=progress)
         if self.plan.test.judged and of.is_judged:
@@ -565,8 +565,8 @@ class Study(Scores):
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of
         from toolkit.report.captions import defects_note, join, source_words
-        from toolkit.report.plots.one_shot import write_one_shot_figures
         from toolkit.report.plots.results import write_test_figures
+        from toolkit.traffic.figures import write_one_shot_figures
 
         runs, test = self.runs(), self.plan.test
         note = join(self.note, defects_note(runs))

@@ -24,7 +24,7 @@ ASKED_PEAK_MB: Mapping[str, float | None] = {"export": 300.0, "import": 250.0, "
 
 def child(what: str, home: Path, place: Path) -> None:
     """Do one job in this process and print what it took as JSON."""
-    from toolkit.export import import_archive
+    from toolkit.audit.export import import_archive
     from toolkit.plan import STORE
     from toolkit.store.archive import write_archive
     from toolkit.store.connection import open_store

@@ -21,6 +21,7 @@ from pandas.testing import assert_frame_equal
 from small_study import STUDY
 from stub_server import Fault, StubServer
 
+from toolkit.audit.verify import verify_study
 from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.store import archive as archive_file
@@ -35,7 +36,6 @@ from toolkit.store.archive import (
     write_archive,
 )
 from toolkit.study import Study
-from toolkit.verify import verify_study
 
 ASKED = (
     'provider = "compatible", base_url = "{url}", model = "m", '
@@ -390,7 +390,7 @@ def test_a_bad_file_leaves_no_store_behind(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from toolkit.store.writer import BulkWriter
-from toolkit.export import import_archive
+from toolkit.audit.export import import_archive
 left, write = [40], BulkWriter._write
 def some(self, name, flush, operations):
     left[0] -= len(operations)

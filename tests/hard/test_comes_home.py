@@ -28,7 +28,7 @@ import asyncio
 
 from toolkit.models.base import Message, ModelRequest
 from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
-from toolkit.protocols.results import mean_result
+from toolkit.prompt_test import mean_result
 
 
 class Read(PromptResponseTest):
@@ -210,7 +210,7 @@ def test_a_probe_whose_sibling_fails_keeps_what_was_sent(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outside of runs too: one judge of a probe lacks its key, which is missed before anything is sent."""
-    from toolkit.judge_probes import probe_judges
+    from toolkit.probes.probing import probe_judges
 
     with StubServer() as server:
         judges = [model("a", server), model("b", server, ', api_key_env = "SECOND_KEY"')]

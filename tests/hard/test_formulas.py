@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from toolkit import Scores, Study
+from toolkit.audit.export import export_study
 from toolkit.batch.result import BatchResult, CellResult
-from toolkit.export import export_study
 from toolkit.store import embedded
 from toolkit.table_files import csv_bytes, csv_text, frame_of_csv, guard, read_rows, unguard
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.judges.alterations import KINDS, Altering, Attack, deal, shipped_attacks
-from toolkit.judges.hallucination import conversation
+from toolkit.hallucination.labelled import LabelledItem
+from toolkit.hallucination.votes import conversation
 from toolkit.judges.judgement import judgement_requests
-from toolkit.judges.labelled import LabelledItem
 from toolkit.judges.request import JudgeSpec, Manner, fence_code, judge_request
 from toolkit.judges.rubric import SHIPPED, load_rubric
+from toolkit.probes.alterations import KINDS, Altering, Attack, deal, shipped_attacks
 
 JUDGE = JudgeSpec("primary", "a", "scripted", "a", seed=7)
 TASK, REPLY = "Write the first containment steps for HOST-22.", "1. Isolate HOST-22.\n2. Keep its memory."

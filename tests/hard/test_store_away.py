@@ -14,12 +14,12 @@ from stub_server import StubServer
 from stub_study import plain, stub_study
 from wire import Wire
 
+from toolkit.audit.export import export_study, import_archive
+from toolkit.audit.verify import verify_study
 from toolkit.cli import main
-from toolkit.export import export_study, import_archive
 from toolkit.runs.unsaved import DAMAGED, UNSAVED
 from toolkit.store import embedded, parts
 from toolkit.study import Study
-from toolkit.verify import verify_study
 
 KEY = "canary-key-of-the-provider"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.export import export_study
+from toolkit.audit.export import export_study
 from toolkit.store import embedded
 from toolkit.study import Study
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import handmade
 
 from toolkit.errors import InputError
-from toolkit.samples.convert import READERS, convert
-from toolkit.samples.sample import load_sample, shipped_samples
+from toolkit.traffic.convert import READERS, convert
+from toolkit.traffic.sample import load_sample, shipped_samples
 
 
 def captures_to_break() -> dict[str, bytes]:
     """Return the shipped captures, and one of each kind of packet in both file formats."""
-    data = files("toolkit.samples") / "data"
+    data = files("toolkit.traffic") / "data"
     shipped = {name: (data / f"{name}.pcapng").read_bytes() for name in shipped_samples()}
     mixed = every_kind()
     return {**shipped, "mixed.pcap": handmade.pcap(mixed), "mixed.pcapng": handmade.pcapng(mixed)}

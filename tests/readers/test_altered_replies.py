@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.judges.alterations import EMPTY, KINDS, ONE_PARAGRAPH, Altering, shipped_attacks
-from toolkit.judges.alterations import probes_of as made_of
 from toolkit.models.tokens import count_tokens
+from toolkit.probes.alterations import EMPTY, KINDS, ONE_PARAGRAPH, Altering, shipped_attacks
+from toolkit.probes.alterations import probes_of as made_of
 
 REPLY = """## Containment
 

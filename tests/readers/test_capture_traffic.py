@@ -18,9 +18,9 @@ import pytest
 from waiting import wait_for
 
 from toolkit.errors import InputError
-from toolkit.samples.capture import capture
-from toolkit.samples.convert import convert
-from toolkit.samples.sample import load_sample
+from toolkit.traffic.capture import capture
+from toolkit.traffic.convert import convert
+from toolkit.traffic.sample import load_sample
 
 ENDED = threading.Event()
 
@@ -187,7 +187,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, port: int) -> None:
     """Interrupted while recording: no file, no dumpcap, no command."""
     target = tmp_path / "out" / "x.pcapng"
     code = (
-        "from toolkit.samples.capture import capture; "
+        "from toolkit.traffic.capture import capture; "
         f"capture({str(target)!r}, bpf='tcp port {port}', command=['sleep', '60'], seconds=50)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as child:

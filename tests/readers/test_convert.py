@@ -20,10 +20,10 @@ from mutations import captures_to_break, every_kind
 from waiting import wait_for
 
 from toolkit.errors import InputError
-from toolkit.samples import convert as module
-from toolkit.samples.columns import COLUMNS, NAMES
-from toolkit.samples.convert import READERS, convert
-from toolkit.samples.sample import load_sample
+from toolkit.traffic import convert as module
+from toolkit.traffic.columns import COLUMNS, NAMES
+from toolkit.traffic.convert import READERS, convert
+from toolkit.traffic.sample import load_sample
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted", and more', b"NA", b"null")
@@ -263,7 +263,7 @@ def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(
     packets = 60_000
     path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
     path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(packets)]))
-    code = f"from toolkit.samples.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
+    code = f"from toolkit.traffic.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as child:
         wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
         child.send_signal(number)

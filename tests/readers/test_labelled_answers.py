@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.judges.labelled import LabelledItem, read_items
+from toolkit.hallucination.labelled import LabelledItem, read_items
 
 TRUTHFUL = ["Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source"]
 

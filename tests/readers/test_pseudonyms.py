@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.samples.pseudonyms import Pseudonyms, read_key
+from toolkit.traffic.pseudonyms import Pseudonyms, read_key
 
 ONE, OTHER = Pseudonyms("one key for the tests"), Pseudonyms("another key for the tests")
 KINDS = ("is_loopback", "is_multicast", "is_link_local", "is_unspecified")

@@ -16,8 +16,8 @@ import pytest
 from mutations import captures_to_break, every_kind, examine, mutated
 
 from toolkit.errors import InputError
-from toolkit.samples.columns import NAMES, asked_fields, cells_of
-from toolkit.samples.convert import READERS
+from toolkit.traffic.columns import NAMES, asked_fields, cells_of
+from toolkit.traffic.convert import READERS
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.samples.sample import load_sample
 from toolkit.table_files import guard, unguard
+from toolkit.traffic.sample import load_sample
 
 
 def write(folder: Path, text: str, about: str | None = None) -> Path:

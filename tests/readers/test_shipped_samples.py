@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import pytest
 
-import toolkit.samples
-from toolkit.judges.labelled import read_items
+import toolkit.traffic
+from toolkit.hallucination.labelled import read_items
 from toolkit.prompts.dataset import load_dataset
-from toolkit.samples.convert import convert
-from toolkit.samples.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.convert import convert
+from toolkit.traffic.sample import Sample, load_sample, shipped_samples
 
-DATA: Final = Path(toolkit.samples.__file__).parent / "data"
+DATA: Final = Path(toolkit.traffic.__file__).parent / "data"
 SCRIPT: Final = Path(__file__).resolve().parents[2] / "scripts" / "make_samples.py"
 NAMES: Final = tuple(sorted(shipped_samples()))
 DOCUMENTATION: Final = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from toolkit.judges.hallucination import MODES, REASONS, read_vote, yes_or_no
+from toolkit.hallucination.votes import MODES, REASONS, read_vote, yes_or_no
 
 # fmt: off
 FIRST_WORD = {

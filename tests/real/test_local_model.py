@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.hallucination import compare_hallucination
-from toolkit.judges.hallucination import MODES
-from toolkit.judges.labelled import LabelledItem
+from toolkit.hallucination.comparison import compare_hallucination
+from toolkit.hallucination.labelled import LabelledItem
+from toolkit.hallucination.votes import MODES
 from toolkit.models.local import start_local_server
 from toolkit.study import Study
 

@@ -19,7 +19,7 @@ CELL = """
 import asyncio, warnings
 warnings.simplefilter("error")
 asyncio.get_running_loop()  # the loop of the kernel runs while the cell does
-from toolkit.samples.convert import convert
+from toolkit.traffic.convert import convert
 done = convert({source!r}, {target!r}, reader={reader!r})
 print(done.packets, done.reader)
 """

@@ -19,18 +19,18 @@ from toolkit.report.figure import About, about_study
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.registry import write_figures, write_statistics
 from toolkit.report.tables import estimates_table, length_table, save_table
-from toolkit.report.thesis.bundle import write_bundle
-from toolkit.report.thesis.references import Sentence
 from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.study import Study
+from toolkit.thesis.bundle import write_bundle
+from toolkit.thesis.references import Sentence
 
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
 QUESTIONS = """
 "A test of a user's own with two questions."
 from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
-from toolkit.protocols.results import mean_result
+from toolkit.prompt_test import mean_result
 
 
 class Own(PromptResponseTest):

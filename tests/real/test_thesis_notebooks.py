@@ -13,12 +13,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from toolkit import Study, demo, equivalence_bases
+from toolkit import Study, equivalence_bases
 from toolkit.batch.engine import new_manager
 from toolkit.cli import main
-from toolkit.doctor import copied_notebooks
+from toolkit.getting_started import demo
+from toolkit.getting_started.doctor import copied_notebooks
+from toolkit.getting_started.folder import init_folder
 from toolkit.store import embedded
-from toolkit.thesis_folder import init_folder
 
 NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 QUICK = ("01_explore_runs", "06_plan_a_study")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toolkit.report.plots.hallucination import (
+from toolkit.hallucination.figures import (
     RATES,
     contrasts_table,
     hallucination_figure,

@@ -23,8 +23,12 @@ from toolkit.prompts.dataset import load_dataset
 from toolkit.report.figure import About, about_study, csv_bytes
 from toolkit.report.registry import draw_study, write_statistics
 from toolkit.report.tables import estimates_table, save_table
-from toolkit.report.thesis.methods import Done, sentences
-from toolkit.report.thesis.references import (
+from toolkit.scoring import ENOUGH_JUDGES
+from toolkit.stats.result import Estimate
+from toolkit.study import Study
+from toolkit.study_file import Replies
+from toolkit.thesis.methods import Done, sentences
+from toolkit.thesis.references import (
     Evidence,
     _data,
     bibliography,
@@ -33,10 +37,6 @@ from toolkit.report.thesis.references import (
     short_reference,
     statistics_used,
 )
-from toolkit.scoring import ENOUGH_JUDGES
-from toolkit.stats.result import Estimate
-from toolkit.study import Study
-from toolkit.study_file import Replies
 from toolkit.words import DIMENSIONS
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
@@ -379,9 +379,9 @@ def test_a_package_that_serves_one_statistic_is_named_where_it_is_there() -> Non
 def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
     """A phrase that no method has any more would cite nothing, and nobody would see it."""
     root = Path(str(files("toolkit")))
-    rooms = [root / "scoring.py", *(root / "stats").rglob("*.py"), *(root / "protocols").rglob("*.py")]
+    rooms = [root / "scoring.py", *(root / "stats").rglob("*.py"), *(root / "traffic").rglob("*.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
-    data = tomllib.loads((files("toolkit.report.thesis") / "methods.toml").read_text(encoding="utf-8"))
+    data = tomllib.loads((files("toolkit.thesis") / "methods.toml").read_text(encoding="utf-8"))
     assert all(one.keys() & {"method", "row", "column"} for one in data["statistic"])
     for phrase in (*data["method"], *(part for one in data["statistic"] for part in one.get("method", ()))):
         assert phrase in code, phrase

@@ -13,7 +13,10 @@ from PIL import Image
 from wording_rules import badly_worded
 
 from toolkit.report.figure import render
-from toolkit.report.plots.one_shot import (
+from toolkit.report.tables import save_table
+from toolkit.stats.one_shot.compare import compare_one_shot
+from toolkit.stats.one_shot.methods import KEYS, methods_frame, score_groups, score_methods
+from toolkit.traffic.figures import (
     MOST_ROWS,
     one_shot_comparison_table,
     one_shot_figure,
@@ -21,9 +24,6 @@ from toolkit.report.plots.one_shot import (
     one_shot_table,
     write_one_shot_figures,
 )
-from toolkit.report.tables import save_table
-from toolkit.stats.one_shot.compare import compare_one_shot
-from toolkit.stats.one_shot.methods import KEYS, methods_frame, score_groups, score_methods
 
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
 

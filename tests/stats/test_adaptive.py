@@ -8,8 +8,8 @@ import pytest
 from simulated_banks import simulate_designs, simulated_bank
 
 from toolkit import stats as ours
+from toolkit.adaptive.selection import at_random, by_variance
 from toolkit.errors import InputError
-from toolkit.prompts.adaptive import at_random, by_variance
 
 COLUMNS = ["model", "base", "length_bin", "score"]
 DESIGNS = [

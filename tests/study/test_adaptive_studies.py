@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stub_server import Fault, StubServer
 
-from toolkit import adaptive
+from toolkit.adaptive import rounds as adaptive
 from toolkit.errors import StudyError
 from toolkit.store import embedded
 from toolkit.study import Study

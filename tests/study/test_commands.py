@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from toolkit import doctor
 from toolkit.cli import main
-from toolkit.doctor import copied_notebooks
+from toolkit.getting_started import doctor
+from toolkit.getting_started.doctor import copied_notebooks
 from toolkit.store import embedded
 from toolkit.words import VERSION, Summary
 

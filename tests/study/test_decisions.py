@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from toolkit import Study
+from toolkit.audit.export import export_study, import_archive
 from toolkit.cli import cli
-from toolkit.export import export_study, import_archive
 from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
 from toolkit.store import embedded
 

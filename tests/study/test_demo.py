@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from small_study import STUDY
 
-from toolkit import demo
-from toolkit.demo import run_demo
+from toolkit.getting_started import demo
+from toolkit.getting_started.demo import run_demo
 from toolkit.store import embedded
 from toolkit.study import Study
 

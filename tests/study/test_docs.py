@@ -42,7 +42,7 @@ def blocks(page: str, language: str) -> str:
 
 def test_the_test_in_the_guide_is_the_one_that_ships() -> None:
     """The example that a reader copies is the file that the tests run, without its docstrings."""
-    shipped = (ROOT / "toolkit/protocols/stereotypes.py").read_text(encoding="utf-8")
+    shipped = (ROOT / "toolkit/hallucination/stereotypes.py").read_text(encoding="utf-8")
     bare = re.sub(r'^ +""".*?"""\n\n?', "", shipped, flags=re.MULTILINE | re.DOTALL)
     assert blocks("own_test", "python") == bare
     assert len([line for line in bare.splitlines() if line.strip()]) <= 32

@@ -17,9 +17,9 @@ from small_study import CTI_ONLY, STUDY
 from stub_server import StubServer
 
 import toolkit.prompts.dataset as dataset_module
-from toolkit.elements import ask_elements, elements_of
 from toolkit.judges.elements import parse_elements
 from toolkit.judges.parse import Unreadable
+from toolkit.probes.elements import ask_elements, elements_of
 from toolkit.stats import required_elements
 from toolkit.store import embedded
 from toolkit.study import Study

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from pandas.testing import assert_frame_equal
 
+from toolkit.audit.export import export_study
 from toolkit.cli import cli
 from toolkit.errors import InputError
-from toolkit.export import export_study
 from toolkit.store import embedded
 from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.documents import Judgement, Run

@@ -18,8 +18,9 @@ from stub_server import Fault, StubServer
 
 from toolkit.cli import MODES as COMMAND_MODES
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.hallucination import compare_hallucination, comparison_requests
-from toolkit.judges.hallucination import (
+from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
+from toolkit.hallucination.labelled import LabelledItem, some_items
+from toolkit.hallucination.votes import (
     MODES,
     MOST_VOTES,
     HallucinationVerdict,
@@ -27,7 +28,6 @@ from toolkit.judges.hallucination import (
     hallucination_requests,
     judge_hallucination,
 )
-from toolkit.judges.labelled import LabelledItem, some_items
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.study import Study

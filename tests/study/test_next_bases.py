@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from simulated_banks import simulated_bank
 
+from toolkit.adaptive.selection import next_bases, spread_order
 from toolkit.errors import InputError
-from toolkit.prompts.adaptive import next_bases, spread_order
 from toolkit.stats import read_bank
 
 NONE = pd.DataFrame(columns=["model", "base", "length_bin", "score"])

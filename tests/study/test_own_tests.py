@@ -21,7 +21,7 @@ from toolkit.study import Study
 OWN = '''
 """Does the model know its ports?"""
 from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
-from toolkit.protocols.results import mean_result
+from toolkit.prompt_test import mean_result
 
 PORTS = {"ssh": 22, "https": 443, "dns": 53}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.demo import planted_and_found
 from toolkit.errors import StudyError
+from toolkit.getting_started.demo import planted_and_found
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.study_file import ModelEntry

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from toolkit.export import export_study
+from toolkit.audit.export import export_study
+from toolkit.audit.verify import verify_study
 from toolkit.people.rating import next_reply, open_round, rate
 from toolkit.store import embedded
 from toolkit.store.archive import KEYS
 from toolkit.store.writer import sealed
 from toolkit.study import Study
-from toolkit.verify import verify_study
 from toolkit.words import DIMENSIONS
 
 PRICE = "usd_per_million_input = 2.0, usd_per_million_output = 8.0"

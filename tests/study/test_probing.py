@@ -12,9 +12,10 @@ import pytest
 from stub_server import Fault, StubServer
 from stub_study import is_judge
 
-from toolkit import judge_probes as probing
 from toolkit.errors import BudgetReached, InputError
-from toolkit.judge_probes import (
+from toolkit.probes import probing
+from toolkit.probes.alterations import KINDS, shipped_attacks
+from toolkit.probes.probing import (
     balanced_sample,
     cards_of,
     probe_judges,
@@ -22,7 +23,6 @@ from toolkit.judge_probes import (
     probe_targets,
     write_cards,
 )
-from toolkit.judges.alterations import KINDS, shipped_attacks
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS

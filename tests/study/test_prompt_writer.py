@@ -29,13 +29,8 @@ from stub_server import Fault, StubServer
 from stub_study import stub_study
 from waiting import is_heard_out, wait_for
 
-from toolkit.errors import InputError
-from toolkit.judges.parse import Unreadable
-from toolkit.models.tokens import ENCODINGS, count_tokens
-from toolkit.prompts.check import check_dataset
-from toolkit.prompts.dataset import compose, load_dataset
-from toolkit.prompts.documents import Document, join_pages, read_document, read_documents
-from toolkit.prompts.writer import (
+from toolkit.authoring.documents import Document, join_pages, read_document, read_documents
+from toolkit.authoring.writer import (
     Draft,
     base_names,
     base_toml,
@@ -46,6 +41,11 @@ from toolkit.prompts.writer import (
     without_copies,
     writer_request,
 )
+from toolkit.errors import InputError
+from toolkit.judges.parse import Unreadable
+from toolkit.models.tokens import ENCODINGS, count_tokens
+from toolkit.prompts.check import check_dataset
+from toolkit.prompts.dataset import compose, load_dataset
 from toolkit.words import LENGTH_BINS
 
 Toolkit = Callable[..., tuple[int, str, str]]

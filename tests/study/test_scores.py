@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from toolkit import Scores, Study
 from toolkit.analyses import QUESTIONS
+from toolkit.audit.export import export_study
 from toolkit.cli import cli
 from toolkit.errors import InputError, NotAnswerable
-from toolkit.export import export_study
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.study_file import StudyFile
 

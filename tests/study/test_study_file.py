@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from toolkit.errors import StudyError, ToolkitError
-from toolkit.judges.hallucination import hallucination_requests
-from toolkit.judges.labelled import LabelledItem
+from toolkit.hallucination.labelled import LabelledItem
+from toolkit.hallucination.votes import hallucination_requests
 from toolkit.models.catalogue import model_spec
 from toolkit.plan import make_plan
 from toolkit.study_file import (

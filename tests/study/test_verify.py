@@ -18,14 +18,14 @@ from stub_server import Fault, StubServer
 from stub_study import is_judge, stub_study
 
 from toolkit.analyses import Analyses
+from toolkit.audit.export import export_study
+from toolkit.audit.verify import verify_study
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.export import export_study
 from toolkit.files import write_atomically
 from toolkit.report import registry
 from toolkit.store import embedded
 from toolkit.study import Study
-from toolkit.verify import verify_study
 from toolkit.words import DIMENSIONS
 
 FAILING = """

@@ -136,7 +136,7 @@ def judge_request(
 def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:
     """Return the rubric with its dimensions in an order that the seed, the task and the repeat decide."""
     # Which dimension is asked first then differs from task to task, so that its place cannot bias one of them; not from
-    # reply to reply, so that a reply and its altered twin (`toolkit.judges.alterations`) meet the same order.
+    # reply to reply, so that a reply and its altered twin (`toolkit.probes.alterations`) meet the same order.
     order = list(rubric.dimensions)
     random.Random(json.dumps([judge.seed, judge.repeat, task])).shuffle(order)
     return rubric.model_copy(update={"dimensions": tuple(order)})

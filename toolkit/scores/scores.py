@@ -410,8 +410,8 @@ class Scores:
             another, or something else under the names of the bundle.
         """
         from toolkit.report.escape import names_kept
-        from toolkit.report.thesis.bundle import bundle_place, write_bundle
-        from toolkit.report.thesis.document import check_format
+        from toolkit.thesis.bundle import bundle_place, write_bundle
+        from toolkit.thesis.document import check_format
 
         check_format(format)
         of, manifest = self.frames(), self.manifest()
@@ -427,7 +427,7 @@ class Scores:
     def _bundled(
         self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path, progress: bool
     ) -> tuple[list[Path], Any]:
-        from toolkit.report.thesis.methods import scores_section
+        from toolkit.thesis.methods import scores_section
 
         drawn = [*self._draw(of, place, progress=progress), *self._write_statistics(of, place)]
         return drawn, scores_section(of, manifest, drawn)

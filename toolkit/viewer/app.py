@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anywidget
 
 from toolkit.errors import InputError
-from toolkit.filters import planned_runs
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
+from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import open_runs, search_texts
 from toolkit.viewer.page import STYLE, about, rows, static_html, write_page
 from toolkit.viewer.parts import run_html

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.filters import planned_runs
+from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import OpenRun, open_runs
 from toolkit.viewer.parts import number, run_html, state
 from toolkit.viewer.people import HIDDEN, with_people

@@ -86,7 +86,7 @@ def benchmark_designs(
     bank
         As for `read_bank`, with cost in AUD a base.
     designs
-        The baseline first, commonly random sampling of common items; `toolkit.prompts.adaptive` has both choices.
+        The baseline first, commonly random sampling of common items; `toolkit.adaptive.selection` has both choices.
     target_width
         In the unit of the score.
     seeds

@@ -1,0 +1,1 @@
+"""A study asked in rounds, where the next bases depend on the scores so far (RQ2)."""

@@ -1,0 +1,1 @@
+"""What a stranger needs to trust a study: verify, export, import of archives, registration."""

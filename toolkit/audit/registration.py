@@ -1,0 +1,68 @@
+"""The plan of a study on one page, for a supervisor or a registry: what is decided, with its power and its hash."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.errors import InputError
+from toolkit.files import write_atomically
+from toolkit.report.escape import readable
+from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
+from toolkit.runs.estimate import estimate_summary
+from toolkit.thesis.methods import Done, templates
+from toolkit.words import Summary
+
+if TYPE_CHECKING:
+    from toolkit.study import Study
+
+REGISTRATION = "registration.md"
+
+
+def register(study: Study, pilot: Study | None = None, out: Path | None = None) -> Summary:
+    """Write the plan of a study as Markdown, with the power that a pilot shows, or else the study's own runs."""
+    plan = study.plan
+    if not plan.test.judged:
+        raise InputError(
+            f"study {study.name}: test {plan.test.name} has no contrasts to register; rubric_study has"
+        )
+    found = decisions_of(plan, study.store)
+    content = found.content or decided(plan)
+    status = study.status()
+    about = {
+        "study": plan.study,
+        "plan": plan,
+        "digest": digest_of(content),
+        "decided_at": found.at,
+        "today": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "replies": status["runs"]["succeeded"],
+        # As it was decided, not as the file says it now.
+        "primary": content.get("analysis.primary"),
+        "margin": float(content["analysis.equivalence_margin"])
+        if "analysis.equivalence_margin" in content
+        else None,
+        "bases": len(bases_of(plan)),
+        "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
+        "judges": [f"{role} {judge.name}" for role, judge in plan.judges.items()],
+        "rules": Done(plan, (), (), status, {}).rules,
+        "estimate": estimate_summary(study.estimate()).text.splitlines()[-1].strip(),
+        "power": _power(pilot or study, content.get("analysis.primary")),
+        "changes": found.sentences(),
+    }
+    text = templates().get_template("registration.jinja").render(about)
+    path = write_atomically(out or study.output / REGISTRATION, readable(text).encode())
+    fields = {"study": study.name, "sha256": about["digest"], "path": str(path), "changes": found.sentences()}
+    fields["decided_at"] = found.at.isoformat() if found.at else None
+    return Summary(fields, f"{path}\nSHA-256 of what is decided: {about['digest']}")
+
+
+def _power(pilot: Study, primary: str | None) -> list[str]:
+    of = pilot.frames()
+    if not of.is_judged:
+        return [f"Not known: study {pilot.name} has no scores; a pilot with some is given by --pilot."]
+    rows = of.power(of.margin).rows()
+    told = [
+        (name, one) for name, one in rows if one.estimable and name == (primary or name) and name != "all"
+    ]
+    return [f"From the runs of {pilot.name}, {name}: {one.sentence()}" for name, one in told]

@@ -1,0 +1,1 @@
+"""Prompts written by a model from documents, and checked against them."""

@@ -1,0 +1,387 @@
+"""Bases written from documents: a model takes out facts with quotes, and what the document does not say is dropped.
+
+The facts that are left are placed in S, M and L by counting tokens, in the order of importance that the model gave.
+Text of documents and models is data: it is compared, counted, escaped and written, never carried out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from toolkit.authoring.documents import Document, clean, specifics
+from toolkit.errors import InputError
+from toolkit.files import Strict, checked, read_json, read_toml, write_atomically
+from toolkit.judges.parse import Unreadable, one_object, quoted
+from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
+from toolkit.judges.rubric import fill
+from toolkit.models.base import Ask, Message, ModelRequest
+from toolkit.models.tokens import ENCODINGS, count_all
+from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, compose
+from toolkit.prompts.similarity import NEAR, jaccard
+from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, counted, one_line
+
+ELEMENTS: Final = (5, 10)  # how many a base has
+LONGEST_FACT: Final = 60  # words: a longer one takes a length bin alone
+AIM: Final = 0.75  # of a length bin: a short prompt needs its facts beside a long task
+FOCUS: Final = "prompts from documents"
+BESIDE: Final = ".provenance.json"
+_ORDER: Final = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
+    r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```",
+    re.IGNORECASE,
+)
+"""What speaks to a model, or closes what holds it, in place of telling a fact."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact, its kind, and the words of the document that it rests on."""
+
+    kind: str
+    text: str
+    quote: str
+
+
+@dataclass(frozen=True)
+class Extract:
+    """What a model took out of a document, checked: the facts that rest on it, and those dropped, each with why."""
+
+    scenario: str
+    category: str
+    csf: str
+    opening: str
+    task: str
+    elements: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    dropped: tuple[tuple[str, Fact], ...] = ()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What became of one document: ``sizes`` facts of its extract in S, in M and in L, or why there is no base."""
+
+    document: Document
+    base: str
+    model: Mapping[str, str]
+    call_id: str
+    extract: Extract | None = None
+    sizes: tuple[int, ...] = ()
+    reason: str = ""
+
+    def texts(self) -> dict[str, str]:
+        """Return the prompt of each length bin."""
+        if not self.extract:
+            return {}
+        facts = [fact.text for fact in self.extract.facts]
+        opening, task = self.extract.opening, self.extract.task
+        sizes = zip(LENGTH_BINS, self.sizes, strict=False)
+        return {length_bin: compose(opening, facts[:size], task) for length_bin, size in sizes}
+
+
+class _Fact(Strict):
+    kind: str
+    fact: str
+    quote: str
+
+
+class _Reply(Strict):
+    scenario: str
+    category: str
+    csf: str
+    opening: str
+    task: str
+    elements: list[str]
+    facts: list[_Fact]
+
+
+@cache
+def _words() -> Mapping[str, Any]:
+    return read_toml(resources.files("toolkit.prompts") / "data" / "writer.toml", "writer")
+
+
+def prompt_digest() -> str:
+    """Return the SHA-256 of the words that a writer is asked with: the identity of its prompt."""
+    return hashlib.sha256(json.dumps(dict(_words()), sort_keys=True).encode()).hexdigest()
+
+
+def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
+    """Return the request that has a model take the facts of one document out of it."""
+    values = {
+        "nonce": fence_code("", document.text, writer.seed),
+        "document": document.text,
+        "scenarios": ", ".join(SCENARIOS),
+        "csf": ", ".join(CSF),
+        "kinds": ", ".join(FACT_KINDS),
+    }
+    text = {"type": "string"}
+    fact = object_schema({"kind": _enum(FACT_KINDS), "fact": text, "quote": text})
+    schema = object_schema(
+        {
+            "scenario": _enum(SCENARIOS),
+            "category": text,
+            "csf": _enum(CSF),
+            "opening": text,
+            "task": text,
+            "elements": {"type": "array", "items": text},
+            "facts": {"type": "array", "items": fact},
+        }
+    )
+    messages = (
+        Message("system", fill(_words()["instructions"], values)),
+        Message("user", fill(_words()["template"], values)),
+    )
+    return writer.request(messages, compact_json(schema))
+
+
+def _enum(names: Sequence[str]) -> dict[str, object]:
+    return {"type": "string", "enum": list(names)}
+
+
+def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
+    """Read what a model took out of a document, or raise `Unreadable`; facts that do not rest on it are dropped."""
+    try:
+        reply = checked(_Reply, one_object(text, finish_reason), "reply")
+    except InputError as error:
+        raise Unreadable("malformed", quoted(str(error), 120)) from None
+    for name, value, allowed in (("scenario", reply.scenario, SCENARIOS), ("csf", reply.csf, CSF)):
+        if value not in allowed:
+            raise Unreadable(f"unknown {name}", quoted(value))
+    about = {name: _line(getattr(reply, name)) for name in ("category", "opening", "task")}
+    elements = tuple(dict.fromkeys(line for one in reply.elements if (line := _line(one))))
+    if not ELEMENTS[0] <= len(elements) <= ELEMENTS[1]:
+        raise Unreadable("elements", f"{len(elements)}, {ELEMENTS[0]} to {ELEMENTS[1]} are wanted")
+    for name, value in (*about.items(), *(("elements", element) for element in elements)):
+        if not value or _ORDER.search(value):
+            raise Unreadable(name, "speaks to a model" if value else "empty")
+    if invented := sorted(specifics(about["opening"]) - specifics(document.text)):
+        raise Unreadable("opening", f"says {', '.join(invented)}, the document does not")
+    facts: dict[str, Fact] = {}
+    dropped = []
+    for one in reply.facts:
+        fact = Fact(one.kind, _sentence(one.fact), _line(one.quote))
+        why = _fault(fact, document) or ("said before" if fact.text.casefold() in facts else None)
+        if why:
+            dropped.append((why, fact))
+        else:
+            facts[fact.text.casefold()] = fact
+    return Extract(reply.scenario, csf=reply.csf, elements=elements, facts=tuple(facts.values()),
+                   dropped=tuple(dropped), **about)  # fmt: skip
+
+
+def _fault(fact: Fact, document: Document) -> str | None:
+    if fact.kind not in FACT_KINDS:
+        return f"unknown kind {one_line(fact.kind, 20)}"
+    if _ORDER.search(fact.text):
+        return "speaks to a model"
+    if not 3 <= len(fact.text.split()) <= LONGEST_FACT:
+        return f"has not 3 to {LONGEST_FACT} words"
+    return document.fault(fact.text, fact.quote)
+
+
+def _line(text: str) -> str:
+    return " ".join(clean(text).split())
+
+
+def _sentence(text: str) -> str:
+    line = re.sub(r"^(?:[-*\u2022>|]\s+)+", "", _line(text))
+    return line if not line or line[-1] in ".?!:;)]`\"'" else f"{line}."
+
+
+def sizes_of(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
+    """Return how many facts, the first ones, make S, M and L: in range under both encodings, near ``AIM`` of it.
+
+    Raises
+    ------
+    InputError
+        Where there is no such number, with the length bin and why.
+    """
+    texts = [compose(opening, facts[: number + 1], task) for number in range(len(facts))]
+    counts = np.array([count_all(texts, encoding) for encoding in ENCODINGS]).reshape(len(ENCODINGS), -1)
+    sizes: list[int] = []
+    for length_bin, (low, high) in LENGTH_BINS.items():
+        inside = ((counts >= low) & (counts <= high)).all(axis=0)
+        fits = [size for size in np.flatnonzero(inside) + 1 if not sizes or size > sizes[-1]]
+        if not fits:
+            most = int(counts[:, -1].min()) if len(facts) else 0
+            where = f"length bin {length_bin} has {low} to {high} tokens"
+            if most < low:
+                told = counted(len(facts), "facts")
+                raise InputError(f"the document is too thin: the {told} that rest on it make {most}, {where}")
+            raise InputError(f"opening, task and facts are too long: no number of facts fits, {where}")
+        aim = low + AIM * (high - low)
+        sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
+    return tuple(sizes)
+
+
+async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: Ask) -> Draft:
+    """Have a model take the facts of one document out of it and place them; one repair where it cannot be read."""
+    request = writer_request(writer, document)
+    heard = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
+    model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
+    draft = Draft(document, base, model, heard.call_id, heard.read)
+    if heard.read is None:
+        return replace(draft, reason=heard.reason or "")
+    try:
+        facts = [fact.text for fact in heard.read.facts]
+        return replace(draft, sizes=sizes_of(heard.read.opening, facts, heard.read.task))
+    except InputError as error:
+        return replace(draft, reason=str(error))
+
+
+def base_names(documents: Sequence[Document]) -> list[str]:
+    """Return the name of the base of each document: of its file's name, safe as a path, and no two alike.
+
+    Examples
+    --------
+    >>> base_names([Document(name, "", "") for name in ("../Überfall 7.md", "a b.md", "a-b.md")])
+    ['doc_uberfall_7', 'doc_a_b_10ad72d8', 'doc_a_b_d8f2f1c5']
+    """
+    counts = Counter(map(_slug, documents))
+    names = []
+    for one in documents:
+        slug = _slug(one)
+        own = "" if slug and counts[slug] == 1 else hashlib.sha256(one.name.encode()).hexdigest()[:8]
+        names.append("_".join(part for part in ("doc", slug, own) if part))
+    return names
+
+
+def _slug(document: Document) -> str:
+    plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60]
+
+
+def without_copies(drafts: Iterable[Draft], known: Iterable[Prompt]) -> list[Draft]:
+    """Return the drafts; one that is a near-copy of a base that is there, or of a draft before it, gets no sizes."""
+    there: dict[str, list[tuple[str, str]]] = {length_bin: [] for length_bin in LENGTH_BINS}
+    for prompt in known:
+        there.get(prompt.length_bin, []).append((prompt.base, prompt.text))
+    found = []
+    for draft in drafts:
+        texts = draft.texts()
+        worst = (0.0, "")
+        for length_bin, text in texts.items():
+            others = [(base, other) for base, other in there[length_bin] if base != draft.base]
+            alike = jaccard([text, *(other for _, other in others)])[0, 1:]
+            worst = max([worst, *zip(alike.tolist(), (base for base, _ in others), strict=True)])
+        if worst[0] > NEAR:
+            reason = f"is a near-copy of base {worst[1]}: shares {worst[0]:.0%} of its word 5-grams"
+            draft = replace(draft, sizes=(), reason=reason)
+        else:
+            for length_bin, text in texts.items():
+                there[length_bin].append((draft.base, text))
+        found.append(draft)
+    return found
+
+
+def refuse_others(folder: Path, documents: Iterable[Document], bases: Iterable[str]) -> None:
+    """Refuse a folder that has a base of such a name which was not written from this document: it is somebody's."""
+    for document, base in zip(documents, bases, strict=True):
+        path, beside = folder / f"{base}.toml", folder / f"{base}{BESIDE}"
+        if path.exists():
+            told = read_json(beside) if beside.exists() else None
+            source = told.get("document") if isinstance(told, dict) else None
+            if not isinstance(source, dict) or source.get("name") != document.name:
+                raise InputError(
+                    f"{path}: is there and was not written from {document.name}; choose another --out"
+                )
+
+
+def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
+    """Write every base with its provenance beside it and the index of the dataset, each file whole or not at all."""
+    written = []
+    for draft in drafts:
+        if draft.sizes:
+            # Provenance first: a base without one is taken for somebody's own.
+            provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
+            write_atomically(folder / f"{draft.base}{BESIDE}", provenance.encode())
+            written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
+    if written:
+        written.append(_save_index(folder))
+    return written
+
+
+def _save_index(folder: Path) -> Path:
+    """Write name, version and its date of a dataset: the version is that of its bases, what else is told is kept."""
+    path, name = folder / INDEX, folder.resolve().name
+    bases = sorted(one for one in folder.glob("*.toml") if one.name != INDEX)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(one.read_bytes()).digest() for one in bases)).hexdigest()
+    given = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
+    version = f"{name}_{digest[:12]}"
+    if given.get("version") != version:
+        given |= {"version": version, "date": datetime.date.today()}
+    lines = [
+        f"{key} = {value if isinstance(value, datetime.date) else _toml(str(value))}"
+        for key, value in given.items()
+    ]
+    return write_atomically(path, ("\n".join(lines) + "\n").encode())
+
+
+def base_toml(draft: Draft) -> str:
+    """Return a base in the format of a dataset; text stands in it as basic strings, escaped, whatever it holds."""
+    extract = draft.extract
+    if extract is None:
+        raise InputError(f"{draft.document.name}: nothing was taken out of it, so there is no base to write")
+    told: dict[str, str | Sequence[str]] = {
+        "base": draft.base,
+        "scenario": extract.scenario,
+        "category": extract.category,
+        "csf": extract.csf,
+        "data_sources": [f"document:{draft.document.name}"],
+        "opening": extract.opening,
+        "task": extract.task,
+        "elements": extract.elements,
+    }
+    lines = []
+    for key, value in told.items():
+        if isinstance(value, str):
+            lines.append(f"{key} = {_toml(value)}")
+        else:
+            lines += [f"{key} = [", *(f"    {_toml(one)}," for one in value), "]"]
+    first = 0
+    for length_bin, size in zip(LENGTH_BINS, draft.sizes, strict=True):
+        facts = extract.facts[first:size]
+        lines += [
+            f"facts_{length_bin.lower()} = [",
+            *(f"    {{{f.kind} = {_toml(f.text)}}}," for f in facts),
+            "]",
+        ]
+        first = size
+    return "\n".join(lines) + "\n"
+
+
+def _toml(text: str) -> str:
+    """Return a text as a basic string of TOML: what JSON escapes is escaped there too, and DEL besides."""
+    return json.dumps(clean(text), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _provenance(draft: Draft) -> dict[str, Any]:
+    extract = draft.extract
+    facts, dropped = (extract.facts, extract.dropped) if extract else ((), ())
+    bins = [length_bin for length_bin, first, last in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
+            for _ in range(last - first)]  # fmt: skip
+    return {
+        "base": draft.base,
+        "document": {"name": draft.document.name, "sha256": draft.document.sha256},
+        "model": dict(draft.model),
+        "call_id": draft.call_id,
+        "prompt": prompt_digest(),
+        "toolkit": VERSION,
+        "facts": [
+            {"length_bin": length_bin, "kind": fact.kind, "fact": fact.text, "quote": fact.quote}
+            for length_bin, fact in zip(bins, facts, strict=False)
+        ],
+        "dropped": [{"reason": why, "fact": fact.text, "quote": fact.quote} for why, fact in dropped],
+    }

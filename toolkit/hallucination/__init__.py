@@ -1,0 +1,1 @@
+"""Hallucination in labelled answers (seed 004): votes of judges, their comparison, figures."""

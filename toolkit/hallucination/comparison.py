@@ -1,0 +1,256 @@
+"""Hallucination judges of a study on labelled answers: asked through its gateway, compared with the labels."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from toolkit.errors import BudgetReached, InputError
+from toolkit.hallucination.labelled import LabelledItem
+from toolkit.hallucination.votes import (
+    MODES,
+    REASONS,
+    HallucinationVerdict,
+    Mode,
+    hallucination_requests,
+    judge_hallucination,
+)
+from toolkit.judges.request import JudgeSpec
+from toolkit.models.base import Ask, ModelRequest
+from toolkit.pipeline import ask_study
+from toolkit.plan import Plan
+from toolkit.runs.execution import each
+from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
+from toolkit.stats.detection.prevalence import Prevalence, corrected_prevalence
+from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import Summary, total_aud
+
+if TYPE_CHECKING:
+    from toolkit.store.connection import Store
+
+_AHEAD: Final = 3
+"""Verdicts under way for each request that may be: one that waits for its last vote must not stop the others."""
+
+
+def compare_hallucination(
+    plan: Plan,
+    store: Store,
+    items: Sequence[LabelledItem],
+    modes: Sequence[Mode] = ("cot",),
+    k: int = 5,
+    *,
+    progress: bool = True,
+) -> HallucinationComparison:
+    """Have every judge of a study judge every item in every mode with k votes, and compare them with the labels.
+
+    Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges, an
+    item has no label, or two items have one name. For ``modes`` see `toolkit.hallucination.votes`.
+    """
+    _check(items, modes)
+    keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
+    found: dict[tuple[str, str, str], HallucinationVerdict] = {}
+
+    async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
+        async def judge_one(one: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
+            item, judge, mode = one
+            verdict = await judge_hallucination(item, judge=judge, mode=mode, k=k, ask=ask)
+            found[item.item_id, judge.role, mode] = verdict
+
+        # Item by item, so that a reached budget leaves all judges and modes with the same items.
+        todo = [(item, judge, mode) for item in items for judge, mode in keys]
+        return await each([todo], judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
+
+    requests = comparison_requests(plan, items, modes, k)
+    reached = ask_study(plan, store, work, requests=requests, label="votes", progress=progress)
+    labels = [bool(item.hallucinated) for item in items]
+    # Items of one document, or of one question, are one unit.
+    sources = [item.documents or item.question for item in items]
+    bases = sources if len(set(sources)) < len(sources) else None
+    deciders = []
+    for judge, mode in keys:
+        said = [found.get((item.item_id, judge.role, mode)) for item in items]
+        deciders.append(
+            decider(
+                judge.role,
+                judge.name,
+                mode,
+                labels=labels,
+                decisions=[one.decision if one else None for one in said],
+                asked=[one is not None for one in said],
+                bases=bases,
+                scores=[one.score if one else None for one in said],
+                votes=[one.votes if one else () for one in said],
+                aud=total_aud(one.aud_cost for one in said if one),
+                unreadable=sum(one.unreadable for one in said if one),
+            )
+        )
+    simple = baselines(labels, [len(item.answer) for item in items], bases)
+    among = compare_deciders(labels, deciders, bases=bases)
+    with_simple = compare_deciders(labels, deciders, simple, bases)
+    ordered = (found.get((item.item_id, judge.role, mode)) for item in items for judge, mode in keys)
+    return HallucinationComparison(
+        plan.study.name,
+        plan.study.note,
+        tuple(items),
+        k,
+        tuple(verdict for verdict in ordered if verdict),
+        tuple(deciders),
+        simple,
+        (*among, *with_simple),
+        str(reached) if reached else None,
+    )
+
+
+def comparison_requests(
+    plan: Plan, items: Sequence[LabelledItem], modes: Sequence[Mode] = ("cot",), k: int = 5
+) -> tuple[ModelRequest, ...]:
+    """Return every request of `compare_hallucination`, to say what they cost before one is sent."""
+    return tuple(
+        request
+        for item in items
+        for judge in plan.judges.values()
+        for mode in dict.fromkeys(modes)
+        for request in hallucination_requests(item, judge, mode, k)
+    )
+
+
+def _check(items: Sequence[LabelledItem], modes: Sequence[Mode]) -> None:
+    if not items:
+        raise InputError("hallucination: there is no item; give a labelled set")
+    if not modes:
+        raise InputError(f"hallucination: there is no mode; give some of {', '.join(MODES)}")
+    bare = [item.item_id for item in items if item.hallucinated is None]
+    if bare:
+        raise InputError(
+            f"hallucination: {len(bare)} of {len(items)} items have no label, first {bare[0]!r}; leave them out"
+        )
+    twice = [name for name, count in Counter(item.item_id for item in items).items() if count > 1]
+    if twice:
+        raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
+
+
+@dataclass(frozen=True)
+class HallucinationComparison:
+    """What every judge and mode made of a labelled set, and how often it was right."""
+
+    study: str
+    note: str
+    items: tuple[LabelledItem, ...]
+    k: int
+    verdicts: tuple[HallucinationVerdict, ...]
+    deciders: tuple[Decider, ...]
+    baselines: tuple[Decider, ...]
+    contrasts: tuple[Estimate, ...]
+    budget: str | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per judge and mode, then one per baseline; see `deciders_frame`."""
+        return deciders_frame((*self.deciders, *self.baselines))
+
+    def contrasts_frame(self) -> pd.DataFrame:
+        """Return one row per difference of two accuracies, with its interval and corrected p value."""
+        return estimates_frame([("accuracy", one) for one in self.contrasts], "of")
+
+    def verdicts_frame(self) -> pd.DataFrame:
+        """Return one row a verdict: what was decided of which item and whether that is right, votes and reasons."""
+        by_id = {item.item_id: item for item in self.items}
+        return pd.DataFrame([_verdict_row(by_id[one.item_id], one) for one in self.verdicts])
+
+    def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:
+        """Return one judge in one mode; either may be left out where there is one only."""
+        fits = [one for one in self.deciders if judge in (None, one.judge) and mode in (None, one.mode)]
+        if len(fits) != 1:
+            known = "; ".join(f"judge={one.judge!r}, mode={one.mode!r}" for one in fits or self.deciders)
+            raise InputError(f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {known}")
+        return fits[0]
+
+    def prevalence(
+        self, decisions: Sequence[bool | None], judge: str | None = None, mode: str | None = None
+    ) -> Prevalence:
+        """Return the share of hallucinations behind what a judge decided of unlabelled items."""
+        return corrected_prevalence(decisions, self.decider(judge, mode).found.counts)
+
+    def figures(self, folder: Path | str) -> list[Path]:
+        """Write the figure and the table into a folder, and return the paths."""
+        from toolkit.hallucination.figures import write_hallucination_report
+
+        shown = (self.deciders, self.baselines, self.contrasts)
+        end = f"Study {self.study}. {self.note}".strip()
+        return write_hallucination_report(*shown, k=self.k, end=end, folder=folder)
+
+    def _reasons(self, *, read: bool) -> dict[str, int]:
+        reasons = (reason for one in self.verdicts for reason in one.reasons if reason is not None)
+        said = (reason for reason in reasons if reason.startswith(REASONS) is read)
+        return dict(Counter(reason.split(":")[0] if read else reason for reason in said))
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many votes got no reply, by the reason; asking again may help."""
+        return self._reasons(read=False)
+
+    @property
+    def unreadable(self) -> dict[str, int]:
+        """How many replies gave no vote, by the reason; the same reply would be read the same way again."""
+        return self._reasons(read=True)
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
+        planned = len(self.items) * len(self.deciders) * self.k
+        about = {"failures": self.failures, "budget": self.budget}
+        return {"planned": planned, "failed": sum(self.failures.values()), **about}
+
+    def summary(self, files: Sequence[Path] = ()) -> Summary:
+        """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
+        from toolkit.hallucination.figures import hallucination_text
+
+        hallucinated = sum(bool(item.hallucinated) for item in self.items)
+        prevalence = hallucinated / len(self.items)
+        fields: dict[str, Any] = {
+            "study": self.study,
+            "items": len(self.items),
+            "hallucinated": hallucinated,
+            "prevalence": prevalence,
+            "k": self.k,
+            "rows": [_fields(one) for one in (*self.deciders, *self.baselines)],
+            "contrasts": [one.to_dict() for one in self.contrasts],
+            "failures": self.failures,
+            "unreadable": self.unreadable,
+            "budget": self.budget,
+            "files": [str(path) for path in files],
+        }
+        lines = [
+            f"labelled  {hallucinated} of {len(self.items)} items are hallucinated (prevalence {prevalence:.3f})",
+            hallucination_text(self.deciders, self.baselines, self.contrasts),
+            *(f"no reply  {count} x {reason}" for reason, count in self.failures.items()),
+            *(f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()),
+            *([self.budget] if self.budget else []),
+            *map(str, files),
+        ]
+        return Summary(fields, "\n".join(lines), 3 if self.budget else int(bool(self.failures)))
+
+
+def _verdict_row(item: LabelledItem, verdict: HallucinationVerdict) -> dict[str, Any]:
+    decided = verdict.decision
+    row: dict[str, Any] = {"item_id": item.item_id, "domain": item.domain, "topic": item.topic}
+    row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
+    row |= {"hallucinated": item.hallucinated, "decision": decided}
+    row |= {"correct": None if decided is None else decided == item.hallucinated}
+    last = ("reason", "score", "explanation", "k", "unreadable", "votes", "reasons", "aud_cost", "call_ids")
+    return row | {name: getattr(verdict, name) for name in last}
+
+
+def _fields(one: Decider) -> dict[str, Any]:
+    named = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
+    return {
+        **{name: getattr(one, name) for name in ("judge", "model", "mode")},
+        "counts": vars(one.found.counts),
+        **{name: getattr(one, name) for name in named},
+        "estimates": [estimate.to_dict() for estimate in one.estimates()],
+    }

@@ -1,0 +1,342 @@
+"""One judge on one answer: asked k times whether it is a hallucination, and what the readable replies say together.
+
+Self-consistency after seed 004: the same question is put k times, and the score is the share of yes. A reply that
+cannot be read is missing and is not asked for again with its error shown, as rubric judges are: a vote that was
+talked to would not be one of k equal draws.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple, get_args
+
+from toolkit.errors import InputError, ModelError
+from toolkit.hallucination.labelled import LabelledItem
+from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
+from toolkit.judges.request import JudgeSpec, fence_code
+from toolkit.judges.rubric import fill, shipped_words
+from toolkit.judges.verdicts import HOLE, after_thoughts, without_quotations
+from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
+from toolkit.words import choices, total_aud
+
+Mode = Literal["boolean", "cot-seed", "cot", "score"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+"""How a judge can be asked; `boolean` and `cot-seed` are the prompts of seed 004, which are not hardened."""
+MOST_VOTES: Final = 1000
+"""Largest k; also the distance between the repeat indices of two judges that are one model, so that their calls
+stay apart whatever their k."""
+SPLIT: Final = "split"  # why there is no decision when the score is exactly one half
+REASONS: Final = (
+    *("empty", "refusal", "filtered", "truncated"),
+    *("no verdict", "two verdicts", "not a score", "out of range"),
+)
+"""The stable words the reason of an unreadable reply starts with; what follows a colon is detail."""
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+def hallucination_requests(
+    item: LabelledItem, judge: JudgeSpec, mode: Mode = "cot", k: int = 5
+) -> tuple[ModelRequest, ...]:
+    """Return the k requests that put one answer to one judge, with the seed's sampling parameters.
+
+    They differ in repeat index and seed alone; a model that takes no temperature is sent none.
+    """
+    if not 1 <= k <= MOST_VOTES:
+        raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
+    sampled = judge.temperature is not None
+    asked = replace(judge, temperature=0.5 if sampled else None, max_tokens=256)
+    messages, top_p, first = (
+        conversation(item, mode, judge.seed),
+        1.0 if sampled else None,
+        judge.repeat * MOST_VOTES,
+    )
+    requests = (replace(asked, repeat=n).request(messages) for n in range(first, first + k))
+    return tuple(replace(request, top_p=top_p) for request in requests)
+
+
+def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tuple[Message, ...]:
+    """Return the messages that ask one judge about one answer: the seed's two turns, open and closed domain.
+
+    In ``cot`` and ``score`` every text is fenced by a code that it cannot know, see
+    `toolkit.judges.request.fence_code`. In ``boolean`` and ``cot-seed`` the texts stand as the seed puts them, so an
+    answer that speaks to the judge may be heard: use these two to reproduce, and the other two to measure.
+    """
+    if mode not in MODES:
+        raise InputError(f"hallucination mode {mode!r} is unknown; {choices(mode, MODES)}")
+    words = shipped_words("hallucination")
+    if item.domain == "closed":
+        shape = "closed" if item.reference is None else "closed_with_reference"
+    else:
+        shape = "open_without_reference" if item.reference is None else "open"
+    values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
+    return (
+        Message("user", fill(words["modes"][mode], values)),
+        Message("assistant", words["greeting"]),
+        Message("user", _texts(item, words["texts"], words["last_words"].get(mode), seed)),
+    )
+
+
+def _texts(item: LabelledItem, names: Mapping[str, str], last_words: str | None, seed: int | None) -> str:
+    texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
+    if last_words is None:
+        return "\n".join(f"{name}: {text}" for name, text in texts.items())
+    before = "\n".join(text for name, text in texts.items() if name != names["answer"])
+    nonce = fence_code(before, item.answer, seed)
+    fenced = "\n".join(
+        f"<<<{name.upper()} {nonce}>>>\n{text}\n<<<END {name.upper()} {nonce}>>>"
+        for name, text in texts.items()
+    )
+    return fenced + "\n" + fill(last_words, {"nonce": nonce})
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+_MARKUP: Final = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u200c\u200d\u2060\ufeff"))
+"""What may stand around a word without changing it; quotes, Markdown, JSON, and characters that nobody sees."""
+_QUOTE_MARK: Final = "> "
+"""What Markdown puts before a quoted line; before a number it could mean "more than", so there it stays."""
+_FIRST: Final = re.compile(
+    r"(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_BOTH: Final = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
+"""After one of the two words, the other; "Yes, no such RFC exists" is not of that kind."""
+_NO_NOTHING: Final = re.compile(
+    r" (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
+    r"information|context|input|data)\b",
+    re.IGNORECASE,
+)
+"""After "no", what makes it the beginning of another sentence: "No answer was given"."""
+_VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
+_NUMBER: Final = re.compile(
+    r"(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?",
+    re.IGNORECASE,
+)
+_LABELLED: Final = re.compile(
+    r"(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*",
+    re.IGNORECASE,
+)
+"""A verdict with its label, which is the judge's word for it: after it, quotation marks quote nothing."""
+_SHORT: Final = 40  # characters of a line that holds a verdict and nothing else
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One reply of a hallucination judge as read: either ``value`` or ``reason``, never both."""
+
+    value: float | None
+    reason: str | None = None
+    explanation: str | None = None
+
+
+class _Line(NamedTuple):
+    text: str
+    unquoted: str  # with holes for what it quotes; empty where it quotes all
+
+
+def yes_or_no(text: str) -> bool | None:
+    """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no.
+
+    Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
+    given"). Yes and no in another language than the question's are not guessed.
+    """
+    value = read_vote(text, "boolean").value
+    return None if value is None else bool(value)
+
+
+def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
+    r"""Read one reply: the first word, the line with the verdict, or the number, as its mode asked for it.
+
+    What counts stands after the last thought and outside of quotations, see `toolkit.judges.verdicts`. Nothing is
+    guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts even when the
+    provider stopped the reply at its token limit, except for a number that may go on.
+
+    >>> read_vote("<think>It says:\n</think>\nNo\n</think> is odd.</think>\nYes, it is invented.", "boolean").value
+    1.0
+    """
+    try:
+        refuse_refusal(finish_reason, _seen(text))
+        votes = [_read(part, mode, finish_reason in BROKE_OFF) for part in after_thoughts(text) or ("",)]
+    except Unreadable as error:
+        return Vote(None, str(error))
+    if len({vote.value for vote in votes} - {None}) > 1:
+        return Vote(None, str(Unreadable("two verdicts", _seen(text[-60:]))))
+    return votes[0]
+
+
+def _read(text: str, mode: str, cut: bool) -> Vote:
+    unquoted = without_quotations(text).splitlines()
+    lines = [_line(*pair) for pair in zip(text.splitlines(), unquoted, strict=True) if _plain(pair[0])]
+    try:
+        if not lines:
+            raise Unreadable("truncated" if cut else "empty")
+        return {"score": _score, "cot": _last_line}.get(mode, _first_word)(lines, cut)
+    except Unreadable as error:
+        return Vote(
+            None, str(Unreadable("truncated", _seen(lines[-1].text[-60:])) if cut and lines else error)
+        )
+
+
+def _line(text: str, unquoted: str) -> _Line:
+    plain = _plain(unquoted)
+    if HOLE in plain and plain[0] != HOLE and _LABELLED.fullmatch(_plain(text)):
+        unquoted = text
+    elif HOLE in plain and not re.search(r"\w", plain):
+        unquoted = ""
+    return _Line(text.strip(), unquoted.strip())
+
+
+def _plain(text: str) -> str:
+    """Return the words alone, one space apart: runs of spaces could make patterns over them slow."""
+    return " ".join(text.translate(_MARKUP).split())
+
+
+def _decision(text: str) -> tuple[bool, str] | None:
+    found = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
+    if found is None or _BOTH.match(found["rest"]):
+        return None
+    no = found["word"].lower() == "no"
+    return None if no and _NO_NOTHING.match(found["rest"]) else (not no, found["rest"])
+
+
+def _alone(line: str) -> bool | None:
+    decision = _decision(line) if len(line) <= _SHORT else None
+    return decision[0] if decision and not decision[1].strip(" .!") else None
+
+
+def _number(line: str) -> float | None:
+    number = _NUMBER.fullmatch(_plain(line))
+    return float(number["number"]) if number else None
+
+
+def _verdict(
+    lines: Sequence[_Line], verdicts: Sequence[float | None], cut: bool, reason: str
+) -> tuple[int, float]:
+    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it."""
+    # After "The answer says:" a line is the answer's; and at the token limit it may go on.
+    places = [place for place, line in enumerate(lines) if line.unquoted]
+    if places and (verdict := verdicts[places[0]]) is not None:
+        return places[0], verdict
+    last = places[-1] if len(places) > 1 and not cut else 0
+    if (verdict := verdicts[last]) is None or lines[last - 1].text.endswith(":"):
+        raise Unreadable(reason, _seen(lines[0].text))
+    return last, verdict
+
+
+def _first_word(lines: Sequence[_Line], cut: bool) -> Vote:
+    alone = [_alone(line.unquoted) for line in lines]
+    first = next((place for place, line in enumerate(lines) if line.unquoted), 0)
+    opening = _decision(lines[first].unquoted)
+    verdicts = [opening[0] if opening and place == first else value for place, value in enumerate(alone)]
+    place, value = _verdict(lines, verdicts, cut, "no verdict")
+    if place == first and {*alone[place + 1 :]} - {None, value}:
+        raise Unreadable("two verdicts", _seen(" / ".join(line.text for line in lines)))
+    beside = _FIRST.match(_plain(lines[place].text).lstrip(_QUOTE_MARK))
+    remark = beside["rest"].lstrip(" .,:;!-–—") if beside else ""
+    return Vote(float(value), explanation=_explanation(lines, place, remark))
+
+
+def _last_line(lines: Sequence[_Line], cut: bool) -> Vote:
+    place = max((place for place, line in enumerate(lines) if line.unquoted), default=0)
+    labelled = _VERDICT.match(_plain(lines[place].unquoted).lstrip(_QUOTE_MARK))
+    decision = labelled and _decision(labelled["word"])
+    if not decision:
+        raise Unreadable("no verdict", _seen(lines[-1].text))
+    return Vote(float(decision[0]), explanation=_explanation(lines, place))
+
+
+def _score(lines: Sequence[_Line], cut: bool) -> Vote:
+    numbers = [_number(line.unquoted) for line in lines]
+    place, value = _verdict(lines, numbers, cut, "not a score")
+    if any(other is not None for other in numbers[place + 1 :]):
+        raise Unreadable("two verdicts", _seen(" / ".join(line.text for line in lines)))
+    if cut and place == len(lines) - 1:
+        raise Unreadable("truncated", _seen(lines[place].text))
+    if not 0 <= value <= 1:
+        raise Unreadable("out of range", _seen(f"{lines[place].text}, expected 0.0 to 1.0"))
+    return Vote(value + 0.0, explanation=_explanation(lines, place))  # -0.0 becomes 0.0
+
+
+def _explanation(lines: Sequence[_Line], verdict: int, beside: str = "") -> str | None:
+    texts = [*(line.text for line in lines[:verdict]), beside, *(line.text for line in lines[verdict + 1 :])]
+    return storable("\n".join(text for text in texts if _plain(text))) or None
+
+
+def _seen(text: str) -> str:
+    return quoted(text, 80) if text.split() else ""
+
+
+# --- one judge on one answer ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HallucinationVerdict:
+    """What one judge made of one answer."""
+
+    item_id: str
+    judge: str
+    model: str
+    mode: Mode
+    decision: bool | None
+    score: float | None
+    explanation: str | None
+    k: int
+    unreadable: int
+    votes: tuple[float | None, ...]
+    reasons: tuple[str | None, ...]
+    aud_cost: float
+    call_ids: tuple[str, ...]
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no decision: ``split``, or the reasons of the votes; ``None`` when there is one."""
+        if self.decision is not None:
+            return None
+        return SPLIT if self.score is not None else "; ".join(dict.fromkeys(map(str, self.reasons)))
+
+
+async def judge_hallucination(
+    item: LabelledItem, *, judge: JudgeSpec, ask: Ask, mode: Mode = "cot", k: int = 5
+) -> HallucinationVerdict:
+    """Ask one judge k times about one answer."""
+    requests = hallucination_requests(item, judge, mode, k)
+    said = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
+    votes = []
+    for one in said:
+        if isinstance(one, Answer):
+            votes.append(read_vote(one.reply.text, mode, one.reply.finish_reason))
+        elif isinstance(one, ModelError):
+            votes.append(Vote(None, f"{one.reason}: {one}"))
+        else:
+            raise one
+    values = [vote.value for vote in votes if vote.value is not None]
+    score = statistics.fmean(values) if values else None
+    decision = None if score is None else _side(score)
+    agreeing = [vote for vote in votes if vote.value is not None and _side(vote.value) is decision]
+    return HallucinationVerdict(
+        item_id=item.item_id,
+        judge=judge.role,
+        model=judge.name,
+        mode=mode,
+        decision=decision,
+        score=score,
+        explanation=agreeing[0].explanation if agreeing and decision is not None else None,
+        k=len(requests),
+        unreadable=len(votes) - len(values),
+        votes=tuple(vote.value for vote in votes),
+        reasons=tuple(vote.reason for vote in votes),
+        aud_cost=total_aud(one.aud_cost for one in said if isinstance(one, Answer)),
+        call_ids=tuple(request.identity() for request in requests),
+    )
+
+
+def _side(score: float) -> bool | None:
+    """Return on which side of one half a score is; a sum of tenths is not exactly what it should be."""
+    return None if math.isclose(score, 0.5, abs_tol=1e-9) else score > 0.5

@@ -1,0 +1,175 @@
+"""The rubric study: every reply is scored by an ensemble of judges, and lengths are compared over bases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+from scipy import special
+
+from toolkit.errors import InputError
+from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.judges.judgement import Judgement, judge, judge_label
+from toolkit.judges.request import PLAIN, JudgeSpec, Manner
+from toolkit.judges.rubric import Rubric
+from toolkit.models.base import Ask
+from toolkit.prompt_test import (
+    Annotator,
+    MeasuredTestItem,
+    Measurement,
+    PromptReply,
+    PromptResponseTest,
+    PromptWithContext,
+    Result,
+    ResultType,
+    TestItem,
+    TestItemAnnotations,
+    one_model,
+)
+from toolkit.prompts.dataset import clusters_of
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.result import Estimate
+from toolkit.words import DIMENSIONS, LENGTH_BINS, counted
+
+if TYPE_CHECKING:
+    from toolkit.prompts.dataset import Prompt
+
+POINTS: Final = "score points (0-5)"
+SHARE: Final = "share of runs"
+UNJUDGED: Final = "unjudged share"
+COMPOSITES: Final = ("composite", "composite_strict")
+SCORES: Final = (*DIMENSIONS, *COMPOSITES)
+
+
+class RubricStudy(PromptResponseTest):
+    """Quality of replies by length bin, as an ensemble of judges sees it."""
+
+    name = "rubric_study"
+    judged = True
+    asks_judges = True
+
+    def __init__(
+        self, prompts: Sequence[Prompt], judges: Sequence[JudgeSpec], rubric: Rubric, manner: Manner = PLAIN
+    ) -> None:
+        roles = [spec.role for spec in judges]
+        if len(set(roles)) < len(roles):
+            raise InputError(f"judges {', '.join(roles)}: a role is used twice; give each judge its own")
+        self.prompts = tuple(prompts)
+        self.judges = tuple(judges)
+        self.rubric = rubric
+        self.manner = manner
+
+    def make_test_items(self) -> tuple[TestItem, ...]:
+        """Return one item per prompt."""
+        return tuple(
+            TestItem(prompt.prompt_id, (PromptWithContext(prompt.prompt_id, prompt.text),), prompt)
+            for prompt in self.prompts
+        )
+
+    def annotators(self) -> Mapping[str, Annotator]:
+        """Return the judges by role, and once more for each time that they judge again."""
+        return {
+            judge_label(spec.role, again): partial(self._annotate, spec, again)
+            for spec in self.judges
+            for again in range(self.manner.repeats)
+        }
+
+    async def _annotate(self, spec: JudgeSpec, again: int, reply: PromptReply, ask: Ask) -> Judgement | None:
+        related = reply.model in spec.related
+        if related and self.manner.related == "exclude":
+            return None
+        return await judge(
+            reply.text or "",
+            reply.prompt.text,
+            judge=spec.of_run(reply.repeat, again),
+            rubric=self.rubric,
+            ask=ask,
+            manner=self.manner,
+            judge_repeat=again,
+            related=related,
+        )
+
+    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
+        """Return composites and dimensions, means over the judges that count, and how many they are."""
+        judgements = [found[0] for found in item_annotations.annotations.values() if found[0] is not None]
+        aggregated = ensemble_evaluation(judgements)["aggregated"]
+        reason = None if aggregated["judged"] else self._why_unjudged(item_annotations.replies[0], judgements)
+        return [
+            *(Measurement(name, aggregated["mean_scores"][name], POINTS, reason) for name in SCORES),
+            Measurement("zeros", aggregated["zeros"], "scores", reason),
+            Measurement("judge_count", aggregated["judge_count"], "judges"),
+        ]
+
+    def _why_unjudged(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
+        if reply.text is None:
+            return f"run failed: {reply.failure}"
+        failed = "".join(f"; {found.label}: {found.reason}" for found in judgements if found.failed)
+        counting = len({found.judge for found in judgements if not found.failed})
+        return f"unjudged: {counting} of {len(self.judges)} judges count{failed}"
+
+    def result_types(self) -> tuple[ResultType, ...]:
+        """Return the mean of both composites for each length bin of the dataset, and the unjudged share."""
+        return (
+            *(ResultType(f"mean {score}, {name}", POINTS) for score in COMPOSITES for name in self._bins()),
+            ResultType(UNJUDGED, SHARE),
+        )
+
+    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
+        """Return the results of one model, with intervals over bases: the prompts of a base are one block."""
+        one_model(measured_items)
+        clusters = clusters_of(self.prompts)
+        bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
+        numbers = (*COMPOSITES, "zeros")
+        runs = pd.DataFrame(
+            {
+                "base": bases,
+                "cluster": bases.map(clusters),
+                "length_bin": [measured.item.context.length_bin for measured in measured_items],
+                **{n: [one.value(n) for one in measured_items] for n in numbers},
+            }
+        ).astype(dict.fromkeys(numbers, "float64"))
+        means = [mean for score in COMPOSITES for mean in self._means(runs, score)]
+        return [*means, _unjudged_share(runs)]
+
+    def _means(self, runs: pd.DataFrame, score: str) -> list[Result]:
+        means = {mean.name: mean for mean in compare_lengths(runs, score).per_bin}
+        results = []
+        for name in self._bins():
+            note = means[name].note
+            if score == "composite":  # the seed's composite leaves out true zeros, so say how many
+                zeros = int(runs.loc[runs["length_bin"] == name, "zeros"].sum())
+                note = "; ".join(filter(None, [note, f"{counted(zeros, 'scores')} of 0 left out"]))
+            results.append(replace(means[name], name=f"mean {score}, {name}", note=note))
+        return results
+
+    def _bins(self) -> list[str]:
+        present = {prompt.length_bin for prompt in self.prompts}
+        return [name for name in LENGTH_BINS if name in present]
+
+
+@over_clusters
+def _unjudged_share(runs: pd.DataFrame) -> Result:
+    """Return the share of runs without a composite, with an interval that exists for 0 and for 1 too."""
+    # Clopper-Pearson with the number of bases in place of the number of runs: as wide as if the runs of a base were all
+    # judged or all unjudged together (Korn & Graubard 1998, with the largest design effect).
+    missing = runs["composite"].isna()
+    bases = runs["base"].nunique()
+    counts = {"runs": len(runs), "bases": bases}
+    if not len(runs):
+        return Estimate(UNJUDGED, None, unit=SHARE, n=counts, note="there are no runs")
+    share = float(missing.mean())
+    hits = share * bases
+    return Estimate(
+        UNJUDGED,
+        share,
+        low=float(special.betaincinv(hits, bases - hits + 1, 0.025)) if share > 0 else 0.0,
+        high=float(special.betaincinv(hits + 1, bases - hits, 0.975)) if share < 1 else 1.0,
+        method="Clopper-Pearson over bases",
+        unit=SHARE,
+        n=counts,
+        note="failed runs are unjudged too",
+    )

@@ -1,0 +1,276 @@
+"""How far the judges of a study can be trusted: the same replies altered, asked about as the study asks.
+
+All is asked through the study's gateway, into its ledger and under its budget: what the ledger has is not asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.judges.judgement import Judgement, judge, judgement_requests
+from toolkit.judges.request import JudgeSpec, fence_code
+from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.pipeline import ask_study
+from toolkit.plan import Plan, PlannedRun
+from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
+from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
+from toolkit.store.records import reply_texts, stored_runs
+from toolkit.words import DIMENSIONS, Summary, choices, total_aud
+
+if TYPE_CHECKING:
+    from toolkit.stats.agreement.judge_card import JudgeCard
+    from toolkit.store.connection import Store
+    from toolkit.study import Study
+
+REPLIES: Final = 12  # replies that are probed by default
+ATTACKS: Final = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
+STRICT: Final = "composite_strict"
+"""A dimension that an error brings down to 0 must not raise the score, as it would raise the seed's composite."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reply that is probed: where it comes from, its text, and its altered versions, the control among them."""
+
+    run_id: str
+    base: str
+    length_bin: str
+    model: str
+    repeat: int
+    task: str
+    text: str
+    probes: tuple[Probe, ...]
+
+
+def probe_targets(
+    plan: Plan, store: Store, *, replies: int = REPLIES, attacks: int = ATTACKS
+) -> tuple[Target, ...]:
+    """Return the replies that `probe_judges` would probe, with their altered versions; nothing is asked."""
+    name, seed = plan.study.name, plan.study.seed
+    if not (plan.test.judged and plan.judges):
+        raise InputError(
+            f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
+        )
+    stored = stored_runs(store, name, plan.call_ids)
+    whole = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
+    by_blob = reply_texts(store, whole.values())
+    texts = {key: by_blob.get(run.blob_id or "", "") for key, run in whole.items()}
+    chosen = balanced_sample([run for run in plan.runs if texts.get(run.key, "").strip()], replies, seed)
+    if not chosen:
+        raise InputError(
+            f"study {name}: there is no stored reply to probe; run the study first, and ask for one or more"
+        )
+    targets = []
+    for run, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
+        task, text = run.prompt.text, texts[run.key]
+        prior = fence_code(task if plan.rubric.shows_task else "", text, seed)
+        probes = (Probe(CONTROL, "unaltered", text), *probes_of(Altering(text, seed, hand, prior)))
+        about = (whole[run.key].run_id, _base(run), _bin(run), run.model, run.repeat)
+        targets.append(Target(*about, task, text, probes))
+    return tuple(targets)
+
+
+def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[PlannedRun, ...]:
+    """Return a seeded sample of runs that takes models and length bins in turn, and every base as seldom as it can."""
+    dice = random.Random(f"replies {seed}")
+    cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
+    for run in dice.sample(list(runs), len(runs)):
+        cells[run.model, _bin(run)].append(run)
+    order = [cells[name] for name in sorted(cells)]
+    dice.shuffle(order)
+    used: Counter[str] = Counter()
+    chosen: list[PlannedRun] = []
+    while len(chosen) < min(size, len(runs)):
+        for cell in order:
+            if cell and len(chosen) < size:
+                run = min(cell, key=lambda one: used[_base(one)])
+                cell.remove(run)
+                used[_base(run)] += 1
+                chosen.append(run)
+    return tuple(chosen)
+
+
+def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest, ...]:
+    """Return every request that probing sends, repairs aside, for a cost estimate before anything is sent."""
+    requests = (
+        request
+        for target in targets
+        for _, asked, _, text in _asked(plan, target)
+        for request in judgement_requests(
+            asked, plan.rubric, task=target.task, response=text, manner=plan.manner
+        )
+    )
+    return tuple({request.identity(): request for request in requests}.values())
+
+
+def _asked(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
+    """Yield each judge as it is named and as it is asked, with each text: the original (None) and the altered."""
+    # Both members of a pair are asked under the repeat index of the original's judgement, so that they differ in the
+    # text alone; the control is the next time that the judge judges this run (test-retest).
+    for spec in plan.judges_of(target.model).values():
+        for probe in (None, *target.probes):
+            text = target.text if probe is None else probe.text
+            if text is not None:
+                again = 1 if probe is not None and probe.kind == CONTROL else 0
+                yield spec, spec.of_run(target.repeat, again), probe, text
+
+
+def probe_judges(
+    plan: Plan, store: Store, *, replies: int = REPLIES, attacks: int = ATTACKS, progress: bool = True
+) -> ProbeResult:
+    """Ask every judge about stored replies and their altered versions, with the study's own rubric and manner."""
+    targets = probe_targets(plan, store, replies=replies, attacks=attacks)
+    new: list[Answer] = []
+
+    async def work(ask: Ask, stop: threading.Event) -> ProbeResult:
+        async def counted(request: ModelRequest) -> Answer:
+            answer = await ask(request)
+            if not answer.from_ledger:
+                new.append(answer)
+            return answer
+
+        async def said(target: Target, spec: JudgeSpec, text: str) -> Judgement:
+            how: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
+            return await judge(text, target.task, judge=spec, related=target.model in spec.related, **how)
+
+        # All at once: the gateway keeps the limits.
+        tasks: dict[tuple[int, str, Probe | None], asyncio.Task[Judgement]] = {}
+        async with asyncio.TaskGroup() as group:
+            for place, target in enumerate(targets):
+                for spec, asked, probe, text in _asked(plan, target):
+                    tasks[place, spec.role, probe] = group.create_task(said(target, asked, text))
+        found = {key: task.result() for key, task in tasks.items()}
+        pairs = tuple(
+            Pair(target, spec, probe, found[place, spec.role, None], found.get((place, spec.role, probe)))
+            for place, target in enumerate(targets)
+            for spec in plan.judges_of(target.model).values()
+            for probe in target.probes
+        )
+        return ProbeResult(plan.study.name, targets, pairs, len(new), total_aud(one.aud_cost for one in new))
+
+    return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What one judge said of a reply and of its altered version; ``altered`` is ``None`` where none could be made."""
+
+    target: Target
+    spec: JudgeSpec
+    probe: Probe
+    original: Judgement
+    altered: Judgement | None
+
+    @property
+    def reason(self) -> str:
+        """Why one of the two scores is missing; empty where none is."""
+        if self.altered is None:
+            return self.probe.reason or "not made"
+        if self.original.failed:
+            return f"original {self.original.reason}"
+        return f"altered {self.altered.reason}" if self.altered.failed else ""
+
+    def row(self, score: str) -> dict[str, Any]:
+        """Return the pair as a row of `ProbeResult.frame`."""
+        about = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
+        return {
+            **about,
+            "judge": self.spec.role,
+            "judge_model": self.spec.name,
+            **{name: getattr(self.probe, name) for name in ("kind", "variant", "detail")},
+            "original": _score(self.original, score),
+            "altered": _score(self.altered, score),
+            "made": self.altered is not None,
+            "reason": self.reason,
+        }
+
+
+def _score(said: Judgement | None, score: str) -> float | None:
+    if said is None or said.scores is None:
+        return None
+    return said.scores[score] if score in DIMENSIONS else getattr(said, score)
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What probing did: every pair of judgements, and the shifts that follow from them."""
+
+    study: str
+    targets: tuple[Target, ...]
+    pairs: tuple[Pair, ...]
+    new_calls: int
+    spent_aud: float
+
+    def frame(self, score: str = STRICT) -> pd.DataFrame:
+        """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
+        known = (STRICT, "composite", *DIMENSIONS)
+        if score not in known:
+            raise InputError(f"score {score!r} is unknown; {choices(score, known)}")
+        frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
+        return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
+
+    def shifts(self, score: str = STRICT) -> ProbeShifts:
+        """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.probe_shift`."""
+        return probe_shifts(self.frame(score))
+
+    @property
+    def unanswered(self) -> int:
+        """How many judgements have no answer yet; the same command asks them again."""
+        said = {id(one): one for pair in self.pairs for one in (pair.original, pair.altered) if one}
+        return sum(not one.answered for one in said.values())
+
+    def summary(self, files: Sequence[Path] = ()) -> Summary:
+        """Return what the command line says at the end; exit code 1 where a judge did not answer."""
+        shifts = self.shifts()
+        bins = Counter(target.length_bin for target in self.targets)
+        spread = ", ".join(f"{count} {name}" for name, count in bins.items())
+        lines = [
+            f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
+            f"calls    {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
+        ]
+        lines += [f"{one.judge}: {found.sentence()}" for one in shifts.shifts for found in one.estimates]
+        for one in shifts.shifts:
+            missing = one.missing.items()
+            lines += [f"{one.judge}: missing, {one.kind}: {count} x {reason}" for reason, count in missing]
+        fields = {
+            **{"replies": len(self.targets), "pairs": len(self.pairs)},
+            **{name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")},
+            **{"score": STRICT, "shifts": shifts.to_dict(), "files": [str(path) for path in files]},
+        }
+        return Summary(fields, "\n".join([*lines, *map(str, files)]), int(self.unanswered > 0))
+
+
+def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard, ...]:
+    """Return the card of every judge of a study, with what probes did where there are any."""
+    from toolkit.stats.agreement.judge_card import judge_cards
+
+    related = {role: judge.related for role, judge in study.plan.judges.items()}
+    shifts = result.shifts() if result else None
+    return judge_cards(study.judgements(), study.runs(), related=related, shifts=shifts)
+
+
+def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:
+    """Write the card of every judge of a study, as figure and table, and return the files."""
+    from toolkit.report.captions import join, source_words
+    from toolkit.report.plots.judge_card import write_judge_cards
+
+    source = source_words(study.runs(), study.name, study.plan.dataset.version)
+    return write_judge_cards(cards_of(study, result), folder, end=join(source, study.note), study=study.name)
+
+
+def _base(run: PlannedRun) -> str:
+    return str(getattr(run.item.context, "base", run.item.item_id))
+
+
+def _bin(run: PlannedRun) -> str:
+    return str(getattr(run.item.context, "length_bin", ""))

@@ -1,1 +1,0 @@
-"""The tests that ship, each a ``PromptResponseTest``."""

@@ -1,0 +1,281 @@
+"""The methods section of a study: what was done, read from plan, ledger and files, in the sentences of a template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from toolkit.errors import PriceError
+from toolkit.models.base import DEFECTS
+from toolkit.report import captions
+from toolkit.report.escape import escape_breaking, readable
+from toolkit.runs.decisions import Decisions, decisions_of
+from toolkit.runs.provenance import asked_models
+from toolkit.stats.inference.clusters import units_words
+from toolkit.thesis.references import (
+    Evidence,
+    Sentence,
+    evidence_of,
+    packages_used,
+    short_reference,
+    statistics_used,
+)
+from toolkit.words import agreeing, counted, total_aud
+
+if TYPE_CHECKING:
+    from toolkit.analyses import Analyses
+    from toolkit.models.catalogue import ModelSpec
+    from toolkit.models.prices import Price
+    from toolkit.plan import Plan
+    from toolkit.runs.provenance import Asked
+    from toolkit.store.connection import Store
+
+Paragraph = tuple[str, tuple[Sentence, ...]]  # heading and sentences
+
+_POLICIES: Final = {
+    "keep": "count as they are",
+    "retry": "are asked for again with twice the tokens, up to {} times, and then left out",
+    "exclude": "are left out",
+}
+_SIGN: Final = "\x1f"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NEXT_SENTENCE: Final = re.compile(r"\n(?! )")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a study did."""
+
+    plan: Plan
+    answers: Sequence[Asked]
+    paid: Sequence[Asked]
+    status: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    evidence: Evidence = field(default_factory=Evidence)
+    unscored: int = 0
+    zeros: str = ""
+    people: tuple[int, int] = (0, 0)
+    decisions: Decisions | None = None
+    prices: Mapping[str, Price | None] = field(default_factory=dict)
+
+    @cached_property
+    def asked(self) -> dict[str, str]:
+        """Text of each prompt that was asked, by its id."""
+        return {run.prompt.prompt_id: run.prompt.text for run in self.plan.runs}
+
+    @property
+    def shares_texts(self) -> bool:
+        """Whether bases are not independent of each other."""
+        return any(cluster != base for base, cluster in self.plan.clusters.items())
+
+    def flaws(self, accepted: bool) -> dict[str, int]:
+        """Return the flaws of the dataset that the study file accepts, or the others."""
+        known = self.plan.study.accept_flaws
+        return {kind: count for kind, count in self.plan.flaws.items() if (kind in known) == accepted}
+
+    def answered(self, purpose: str) -> dict[tuple[str, str], Asked]:
+        """Return what came for a purpose, by provider and model."""
+        return {(one.provider, one.model): one for one in self.answers if one.purpose == purpose}
+
+    @property
+    def named_judges(self) -> list[tuple[str, ModelSpec]]:
+        """Role and name of each judge, and its model."""
+        judges = self.plan.judges.items()
+        return [(f"{role} {judge.name}", self.plan.judge_models[role]) for role, judge in judges]
+
+    @property
+    def rules(self) -> list[str]:
+        """What becomes of replies that are not whole, by what the study file says."""
+        replies = self.plan.study.replies
+        rules = []
+        for policy, words in _POLICIES.items():
+            if defects := [words for name, words in DEFECTS.items() if getattr(replies, name) == policy]:
+                rules.append(f"replies that are {joined(defects, 'or')} {words.format(replies.retries)}")
+        return rules
+
+    @property
+    def priced(self) -> dict[str, list[tuple[str, Price]]]:
+        """Models that cost something, with their prices, by where these stand."""
+        by: dict[str, list[tuple[str, Price]]] = {}
+        for name, price in self.prices.items():
+            if price is not None and max(price.usd_per_million_input, price.usd_per_million_output) > 0:
+                by.setdefault(price.source, []).append((name, price))
+        return by
+
+
+def what_was_done(
+    plan: Plan,
+    store: Store,
+    of: Analyses,
+    status: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    files: Iterable[Path] = (),
+) -> Done:
+    """Return what the methods tell of a study, of whose figures and tables these are the files."""
+    specs = {spec.name: spec for spec in (*plan.models.values(), *plan.judge_models.values())}
+    prices = {name: _price(spec) for name, spec in specs.items()}
+    evidence = evidence_of(files)
+    if not plan.test.judged:
+        # What judges said in other tests is not kept by call, so that all their calls count.
+        paid = asked_models(plan, store)
+        answers = [one for one in paid if one.purpose == "judge"]
+        answers += [one for one in asked_models(plan, store, earlier=False) if one.purpose == "run"]
+        decisions = decisions_of(plan, store)
+        return Done(plan, answers, paid, status, manifest, evidence, prices=prices, decisions=decisions)
+    runs, rated = of.runs, of.human[~of.human["failed"]]
+    calls = list(of.judgements["call_id"].dropna())
+    return Done(
+        plan,
+        asked_models(plan, store, calls, earlier=False),
+        asked_models(plan, store, calls),
+        status,
+        manifest,
+        evidence,
+        unscored=int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"]).sum()),
+        zeros=captions.zeros_words(captions.judged_runs(runs)),
+        people=(rated["rater"].nunique(), rated["run_id"].nunique()),
+        prices=prices,
+        decisions=decisions_of(plan, store),
+    )
+
+
+def _price(spec: ModelSpec) -> Price | None:
+    """Return the price that is known today; a study whose models have left the table keeps its bundle."""
+    from toolkit.models.prices import price_of
+
+    try:
+        return price_of(spec)
+    except PriceError:
+        return None
+
+
+def methods_section(done: Done) -> tuple[Paragraph, ...]:
+    """Return the methods section as paragraphs; what the study did not do has none."""
+    told = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
+    told["Statistics"] = tuple(statistics_used(done.evidence))
+    told["Missing and excluded"] = sentences("missing", done)
+    told["Deviations from what was decided beforehand"] = sentences("deviations", done)
+    told |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
+    return tuple((heading, several) for heading, several in told.items() if several)
+
+
+def scores_section(
+    of: Analyses, manifest: Mapping[str, Any], files: Iterable[Path] = ()
+) -> tuple[Paragraph, ...]:
+    """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
+    runs, evidence = of.runs, evidence_of(files)
+    about = _ScoresDone(of, manifest, evidence, int((~runs["judged"]).sum()))
+    told = {
+        "Data": sentences("data", about),
+        "Statistics": tuple(statistics_used(evidence)),
+        "Missing": sentences("unscored", about),
+        "Software": sentences("analysed", about),
+    }
+    return tuple((heading, several) for heading, several in told.items() if several)
+
+
+@dataclass(frozen=True)
+class _ScoresDone:
+    """What is known of somebody's scores."""
+
+    of: Analyses
+    manifest: Mapping[str, Any]
+    evidence: Evidence
+    missing: int
+
+
+def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
+    """Return a paragraph of the template as sentences with their references."""
+    told = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
+    found = []
+    for line in _NEXT_SENTENCE.split(told.strip("\n")):
+        text, _, keys = line.partition(_SIGN)
+        if text.strip():
+            found.append(Sentence(" ".join(text.split()), tuple(keys.split())))
+    return tuple(found)
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates of the bundle; their tags are none that TeX knows."""
+    environment = Environment(
+        loader=PackageLoader("toolkit.thesis", ""),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        finalize=_one_line,
+    )
+    environment.globals |= {
+        "agreeing": agreeing, "aud": aud, "cite": lambda *keys: _Cite(_SIGN + " ".join(keys)), "counted": counted,
+        "joined": joined, "listed": listed, "packages_used": packages_used, "reasons": reasons,
+        "total_aud": total_aud, "units_words": units_words,
+    }  # fmt: skip
+    return environment
+
+
+class _Cite(str):
+    """Keys of references, behind a sign that no text has: names lose theirs."""
+
+
+def _one_line(value: Any) -> Any:
+    """Return a value that ends no sentence and cites nothing, whatever it is called."""
+    return value if isinstance(value, _Cite) else _CONTROL.sub(" ", str(value))
+
+
+def methods_text(paragraphs: Sequence[Paragraph]) -> str:
+    """Return the section as plain text with author and year of each reference."""
+    told = []
+    for heading, several in paragraphs:
+        cited = (f" ({'; '.join(map(short_reference, one.cite))})" if one.cite else "" for one in several)
+        said = (f"{one.text}{cite}." for one, cite in zip(several, cited, strict=True))
+        told.append(" ".join([f"{heading}.", *said]))
+    return readable("\n\n".join(told)) + "\n"
+
+
+def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
+    r"""Return the section as LaTeX with ``\cite`` of each reference."""
+    told = []
+    for heading, several in paragraphs:
+        said = [
+            escape_breaking(one.text) + (rf"~\cite{{{','.join(one.cite)}}}" if one.cite else "") + "."
+            for one in several
+        ]
+        told.append("\n".join([rf"\paragraph{{{escape_breaking(heading)}.}}", *said]))
+    # Names of files and versions do not break well: lines may be looser here, as narrow as the thesis may be.
+    return "\n\n".join([r"\begingroup\emergencystretch=3em", *told, r"\endgroup"]) + "\n"
+
+
+def joined(names: Sequence[str], last: str = "and") -> str:
+    """Return names as a sentence lists them."""
+    return ", ".join(names[:-1]) + f" {last} {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def listed(what: str, names: Sequence[str]) -> str:
+    """Return a noun in the number of the names that follow it."""
+    return f"{what}{'' if len(names) == 1 else 's'} {joined(names)}"
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    """Return counts by reason in brackets, nothing where there are none."""
+    told = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
+    return f" ({told})" if told else ""
+
+
+def aud(value: float) -> str:
+    """Return an amount with its cents, and with three digits where it is less than 1: never rounded to nothing."""
+    small = f"{Decimal(f'{value:.3g}'):f}"
+    return small if 0 < value < 1 and len(small) > len("0.00") else f"{value:.2f}"

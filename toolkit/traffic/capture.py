@@ -1,0 +1,226 @@
+"""Record one flow while a command or a list of URLs is requested, by a dumpcap that is never left behind."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from toolkit.errors import InputError
+from toolkit.traffic.convert import staging_for
+from toolkit.traffic.tshark import one_line, running
+from toolkit.words import Summary
+
+_NAME: Final = "toolkit-dumpcap"
+_PATIENCE: Final = 15.0  # seconds for dumpcap to begin, and to end
+_SETTLE: Final = 0.5  # seconds after the command: the last FIN, and what the kernel still holds
+_LOOK: Final = 0.02  # seconds between two looks at what is running
+# A program of its own, so that a capture can end it like any other command; an HTTP error status is a reply too.
+_REQUEST: Final = """
+import sys, urllib.error, urllib.request
+opener, failed = urllib.request.build_opener(urllib.request.ProxyHandler({})), []
+for url in sys.argv[1:]:
+    try:
+        with opener.open(url, timeout=10) as reply:
+            while reply.read(65_536):
+                pass
+    except urllib.error.HTTPError as error:
+        error.read()
+    except (OSError, ValueError) as error:
+        failed.append(f"{url}: no reply ({getattr(error, 'reason', error)})")
+sys.exit("\\n".join(failed) or 0)
+"""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a capture wrote."""
+
+    path: Path
+    packets: int
+    dropped: int
+    seconds: float
+    command_code: int | None
+    note: str | None
+
+    def summary(self) -> Summary:
+        """Return what the command line says; exit code 1 when the command failed."""
+        text = f"{self.packets:,} packet{'s' * (self.packets != 1)} in {self.path} ({self.seconds:.1f} s)"
+        text = text if self.note is None else f"{text}\nnote: {self.note}"
+        return Summary({**asdict(self), "path": str(self.path)}, text, 1 if self.command_code else 0)
+
+
+def capture(
+    target: Path | str,
+    *,
+    interface: str = "lo",
+    bpf: str = "tcp port 80",
+    command: Sequence[str] | None = None,
+    urls: Sequence[str] | None = None,
+    packets: int | None = None,
+    seconds: float | None = None,
+) -> Captured:
+    """Record traffic into a pcapng file while a command runs or URLs are requested.
+
+    The command starts when dumpcap records, not before. Recording ends half a second after the command ended, at the
+    number of packets, or at the time, whichever comes first; a command that is still running then is ended too. The
+    file stands under its name when it is complete. It holds the name of the machine's system and interface: see
+    ``toolkit samples convert`` for what may leave the machine.
+    """
+    final = Path(target)
+    asked = _checked(final, command, urls, packets, seconds)
+    with (
+        staging_for(final) as staging,
+        recording_into(staging / final.name, interface, bpf, packets) as dumpcap,
+    ):
+        begun = time.monotonic()
+        code, said = _run(asked, dumpcap, math.inf if seconds is None else begun + seconds)
+        dumpcap.finish()
+        taken = time.monotonic() - begun
+        count, dropped = dumpcap.counts()
+        if not count:
+            why = f"no packet passed the filter {bpf!r}; nothing was written" + (f" ({said})" if said else "")
+            raise InputError(f"{interface}: {why}")
+        (staging / final.name).replace(final)
+    notes = [said] if said else []
+    if dropped:
+        notes.append(f"{dropped:,} packets were dropped: record again with a narrower filter")
+    return Captured(final, count, dropped, taken, code, "; ".join(notes) or None)
+
+
+def _checked(
+    final: Path,
+    command: Sequence[str] | None,
+    urls: Sequence[str] | None,
+    packets: int | None,
+    seconds: float | None,
+) -> list[str]:
+    """Return the words of the command to run, none where only a limit ends the recording."""
+    if command and urls:
+        raise InputError("capture: give a command or URLs, not both")
+    if isinstance(command, str) or isinstance(urls, str):
+        raise InputError("capture: give the command, or the URLs, as a list: no shell splits a text")
+    if wrong := [url for url in urls or () if not url.startswith(("http://", "https://"))]:
+        raise InputError(f"capture: {wrong[0]!r} is no http or https URL")
+    asked = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
+    if final.suffix != ".pcapng":
+        raise InputError(f"{final}: name a target that ends in .pcapng")
+    if not asked and packets is None and seconds is None:
+        what = "what to request (a command or URLs) or when to stop (packets or seconds)"
+        raise InputError(f"capture: say {what}")
+    if packets is not None and packets < 1:
+        raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
+    if asked and shutil.which(asked[0]) is None:
+        raise InputError(f"capture: {asked[0]}: no such program; give its path")
+    return asked
+
+
+def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
+
+    def over() -> bool:
+        return dumpcap.process.poll() is not None or time.monotonic() >= deadline
+
+    if not asked:
+        while not over():
+            time.sleep(_LOOK)
+        return None, ""
+    with tempfile.TemporaryFile() as complaints:
+        nothing = subprocess.DEVNULL
+        asked_for = subprocess.Popen(
+            asked, stdin=nothing, stdout=nothing, stderr=complaints, start_new_session=True
+        )
+        try:
+            while asked_for.poll() is None and not over():
+                time.sleep(_LOOK)
+            code = asked_for.poll()
+            settled = time.monotonic() + _SETTLE
+            while time.monotonic() < settled and not over():
+                time.sleep(_LOOK)
+        finally:  # with everything that it started
+            with suppress(ProcessLookupError, PermissionError):  # all have ended; macOS says the second
+                os.killpg(asked_for.pid, signal.SIGKILL)
+            asked_for.wait()
+        if code is None:
+            return None, "the command was still running at the limit and was ended"
+        if code == 0:
+            return 0, ""
+        complaints.seek(0)
+        last = one_line(complaints.read(65_536).decode(errors="replace").strip().rpartition("\n")[2])
+        return code, f"the command ended with code {code}" + (f": {last}" if last else "")
+
+
+class Dumpcap:
+    """A dumpcap that records, the thread that takes its packets, and the file of its words."""
+
+    def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes], log: IO[bytes]) -> None:
+        self.process = process
+        self._log = log
+        packets = (process.stdout, sink)
+        self._thread = threading.Thread(target=shutil.copyfileobj, args=packets, name=_NAME, daemon=True)
+        self._thread.start()
+
+    def _words(self) -> list[str]:
+        """Return the lines it has said; by ``pread``, for the place in the file is its own."""
+        return os.pread(self._log.fileno(), 65_536, 0).decode(errors="replace").splitlines(keepends=True)
+
+    def wait_until_recording(self, interface: str) -> None:
+        """Return when packets are recorded; raise what dumpcap complained of when it ends before that."""
+        deadline, ended = time.monotonic() + _PATIENCE, False
+        while time.monotonic() < deadline and not ended:
+            ended = self.process.poll() is not None  # looked at first: what it said last counts too
+            if any(word.startswith("File: ") for word in self._words()):  # interface open, filter set
+                return
+            time.sleep(_LOOK)
+        said = [word for word in self._words() if not word.startswith("Capturing on")]
+        advice = "try as root, or: sudo dpkg-reconfigure wireshark-common"
+        first = one_line("".join(said[:2]).removeprefix("dumpcap: "))
+        raise InputError(
+            f"{interface}: {first or 'dumpcap did not begin'}" + (f"; {advice}" * ("ermi" in first))
+        )
+
+    def finish(self) -> None:
+        """End the recording as Ctrl-C would, so that what is held in memory is written, and wait for the file."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            code = self.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise InputError("dumpcap: does not end; nothing was written, record again") from None
+        self._thread.join()
+        if code:
+            said = one_line("".join(self._words()[2:]))
+            raise InputError(f"dumpcap: ended with code {code} while recording; {said}")
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many packets were recorded and how many were lost."""
+        words = "".join(self._words())
+        recorded = re.findall(r"Packets captured: (\d+)", words)
+        lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", words)
+        return int(recorded[-1]) if recorded else 0, sum(map(int, lost))
+
+
+@contextmanager
+def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
+    """Record into a file while the ``with`` lasts, and leave no dumpcap behind."""
+    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
+    # packet in place of recording for ever.
+    words = ["-q", "-i", interface, "-w", "-"]
+    words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
+    with path.open("wb") as sink, running("dumpcap", words) as (process, log):
+        recording = Dumpcap(process, sink, log)
+        recording.wait_until_recording(interface)
+        yield recording

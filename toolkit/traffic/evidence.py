@@ -1,0 +1,480 @@
+"""Evidence of hallucination: what an answer claims of the sample, and whether the sample holds it.
+
+Every claim that can be looked up is: names of all kinds in the table, numbers by what the words around them say they
+are (`_KINDS`), against the table and what can be calculated from it. A word of denial or supposition excuses what it
+governs and no more. That nothing invented is found proves nothing: what no table can decide is a judge's business.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Final
+
+from toolkit.traffic.mentions import METHODS, WORDS, Mention, mentions, one_of, refanged, scan
+from toolkit.traffic.named_values import NUMBER_WORDS, Number, numbers, numbers_in
+from toolkit.traffic.sample_facts import Facts, decoded_path
+
+_SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
+"""Paths of a file system, which an answer about an attack may name."""
+
+# What a word of denial or supposition governs ends where another clause begins.
+_CLAUSE_END: Final = re.compile(
+    r"(?i)[.!?](?=\s)|[\n;—]|:(?!//)| [-–] |[()]"
+    r"|\b(?:but|however|so|instead(?! of)|therefore|thus|because|since|although|though|while|whereas|which|who|then)\b"
+    r"|,?\s(?:and|or)\s+(?=(?:then|also|it|he|they|later|even|still|instead|thereby)\b"
+    r"|(?!(?:address|access|status|class|https|this|process|dns|tls)\b)[a-z]{2,}(?:s|ed)\s(?!(?:named|called|address|codes?|ports?)\b))"
+    r"|,(?!\s*(?:nor|or|and)\b)(?=\s*[a-z'’]{2,}\s)|^\W*no,"
+)
+_IDIOMS: Final = re.compile(
+    r"(?i)\bnot (?:found|modified|allowed|implemented)\b|\bno (?:doubt|fewer|less|more|other|surprise|matter)\b"
+    r"|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
+    r"|\bnothing but\b|\bnone other\b|\bwithout (?:a )?doubt\b|\bno\.\s*\d|\bif any\b"
+)
+_DENIAL: Final = re.compile(
+    r"(?i)\b(?:no|not|never|without|neither|nor|none|nothing|cannot|absent|lacks?|lacking|instead of|rather than|unlike"
+    r"|other than|except|excluding|free of|zero|0(?= \w))\b|n't\b|≠|!="
+)
+_SUPPOSED: Final = re.compile(
+    r"(?i)\b(?:if|would|e\.g|for example|for instance|such as|similar to|resembl\w+|imitat\w+|mimic\w*|impersonat\w+"
+    r"|pos(?:es|ing) as|masquerad\w+|expect\w*|suppose|hypothetical\w*|imagine"
+    r"|see|refer|block|consider|recommend\w*|enforce|enable|requir\w+|switch|migrat\w+|should|advis\w+|mail to|write to"
+    r"|known as|stands for|as defined|according to RFC)\b"
+)
+_GENERAL: Final = re.compile(
+    r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
+    r"|(?:registered|dynamic) ports?|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
+)
+_PRESENT: Final = re.compile(
+    r"(?i)^[^.!?;\n]{0,50}?\b(?:(?:is|was|are|were|does|do|did)(?: not|n't)|never)\s+(?:\w+\s+){0,2}?"
+    r"(?:appear|occur|present|exist|seen|found|contained|used|requested|in|part|listed|there)"
+)
+_TOOLS: Final = re.compile(rf"(?i)(?<![\w-])(?:{one_of('tools')})(?![\w.-]*\w=)(?![\w-])")
+_PROTOCOLS: Final = re.compile(rf"(?<![\w/.-])(?:{one_of('protocols')})(?![\w/-])")
+_PLACES: Final = re.compile(rf"\b(?:{one_of('places')})\b")
+_METHOD: Final = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))"
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One checkable thing an answer says of the sample."""
+
+    kind: str
+    text: str
+    position: int
+    held: bool
+
+
+def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> tuple[Claim, ...]:
+    """Return the checkable claims of an answer and whether each is held.
+
+    >>> import pandas as pd
+    >>> from toolkit.traffic.sample_facts import Facts
+    >>> frame = pd.DataFrame({"host": ["shop.example", None], "status": [pd.NA, 200]})
+    >>> facts = Facts("tiny", frame.to_csv(), frame)
+    >>> [(c.kind, c.text, c.held) for c in evidence("shop.example and evil.example: status 200.", facts)]
+    [('host', 'shop.example', True), ('host', 'evil.example', False), ('status', '200', True)]
+    """
+    text, places = refanged(answer)
+    text = text.replace("’", "'")
+    given = f"{question}\n{known}"
+    asked = {(m.kind, m.value) for m in mentions(refanged(given)[0])}
+    asked_numbers = {value for number in numbers(given) for value in number.values}
+    named, bare = scan(text)
+    claims: list[tuple[str, int, int, bool]] = []
+    for kind, value, start, end, in_sample in (*_names(named, facts), *_words(bare, facts)):
+        held = in_sample or (kind, value) in asked or value.lower() in given.lower()
+        if held or not (facts.may_go_on(kind, value) or _excused(text, start, end, kind)):
+            claims.append(("address" if kind == "network" else kind, start, end, held))
+    for number, number_kind in _numbered(bare, question, facts):
+        given_too = bool(set(number.values) & asked_numbers)
+        decided = True if given_too else _holds_number(number_kind, number, facts)
+        name = number_kind[0]
+        # A count may rest on cells that go on: then it is neither held nor invented.
+        unsure = decided is False and bool(facts.cut)
+        if decided or (decided is False and not (unsure or _excused(text, number.start, number.end, name))):
+            claims.append((name.removeprefix("simple "), number.start, number.end, decided))
+    claims += [
+        claim for claim in (*_rows(bare, named, facts), *_of_each(text, facts)) if claim[3] or not facts.cut
+    ]
+    word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
+    if word and _ASKS_A_NAME.search(question) and word[1].lower() not in _NO_NAMES:
+        held = word[1].lower() in facts.text or word[1].lower() in given.lower()
+        if held or not facts.cut:
+            claims.append(("name", word.start(1), word.end(1), held))
+    claims.sort(key=lambda claim: claim[1])
+    return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
+
+
+_NO_NAMES: Final = {*NUMBER_WORDS, "yes", "none", "nothing", "unknown", "unclear", "null", "both", "neither"}
+_ASKS_A_NAME: Final = re.compile(
+    r"(?i)\b(?:which|what|whose)\b.{0,60}\b(?:uris?|urls?|paths?|hosts?|address(?:es)?|agents?|parameters?|methods?|types?|files?)\b"
+)
+_PACKET: Final = re.compile(
+    r"(?i)\b(?:packet|frame|row)\s(?:no\. |number |#)?(?P<number>\d{1,9})(?!\d|\.\d|\s?(?:-|–|to|and|,)\s?\d)"
+)
+_SEGMENT: Final = re.compile(
+    r"[.;:!?](?=\s)|[\n()]|,\s|\b(?:and|but|then|while|which|who|after|before|until)\b"
+)
+_EACH: Final = re.compile(
+    r"(?i)(?<![\w/.?&=-])(?P<value>\d{3}|[A-Z]{3,7}|/[\w/.?&=%-]{1,80}|(?:[\w-]{1,63}\.){1,8}\w{2,24})[\"'`*]*"
+    r"(?:\s*\(\s*|\s*:\s+|\s*\|\s*|\s+(?:occurs|appears)\s+)[\"'`*]*(?P<count>\d{1,9}|[a-z]{3,9})"
+    r"(?P<times>\s*(?:times|x\b|×)|(?=[\"'`*]*\s*(?:\)|\||\n|$)))"
+)
+
+
+def _rows(bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield packets named, in a clause, beside what neither they nor their exchange hold."""
+    numbers_ = facts.values("number")
+    for match in _PACKET.finditer(bare):
+        start, end, number = match.start("number"), match.end("number"), int(match["number"])
+        if str(number) not in numbers_:
+            continue
+        begin, stop = _around(bare, start, end)
+        if len(_PACKET.findall(bare[begin:stop])) != 1:
+            continue
+        own: list[int] = []
+        wanted = [facts.rows("method", m[0]) for m in _METHOD.finditer(bare[begin:stop])]
+        wanted += [facts.rows("uri", m.value) or facts.rows("path", decoded_path(m.value).split("?")[0]) for m in named
+                   if m.kind == "path" and begin <= m.start < stop]  # fmt: skip
+        for one in numbers_in(bare[begin:stop]):
+            if one.unit.lower() in ("byte", "bytes", "b"):
+                size = one.text.replace(",", "")
+                own.append(facts.rows("length", size) | facts.rows("payload_length", size))
+            elif one.text.isdigit() and int(one.text) in facts.statuses:
+                wanted.append(facts.rows("status", one.text))
+        exchange, itself = facts.exchange(number), facts.rows("number", str(number))
+        elsewhere = [rows and not rows & exchange for rows in wanted]
+        if any(elsewhere) or any(rows and not rows & itself for rows in own):
+            yield "packet", start, end, False
+
+
+def _around(bare: str, start: int, end: int) -> tuple[int, int]:
+    """Return where the clause around a place begins and ends."""
+    first = max(0, start - 160)
+    cuts = [first, *(cut.end() for cut in _SEGMENT.finditer(bare, first, start))]
+    if len(cuts) > 1 and bare[cuts[-1] - 1] == "(":
+        cuts.pop()  # "/admin (packet 26)": the brackets speak of what stands before them
+    after = _SEGMENT.search(bare, end, end + 160)
+    return cuts[-1], after.start() if after else min(len(bare), end + 160)
+
+
+def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield how often a value is said to occur: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
+    for match in _EACH.finditer(text):
+        word, value, start = match["count"].lower(), match["value"].lower(), match.start("value")
+        words = {**NUMBER_WORDS, "once": 1, "twice": 2}
+        count = words.get(word, int(word) if word.isdigit() else -1)
+        columns = [values[value] for values in facts.masks.values() if value in values]
+        if columns and 0 <= count < 100 and not text[start - 5 : start].lower().endswith("port "):
+            row = "|" in match[0] and not match["times"].strip()  # which may begin with its number
+            numbered = row and any(str(count) in facts.values(name) for name in ("number", "stream"))
+            held = numbered or any(count == rows.bit_count() for rows in columns)
+            yield "count", match.start("count"), match.end("count"), held
+
+
+def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
+    """Yield every name with whether the sample holds it; what may stand for something else is no claim."""
+    for m in named:
+        if m.kind == "path" and (m.value == "/" or _SYSTEM_FILES.match(m.value.lower())):
+            continue
+        if m.kind == "product" and re.match(r"(?i)(?:https?|tcp|ip|udp|tls|ssl|rfc|and|or|col)/", m.value):
+            continue
+        if m.kind == "parameter" and m.value.index("=") < 3 and f"{m.value.split('=')[0]}=" not in facts.text:
+            continue
+        yield m.kind, m.value, m.start, m.end, _holds(m.kind, m.value, m.open_end, facts)
+
+
+@lru_cache(maxsize=4096)
+def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
+    if kind == "port":
+        return int(value) in facts.ports
+    if kind == "network":
+        try:
+            network = ipaddress.ip_network(value, strict=False)
+            return any(ipaddress.ip_address(a) in network for a in facts.addresses if ":" in a or "." in a)
+        except ValueError:
+            return True
+    if kind == "path":
+        path = decoded_path(value)
+        if path in facts.paths or any(path == whole.split("?")[0] for whole in facts.paths):
+            return True
+        # A folder of the sample, the beginning of a query string, or a beginning that is marked as one.
+        start = path + ("" if open_end or "?" in path else "/")
+        return any(whole.startswith(start) for whole in facts.paths) or _stands_in(value.lower(), facts.text)
+    if kind == "parameter":
+        name, content = value.split("=", 1)
+        content = content.strip("\"'").rstrip(".:")
+        if f"{name}=" not in facts.text:
+            return _stands_in(content, facts.text)
+        return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
+    if kind == "sql":
+        return re.sub(r"\s*,\s*", ",", value) in facts.text
+    if (kind == "address" and value in facts.addresses) or (kind == "host" and value in facts.hosts):
+        return True
+    return _stands_in(value, facts.text)
+
+
+def _stands_in(value: str, text: str) -> bool:
+    return bool(re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-]|\.\w)", text))
+
+
+def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
+    """Yield programs, protocols, methods and flags: words that mean something only where a table has their column."""
+    for kind, pattern, column in (
+        ("agent", _TOOLS, "user_agent"),
+        ("place", _PLACES, "uri"),
+        ("protocol", _PROTOCOLS, "protocol"),
+        ("method", _METHOD, "method"),
+    ):
+        if column not in facts.frame:
+            continue
+        for match in pattern.finditer(bare):
+            word = match[0].lower()
+            if kind == "protocol":
+                held = word in facts.masks["layer"]
+            else:
+                held = any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
+            yield kind, word, match.start(), match.end(), held
+
+
+# --- what excuses a claim -------------------------------------------------------------------------------------------
+
+
+def _excused(text: str, start: int, end: int, kind: str) -> bool:
+    """Say whether the words that govern a claim deny it, suppose it, or speak of the usual."""
+    return _excuse(text[max(0, start - 200) : start], text[end : end + 90], kind)
+
+
+@lru_cache(maxsize=4096)  # replies repeat themselves
+def _excuse(before: str, after: str, kind: str) -> bool:
+    before = _IDIOMS.sub(lambda m: " " * len(m[0]), before)
+    clause = _clause(before)
+    if _DENIAL.search(clause) or _SUPPOSED.search(clause):
+        return True
+    if _PRESENT.match(after) or re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
+        return True
+    open_brackets = before.replace("(", " ").replace(")", " ")
+    following = _CLAUSE_END.split(after, maxsplit=1)[0] if kind in ("port", "network") else ""
+    usual = _GENERAL.search(_clause(open_brackets)) or _GENERAL.search(following)
+    return kind in WORDS["excusable"] and bool(usual)  # nobody's address, host or path is usual
+
+
+def _clause(before: str) -> str:
+    cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
+    return before[cuts[-1] :] if cuts else before
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+_Kind = tuple[str, int]  # what a number is said to be, and for a count the rows it counts in
+_BEFORE: Final = tuple(
+    (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$"))
+    for kind, words in (
+        ("packet", r"(?:packet|frame|row|line|record)s?(?: (?:numbers?|no\.?|#))?[\s:=#]*"),
+        ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
+        ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
+        ("status", r"(?:status|code|http|error|return|answer|repl|respon|get|got|receiv|g[ai]ve)[a-z]*"
+         r"(?: (?:with|of|is|was|are|an?|codes?|http|status))*[\s:=]*"),
+        ("skip", r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question"
+         r"|answer|windows|firefox|chrome|gecko|rv:|IPv|layer|port range"
+         r"|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*"),
+    )
+)  # fmt: skip
+_REASONS: Final = re.compile(
+    r"[\"'`*)]*\s*\(?(?:OK|Found|Not Found|Moved|Forbidden|Unauthori[sz]ed|Internal Server)\b"
+)
+_COLUMN_OF: Final = {
+    **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
+    **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
+    **dict.fromkeys(("page", "resource", "file", "endpoint"), "path"),
+    **dict.fromkeys(("hostname", "domain"), "host"),
+    **dict.fromkeys(("code", "statu"), "status"),
+    **{"url": "uri", "agent": "user_agent", "type": "content_type"},
+}
+_NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
+_WORD: Final = re.compile(r"[A-Za-z0-9.-]+")
+_TIME: Final = re.compile(r"(?:m|u|µ|μ)?s(?:ecs?)?|m?secs?|(?:milli)?seconds?|mins?|minutes?|h|hours?")
+_SIZE: Final = re.compile(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs")
+
+
+def _numbered(bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
+    """Yield the numbers of an answer with what the words around them make them; others are no claims."""
+    found = list(numbers_in(bare))
+    rest = bare
+    for number in reversed(found):
+        rest = rest[: number.start] + rest[number.end :]
+    if not re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
+        kind = _asked_kind(question, facts)
+        yield from ((number, kind) for number in found if kind[0])
+        return
+    last: tuple[int, _Kind] = (0, ("", 0))
+    for number in found:
+        kind = _kind_of(number, bare, facts)
+        joined = re.fullmatch(
+            r"[\"'`*]*\s*(?:,|and|or|,\s*and|to|-|–)\s*[\"'`*]*", bare[last[0] : number.start]
+        )
+        if joined and kind[0] == "number" and last[1][0] in ("packet", "stream", "port", "status"):
+            kind = last[1]
+        last = (number.end, kind)
+        if kind[0] and kind[0] != "skip":
+            yield number, kind
+
+
+def _asked_kind(question: str, facts: Facts) -> _Kind:
+    asked = question.lower()
+    if re.search(r"how many|number of", asked):
+        if re.search(r"how many (?:\w+ ){0,2}bytes", asked):
+            return "size", 0
+        if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", asked):
+            return "time", 0
+        noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
+        return "simple count", _asked_rows(facts.every if noun is None else noun, asked, facts)
+    if re.search(r"\b(?:mean|average|interval)\b|in seconds|time", asked):
+        return "time", 0
+    return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
+
+
+def _asked_rows(base: int, asked: str, facts: Facts) -> int:
+    """Return the rows of a base that a question asks about: those with the values that it names."""
+    for columns in (("method",), ("status", "replied"), ("host",), ("source",), ("payload_length",)):
+        for value in facts.masks.get(columns[0], {}):
+            rows = base & reduce(lambda found, name: found | facts.rows(name, value), columns, 0)
+            if rows and len(value) > 2 and _stands_in(value, asked):
+                base = rows
+    return base
+
+
+def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
+    """Return what a number is: from its unit, the words before it, and the noun after it."""
+    before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
+    before = re.split(r"[\n;]|[.!?]\s", before)[-1]
+    whole = float(number.written).is_integer() if math.isfinite(number.written) else False
+    unit = number.unit.lower()
+    if re.match(
+        r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)",
+        after,
+    ) or unit.endswith("ps"):
+        noun = _noun(re.split(r"(?i)\bper\b|/", after)[0] + " ", facts)
+        return "rate", facts.every if noun is None else noun
+    if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
+        return "share", 0
+    if _TIME.fullmatch(unit):
+        return "time", 0
+    if _SIZE.fullmatch(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
+        return "size", 0
+    if not whole:
+        versioned = re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
+        return ("number" if re.search(r"\d\.\d", number.text) and not versioned else "", 0)
+    value = int(number.written)
+    if re.match(r"\s*/\s*(?:tcp|udp)\b", after, re.IGNORECASE):
+        return "port", 0
+    digits = not number.text[0].isalpha()
+    if digits and 100 <= value <= 599 and _REASONS.match(after):
+        return "status", 0
+    if re.search(r"(?:[+×*=÷−]|(?<![A-Za-z])/)\s*$|\d\s+[x-]\s+$", before) or re.match(
+        r"\s*[+×*/=÷]|\s+[x−-]\s+\d", after
+    ):
+        return "", 0  # a sum that is shown; its result is looked up where it has a noun or a unit
+    noun = _noun(after, facts)
+    for kind, pattern in _BEFORE:
+        if digits and pattern.search(before):
+            if kind == "status" and (noun or not 100 <= value <= 599):
+                continue
+            return kind, 0
+    if noun is not None:
+        return "count", noun
+    return "number", 0
+
+
+def _noun(after: str, facts: Facts) -> int | None:
+    """Return the rows in which a noun phrase counts; -1 - n for values, None where no noun follows that we know."""
+    base, counted = facts.every, False
+    phrase = re.split(
+        r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b",
+        after,
+    )[0]
+    words = _WORD.findall(phrase.lower())
+    for index, word in enumerate(words[:6]):
+        stem = word.strip(".-")
+        singular = stem[:-1] if stem.endswith("s") and not stem.endswith("ss") else stem
+        following = words[index + 1].rstrip("s") if index + 1 < len(words) else ""
+        if stem.upper() in METHODS or (singular.upper() in METHODS and stem.endswith("s")):
+            base &= facts.rows("method", singular if singular.upper() in METHODS else stem)
+            counted = True
+        elif re.fullmatch(r"[1-5]\d\ds?", stem):
+            base &= facts.rows("status", stem.rstrip("s"))
+            counted = True
+        elif {stem, singular} & WORDS["requests"]:
+            return base & facts.told("method") if "method" in facts.frame else base
+        elif {stem, singular} & WORDS["responses"]:
+            if following != "code":
+                return base & facts.told("status") if "status" in facts.frame else base
+        elif singular in WORDS["rows"]:
+            return base
+        elif singular in WORDS["values"] and following not in _NOUNS:
+            return facts.one_row_of_each(_COLUMN_OF.get(singular, singular))
+        elif stem not in WORDS["qualifiers"]:
+            break
+    return base if counted else None
+
+
+def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
+    """Say whether the sample gives a number of this kind, as exactly as it is written; None where it lacks columns."""
+    name, base = kind
+    values = [value for value in number.values if not math.isnan(value)]
+    if not values:
+        return True
+    whole = int(values[0]) if values[0].is_integer() else -1
+    if name == "status":
+        return whole in facts.statuses if "status" in facts.frame else None
+    if name == "port":
+        return whole in facts.ports
+    if name == "packet":
+        return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
+    if name == "stream":
+        streams = facts.values("stream")
+        return whole <= len(streams) or str(whole) in streams if "stream" in facts.frame else None
+    if name == "simple count":
+        return whole in facts.simple_counts_in(base)
+    if name == "count":
+        counts = facts.counts if base < 0 else facts.counts_in(base)  # -1, -2: of what is not said
+        if whole in counts or (whole >= 100 and whole in facts.statuses):
+            return True
+        return _near(number, frozenset(counts)) if number.approximate else False
+    if name == "time":
+        return _near(number, facts.times) if facts.times else None
+    if name == "size":
+        return _near(number, facts.sizes) if facts.sizes else None
+    if name == "share":
+        return _near(number, facts.shares)
+    if name == "rate":
+        rates = facts.rates(base, sized="b" in number.unit.lower())
+        return _near(number, {rate * factor for rate in rates for factor in (1, 60, 8)}) if rates else None
+    if whole >= 0 and (whole <= 12 or whole in facts.counts or _stands_in(str(whole), facts.text)):
+        return True
+    if 0 <= whole < 1000:  # small enough to be the sum of something by chance
+        return bool(number.approximate) and _near(number, facts.counts)
+    return _near(number, facts.times | facts.sizes | facts.shares) or _stands_in(
+        number.text.strip("+-−"), facts.text
+    )
+
+
+def _near(number: Number, wanted: Collection[float]) -> bool:
+    """Say whether a number is one of these, to one unit of its last digit, or a tenth where it is called about."""
+    decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
+    for value in number.values:
+        scale = abs(value / number.written) if number.written else 1.0
+        whole_bytes = scale == 1 and not decimals and number.unit in ("byte", "bytes", "b")
+        slack = 0.5 if whole_bytes else 1.0001 * scale * 10.0**-decimals
+        if number.approximate:
+            slack = max(slack, abs(value) / 10)
+        if any(abs(value - one) <= slack for one in wanted):
+            return True
+    return False

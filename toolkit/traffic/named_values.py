@@ -1,0 +1,421 @@
+"""How a reply is read, and whether it names one wanted value, or exactly a list of them, and nothing that competes."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+from toolkit.traffic.mentions import COMPILED, METHODS, mentions, same_address, scan
+
+MAX_OBJECTS: Final = 200
+"""Opening braces at which a JSON object is looked for; a reply with more is no answer."""
+_MARKER: Final = re.compile(r"(?i)\b(?:final\s+)?answer\b[\s*_`]*(?:is\b:?|[:=])[*_`]*\s*")
+_DENIED: Final = re.compile(
+    r"(?:\b(?:no|not|never|without|neither|nor|except|cannot|unlike|instead of|rather than|other than"
+    r"|(?:more|less|fewer|greater|higher|lower) than|at least|at most|up to)|n't)"
+    r"(?:\s+(?:an?|the|be|on|in|to|is|was|only|just|exactly|host|address|path|uri|port|code|status)){0,3}"
+    r"[\s\"'`*(:/]*$"
+)
+
+
+@dataclass(frozen=True)
+class Match:
+    """Whether a reply gives the expected answer."""
+
+    matched: bool | None
+    found: str | None
+    why: str
+
+
+def final_answer(text: str) -> str:
+    """Return what a reply itself calls its answer, or the whole reply where it says nothing of the kind."""
+    marks = list(_MARKER.finditer(text))
+    if not marks:
+        return text
+    rest = text[marks[-1].end() :].strip()
+    line = rest.split("\n", 1)[0].strip()
+    if not rest:
+        return text
+    # A list or an object goes on over the lines below; a sentence does not.
+    return rest if line[:1] in "[{`-•" or re.match(r"\d+[.)]\s", line) else line
+
+
+def json_objects(text: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a reply that are not inside another one, in a fence or in prose.
+
+    An object with a doubled key is left out: nobody can say which of the two is meant.
+    """
+    return [value for value in _decoded(text, "{") if _DOUBLED not in value]
+
+
+def json_list(text: str) -> list[Any] | None:
+    """Return the one JSON list of a reply; ``None`` where there is none, or more than one."""
+    found = _decoded(text, "[")
+    return found[0] if len(found) == 1 else None
+
+
+def _decoded(text: str, sign: str) -> list[Any]:
+    """Return the JSON values that begin with a bracket and are in no other."""
+    found, position = [], 0
+    for _ in range(MAX_OBJECTS):
+        position = text.find(sign, position)
+        if position < 0:
+            break
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            position += 1
+        else:
+            found.append(value)
+    return found
+
+
+def plain(text: str) -> str:
+    """Return a text in small letters without emphasis, quotes around it, invisible characters and a full stop."""
+    line = undecorated(text)
+    while (stripped := line.strip(" .,;:!\"'")) != line:
+        line = stripped
+    return line
+
+
+def undecorated(text: str) -> str:
+    """Return a text in small letters without emphasis, invisible characters and doubled white space."""
+    kept = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    kept = kept.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"', ord("−"): "-"})
+    return " ".join(re.sub(r"\*{1,3}|`{1,3}", "", kept).casefold().split())
+
+
+def denied(text: str, start: int) -> bool:
+    """Say whether the words just before a place deny what stands there, or make it a bound."""
+    return bool(_DENIED.search(text[max(0, start - 80) : start].lower().replace("’", "'")))
+
+
+def emphasised(text: str) -> str | None:
+    """Return the one passage in bold; ``None`` where there is none, or more than one."""
+    found = re.findall(r"\*\*([^*\n]{1,200})\*\*", text)
+    return found[0] if len(found) == 1 else None
+
+
+_DOUBLED: Final = "\0doubled"
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else {_DOUBLED: True}
+
+
+# Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float)
+
+
+_UNIT_WORDS: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+_TEN_WORDS: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
+_UNITS, _TENS = _UNIT_WORDS.split(), _TEN_WORDS.split()
+NUMBER_WORDS: Final = dict(zip([*_UNITS, *_TENS], [*range(20), *range(20, 100, 10)], strict=True))
+_WORDS: Final = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+_LARGE: Final = ("hundred", "thousand", "million", "dozen")
+
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])(?P<sign>[-−+])?(?P<number>(?P<digits>\d{1,3}(?:[,\u00a0\u2009\u202f']\d{3})+(?!\d)|\d{1,30})"
+    r"(?P<rest>\.\d{1,30})?(?P<power>[eE][+-]?\d{1,2})?)(?P<unit>\s?[A-Za-zµμ%]{1,12})?(?![\w]|\.\d)"
+)
+_WORD: Final = re.compile(
+    rf"(?i)(?<![\w-])(?P<word>{_WORDS})(?:[- ](?P<ones>{'|'.join(_UNITS[1:10])}))?(?![\w-])"
+    rf"(?P<large>\s+(?:{'|'.join(_LARGE)})s?\b)?"
+)
+_ABOUT: Final = re.compile(
+    r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|(?<!spread )over|under|some"
+    r"|(?:more|less|fewer) than|at (?:least|most)|up to|just (?:over|under))|[~≈<>±])\s*(?:every\s+|an?\s+)?$"
+)
+_SCALES: Final = {
+    **{"ms": (1e-3,), "msec": (1e-3,), "millisecond": (1e-3,), "us": (1e-6,), "µs": (1e-6,), "μs": (1e-6,)},
+    **{"min": (60.0,), "minute": (60.0,), "h": (3600.0,), "hour": (3600.0,)},
+    **{"kb": (1e3, 1024.0), "kib": (1024.0,), "kilobyte": (1e3, 1024.0), "kibibyte": (1024.0,)},
+    **{"kbit": (1e3,), "kbps": (1e3,), "mbit": (1e6,), "mbps": (1e6,)},
+    **{"mb": (1e6, 1024.0**2), "mib": (1024.0**2,), "megabyte": (1e6, 1024.0**2)},
+}
+"""Units that stand for several of the base unit, second or byte; KB is used for 1,000 and for 1,024."""
+
+
+_BESIDE: Final = re.compile(r"(?i)(?:\b(?:and|or)|,)\s*$")
+_CHOICE: Final = re.compile(r"\s*(?:[-–/]|or|to|or maybe|or perhaps|and)\s*")
+"""What stands between two numbers of a range or a choice."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number in a text: every value it may stand for, its unit, and its place in characters.
+
+    ``written`` is the number without its unit, NaN where it cannot be read; ``values`` holds what it stands for in
+    the base unit, more than one value where the unit is ambiguous.
+    """
+
+    written: float
+    values: tuple[float, ...]
+    text: str
+    unit: str
+    start: int
+    end: int
+    approximate: bool = False
+
+
+def numbers(text: str) -> tuple[Number, ...]:
+    """Return the numbers a text names as digits or as words, in the order of the text.
+
+    Digits inside addresses, hosts, paths, versions, times, ordinals and identifiers are no numbers. "One" is a
+    number only where there is no other: it is a pronoun more often.
+    """
+    return numbers_in(scan(text)[1])
+
+
+def numbers_in(bare: str) -> tuple[Number, ...]:
+    """Return the numbers of a text in which everything else that holds digits is blanked out."""
+    found = [number for match in _NUMBER.finditer(bare) if (number := _number(match, bare)) is not None]
+    words = [_worded(match) for match in _WORD.finditer(bare)]
+    every = sorted([*found, *words], key=lambda number: number.start)
+    if len(every) > 1:
+        every = [number for number in every if number.text.lower() != "one"] or every[:1]
+    return tuple(every)
+
+
+def number_matches(wanted: float, tolerance: float, text: str, question: str) -> Match:
+    """Say whether an answer names one number, and that one is the wanted one."""
+    bold = emphasised(text)
+    if bold is not None and len(own := numbers(bold)) == 1 and _equals(own[0], wanted, tolerance, question):
+        return Match(True, own[0].text, "the emphasised number is the wanted one")
+    found = numbers(text)
+    if not found and wanted == 0 and plain(text) in ("none", "no", "nil"):
+        return Match(True, plain(text), "none is 0")
+    if not found:
+        return Match(False, None, "names no number")
+    asked = {value for number in numbers(question) for value in number.values}
+    right = [number for number in found if _equals(number, wanted, tolerance, question)]
+    candidates = [number for number in found if number in right or not set(number.values) & asked] or [*found]
+    open_ = [number for number in candidates if not denied(text, number.start)]
+    if not open_:
+        return Match(False, candidates[0].text, "denies the number, or makes it a bound")
+    if open_[0] not in right and (open_[-1] not in right or _BESIDE.search(text[: open_[-1].start])):
+        return Match(False, open_[0].text, "names another number")
+    chosen = open_[0] if open_[0] in right else open_[-1]
+    for one, other in ((one, other) for one, other in pairwise(open_) if chosen in (one, other)):
+        if _CHOICE.fullmatch(text[one.end : other.start]) and {one in right, other in right} == {True, False}:
+            return Match(False, None, f"names several numbers: {one.text}, {other.text}")
+    return Match(True, chosen.text, "names the number as the answer")
+
+
+def _equals(number: Number, wanted: float, tolerance: float, question: str) -> bool:
+    same_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
+    values = (number.written,) if same_unit else number.values
+    slack = tolerance + 1e-9 * max(1.0, abs(wanted))  # 4.35 - 4.3 is not 0.05 in binary
+    return any(abs(value - wanted) <= slack for value in values)
+
+
+def _number(match: re.Match[str], text: str) -> Number | None:
+    unit = (match["unit"] or "").strip()
+    touching = bool(unit) and not match["unit"][0].isspace()
+    scale: tuple[float, ...] = (1.0,)
+    name = unit.lower().rstrip("s") if len(unit) > 2 and not unit.lower().endswith("ms") else unit.lower()
+    if name in _SCALES or unit.lower() in _SCALES:
+        scale = _SCALES.get(unit.lower()) or _SCALES[name]
+    elif touching and unit.lower() not in ("s", "b", "x", "sec", "bytes", "byte", "k", "%"):
+        return None  # "12th", "0x1f", "5a3f"
+    elif touching and unit.lower() == "k":
+        scale = (1e3,)
+    sign = match["sign"] if match.start() == 0 or not text[match.start() - 1].isalnum() else None
+    digits = re.sub(r"[^\d]", "", match["digits"]) + (match["rest"] or "") + (match["power"] or "")
+    value = float(digits) * (-1 if sign in ("-", "−") else 1)
+    end = match.end("number")
+    start = match.start("digits") if sign is None else match.start()
+    about = bool(_ABOUT.search(text[max(0, start - 24) : start]))
+    return Number(value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, about)
+
+
+def _worded(match: re.Match[str]) -> Number:
+    value = float(
+        NUMBER_WORDS[match["word"].lower()] + NUMBER_WORDS.get((match["ones"] or "zero").lower(), 0)
+    )
+    if match["large"] or (match["ones"] and match["word"].lower() not in _TENS):
+        value = float("nan")  # a number, but one that we do not read
+    return Number(value, (value,), match[0], "", match.start(), match.end())
+
+
+MAX_WORDS: Final = 25
+"""Longest reply, in words, in which a word without a shape of its own is taken for the answer."""
+_PRODUCT: Final = re.compile(r"(?<![\w./])[a-z][\w.+-]{0,60}/v?\d[\w.+-]*", re.IGNORECASE)
+_MEDIA: Final = COMPILED["media"]
+_METHOD: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(METHODS)})(?![\w-])")
+_BULLET: Final = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)])\s+")
+_NOTE: Final = re.compile(r"\s*(?:\([^()]{0,80}\)|\s[-–—]\s.{0,200}|:\s.{0,200})$")
+
+_JOINED: Final = re.compile(
+    r"(?i)[\s\"'`*,/&)\[\]|-]*(?:(?:and|or|then|also|plus|as well as|followed by|but|beside)[\s\"'`*,]*){0,3}"
+)
+
+_Places = list[tuple[str, int, int]]
+"""What a text names of one shape: the value, and where it begins and ends."""
+_Find = Callable[[str], _Places]
+
+
+def value_matches(wanted: str, text: str, question: str) -> Match:
+    """Say whether an answer names the wanted value and none that competes with it."""
+    if plain(text) == plain(wanted):
+        return Match(True, wanted, "the answer is the value")
+    bold = emphasised(text)
+    if bold is not None and plain(bold) == plain(wanted):
+        return Match(True, bold, "the emphasised passage is the value")
+    find = _shape(wanted)
+    if find is None:
+        return _phrase(wanted, text)
+    right, others = _sorted(find, {_key(wanted)}, text, question)
+    if not right and not re.fullmatch(r"\S+", wanted):
+        return _phrase(wanted, text, others_of=find)
+    if not right:
+        return Match(False, others[0][0] if others else None, "does not name the value")
+    first = min(start for _, start, _ in right)
+    ends = [end for _, _, end in right]
+
+    def joined(start: int) -> bool:  # as one more answer
+        return any(end <= start and _JOINED.fullmatch(text[end:start]) for end in ends)
+
+    if beside := [one for one in others if one[1] < first or joined(one[1])]:
+        return Match(False, right[0][0], f"names something else too: {_shown(beside)}")
+    if all(denied(text, start) for _, start, _ in right):
+        return Match(False, right[0][0], "denies the value")
+    return Match(True, right[0][0], "names the value and nothing that competes")
+
+
+def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
+    """Say whether an answer names exactly the wanted values, in any order and in any form of a list."""
+    target = {_key(one) for one in wanted}
+    if not target:
+        empty = json_list(text) == [] or plain(text) in ("none", "no", "nothing", "{}", "empty", "empty list")
+        return Match(
+            empty, plain(text)[:80], "names none" if empty else "names something, and nothing is wanted"
+        )
+    listed = json_list(text)
+    items = [str(one) for one in listed] if listed is not None else _items(text)
+    if items and {_key(_of_item(one, target)) for one in items} == target:
+        return Match(True, ", ".join(items), "the list holds exactly the values")
+    shapes = {_shape(one) for one in wanted}
+    find = shapes.pop() if len(shapes) == 1 and listed is None else None
+    if find is None:
+        return Match(False, ", ".join(items)[:200] or None, "the list is another one")
+    right, others = _sorted(find, target, text, question)
+    lengths = {len(value) for value in target}
+    if find is _numbers and len(lengths) == 1 and min(lengths) > 2:
+        others = [one for one in others if len(one[0]) in lengths]  # status codes, and how often each occurs
+    named = {value for value, _, _ in right}
+    if others:
+        return Match(False, _shown(others), f"names something else too: {_shown(others)}")
+    if named != target:
+        return Match(False, ", ".join(sorted(named)) or None, f"names {len(named)} of {len(target)} values")
+    if any(denied(text, start) for _, start, _ in right):
+        return Match(False, ", ".join(sorted(named)), "denies one of the values")
+    return Match(True, ", ".join(sorted(named)), "names exactly the values")
+
+
+def _sorted(find: _Find, target: Collection[str], text: str, question: str) -> tuple[_Places, _Places]:
+    """Return where a text names what is wanted, and what competes: neither asked about nor denied."""
+    found, asked = find(text), {value for value, _, _ in find(question)}
+    others = [one for one in found if one[0] not in target and one[0] not in asked]
+    return [one for one in found if one[0] in target], [one for one in others if not denied(text, one[1])]
+
+
+def _shape(wanted: str) -> _Find | None:
+    """Return how values of the same shape are found in a text; ``None`` for a word like any other."""
+    return next((find for fits, find in _SHAPES if fits(wanted)), None)
+
+
+def _named(kind: str) -> _Find:
+    def find(text: str) -> _Places:
+        return [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
+
+    return find
+
+
+def _numbers(text: str) -> _Places:
+    return [(_key(f"{n.written:.15g}"), n.start, n.end) for n in numbers(text)]
+
+
+def _pattern(pattern: re.Pattern[str]) -> _Find:
+    def find(text: str) -> _Places:
+        return [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
+
+    return find
+
+
+def _alone(kind: str) -> Callable[[str], bool]:
+    return lambda wanted: [(m.kind, m.text) for m in mentions(wanted)] == [(kind, wanted)]
+
+
+_SHAPES: Final[tuple[tuple[Callable[[str], bool], _Find], ...]] = (
+    (_alone("address"), _named("address")),
+    (_alone("host"), _named("host")),
+    (lambda wanted: wanted.startswith("/") and " " not in wanted, _named("path")),
+    (lambda wanted: bool(re.fullmatch(r"-?\d+(?:\.\d+)?", wanted)), _numbers),
+    (lambda wanted: wanted in METHODS, _pattern(_METHOD)),
+    (lambda wanted: bool(_MEDIA.match(wanted)), _pattern(_MEDIA)),
+    (lambda wanted: bool(_PRODUCT.match(wanted)), _pattern(_PRODUCT)),
+)
+
+
+def _key(value: str) -> str:
+    """Return a value in the form in which two equal ones are equal: 200, 200.0 and "200 " are one."""
+    short = plain(value)
+    try:
+        return f"{float(short):.15g}" if re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short) else same_address(short)
+    except ValueError:
+        return short
+
+
+def _phrase(wanted: str, text: str, others_of: _Find | None = None) -> Match:
+    """Look for a value of several words, or for a word that has no shape, as a whole in a short answer."""
+    line, value = undecorated(text), undecorated(wanted)
+    places = [m.start() for m in re.finditer(rf"(?<![\w/]){re.escape(value)}(?![\w/])", line)]
+    if not places:
+        return Match(False, None, "does not name the value")
+    rest = line.replace(value, " ")
+    if others_of is not None and (others := others_of(rest)):
+        return Match(False, value, f"names something else too: {_shown(others)}")
+    if others_of is None and len(rest.split()) > MAX_WORDS:
+        return Match(False, value, f"names the value somewhere in more than {MAX_WORDS} words")
+    if re.search(rf"\bor\s+[\"']?{re.escape(value)}|{re.escape(value)}[\"']?,?\s+or\b", line):
+        return Match(False, value, "leaves a choice")
+    if all(denied(line, start) for start in places):
+        return Match(False, value, "denies the value")
+    return Match(True, value, "names the value")
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list with bullets, one a line, or with commas, with or without words before a colon."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("```")]
+    bullets = [_BULLET.sub("", line) for line in lines if _BULLET.match(line)]
+    if bullets:
+        return bullets
+    if len(lines) > 1:
+        return lines[1:] if lines[0].rstrip().endswith(":") else lines
+    line = re.sub(r"^[^,;]{0,200}:\s+", "", lines[0]) if lines else ""
+    return [one for one in re.split(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+", line.strip(" .[]")) if one.strip()]
+
+
+def _of_item(item: str, target: Collection[str]) -> str:
+    """Return an item without the note behind it: "200 OK" and "GET (5)" are 200 and GET."""
+    if _key(item) in target:
+        return item
+    short = _NOTE.sub("", item)
+    if _key(short) in target:
+        return short
+    status = re.match(r"[\"'`*]*(\d{3})[\"'`*]*\s+[A-Z][A-Za-z ]{1,40}$", short)
+    return status[1] if status else short
+
+
+def _shown(found: _Places) -> str:
+    return ", ".join(dict.fromkeys(value for value, _, _ in found[:6]))

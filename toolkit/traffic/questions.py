@@ -1,0 +1,266 @@
+"""Questions about samples with their answer keys, and the prompts that carry them, read from TOML.
+
+A key says what the expected answer is, and whether a reply gives it. It is strict in one direction: what it cannot
+recognise as the expected answer is not matched, so that a score never owes anything to a guess of the parser.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import AfterValidator
+
+from toolkit.errors import InputError
+from toolkit.files import Strict, Text, checked, read_toml
+from toolkit.judges.rubric import fill
+from toolkit.traffic.mentions import refanged
+from toolkit.traffic.named_values import (
+    Match,
+    final_answer,
+    json_objects,
+    list_matches,
+    number_matches,
+    plain,
+    value_matches,
+)
+
+MAX_REGEX_TEXT: Final = 20_000
+"""Longest reply a regular expression is tried on, in characters: about ten times what a model is asked for."""
+REGEX_SECONDS: Final = 2.0
+"""How long one regular expression may search; a pattern that takes longer on a text of this length is broken."""
+
+
+@dataclass(frozen=True)
+class AnswerKey:
+    """The expected answer of one question."""
+
+    kind: str
+    value: Any
+    tolerance: float = 0.0
+    field: str = ""
+
+    def texts(self) -> tuple[str, ...]:
+        """Return what the key itself names, as texts; a pattern names nothing."""
+        if self.kind == "regex":
+            return ()
+        return tuple(str(one) for one in self.value) if isinstance(self.value, tuple) else (str(self.value),)
+
+
+def answer_key(data: Any, where: str) -> AnswerKey:
+    """Check a key as it stands in a question file."""
+    if not isinstance(data, Mapping) or data.get("kind") not in _TAKES or "value" not in data:
+        raise InputError(f"{where}: key must have a value and a kind, one of {', '.join(_TAKES)}")
+    kind, value = data["kind"], data["value"]
+    allowed = {"kind", "value"} | {"number": {"tolerance"}, "json": {"tolerance", "field"}}.get(kind, set())
+    if unknown := sorted(set(data) - allowed):
+        raise InputError(f"{where}: a key of kind {kind} has no {unknown[0]!r}; take it out")
+    tolerance, field = data.get("tolerance", 0.0), data.get("field", "")
+    if not _is_number(tolerance) or tolerance < 0:
+        raise InputError(f"{where}: tolerance {tolerance!r} must be a number, 0 or more")
+    if kind == "json" and (not isinstance(field, str) or not field):
+        raise InputError(f"{where}: a key of kind json needs the name of a field; add field = ...")
+    fits, what = _TAKES[kind]
+    if not fits(value):
+        raise InputError(f"{where}: value {value!r} of a key of kind {kind} must be {what}")
+    if kind == "regex":
+        import regex  # type: ignore[import-untyped]
+
+        try:
+            regex.compile(value)
+        except (regex.error, RecursionError) as error:
+            raise InputError(f"{where}: pattern {value!r} does not compile ({error}); correct it") from error
+    frozen = tuple(value) if isinstance(value, list | tuple) else value
+    return AnswerKey(kind, frozen, float(tolerance), field)
+
+
+def matches(key: AnswerKey, text: str, question: str = "") -> Match:
+    """Say whether a reply gives the expected answer.
+
+    A reply that says "Answer: X" is read at that place only. Otherwise it may be a sentence, as long as it names
+    the wanted value and no competing one: another value of the same shape (address, host, path, method, product,
+    number) that the question does not name itself. A wanted value that is denied ("not X", "more than X") does
+    not count. Case, white space, quotes, emphasis and a full stop make no difference.
+
+    - ``exact``: the value. A word without a shape of its own ("yes") counts in a reply of at most 25 words.
+    - ``number``: digits with thousands separators or a word up to ninety-nine, within the tolerance. Several
+      different numbers are several answers, unless one alone is emphasised (``**12**``). A unit such as ms or kB
+      is turned into seconds or bytes, unless the question asks in that unit.
+    - ``set``: exactly these members in any order, as a JSON list, bullets, a list with commas, or a sentence.
+    - ``regex``: the pattern is found anywhere in the reply, with the flags that it sets itself.
+    - ``json``: the field of the one JSON object in the reply that has it, in a fence or in prose too. A list is
+      compared without its order.
+    - ``judge``: undecided; ``matched`` is None.
+
+    >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
+    True
+    >>> matches(AnswerKey("number", 12), "12 or 10").why
+    'names several numbers: 12, 10'
+    """
+    if not text.strip():
+        return Match(False, None, "the reply is empty")
+    text = refanged(text)[0]
+    if key.kind == "judge":
+        return Match(None, None, "needs a judge")
+    if key.kind == "regex":
+        return _regex(key.value, text)
+    if key.kind == "json":
+        return _json(key, text)
+    if key.kind == "set":
+        return list_matches(tuple(str(one) for one in key.value), final_answer(text), question)
+    if key.kind == "number":
+        return number_matches(float(key.value), key.tolerance, final_answer(text), question)
+    return value_matches(str(key.value), final_answer(text), question)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, str) or _is_number(one) for one in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+_TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "exact": (_is_text, "a text"),
+    "number": (_is_number, "a finite number"),
+    "set": (_is_list, "a list of texts or numbers"),
+    "regex": (_is_text, "a text"),
+    "json": (
+        lambda value: isinstance(value, str | bool) or _is_number(value) or _is_list(value),
+        "a text, a number, true, false or a list",
+    ),
+    "judge": (_is_text, "a text"),
+}
+
+
+def _regex(pattern: str, text: str) -> Match:
+    import regex  # the standard library's re cannot be stopped, and replies are hostile
+
+    if len(text) > MAX_REGEX_TEXT:
+        return Match(None, None, f"not tried: the reply is longer than {MAX_REGEX_TEXT} characters")
+    try:
+        found = regex.search(pattern, text, timeout=REGEX_SECONDS)
+    except TimeoutError:
+        return Match(None, None, f"not decided: the pattern took longer than {REGEX_SECONDS:g} s")
+    if found is None:
+        return Match(False, None, "the pattern is not found")
+    return Match(True, found[0], "the pattern is found")
+
+
+def _json(key: AnswerKey, text: str) -> Match:
+    held = [found[key.field] for found in json_objects(text) if key.field in found]
+    if not held:
+        return Match(False, None, f"no JSON object with the field {key.field!r}")
+    values = {json.dumps(value, sort_keys=True) for value in held}
+    if len(values) > 1:
+        return Match(False, None, f"several JSON objects with different values of {key.field!r}")
+    (shown,) = values
+    same = _same(held[0], key)
+    return Match(same, shown, f"the field {key.field!r} {'holds' if same else 'does not hold'} the value")
+
+
+def _same(value: Any, key: AnswerKey) -> bool:
+    wanted = key.value
+    if isinstance(wanted, tuple):
+        return isinstance(value, list) and {plain(str(one)) for one in value} == {
+            plain(str(w)) for w in wanted
+        }
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return value is wanted
+    if isinstance(value, int | float | str) and _is_number(wanted):
+        return bool(number_matches(float(wanted), key.tolerance, str(value), "").matched)
+    return isinstance(value, int | float | str) and plain(str(value)) == plain(str(wanted))
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", text):
+        raise ValueError(f"{text!r} must be letters, digits, '_', '.' and '-' only")
+    return text
+
+
+def _with_places(text: str) -> str:
+    for place in ("{question}", "{csv}"):
+        if text.count(place) != 1:
+            raise ValueError(f"must hold {place} once")
+    return text
+
+
+_Name = Annotated[str, AfterValidator(_name)]
+
+
+class _QuestionRow(Strict):
+    id: _Name
+    sample: Text
+    text: Text
+    key: Any
+
+
+class _PromptRow(Strict):
+    id: _Name
+    text: Annotated[Text, AfterValidator(_with_places)]
+
+
+_Row = TypeVar("_Row", _QuestionRow, _PromptRow)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question about one sample."""
+
+    id: str
+    sample: str
+    text: str
+    key: AnswerKey
+
+
+@dataclass(frozen=True)
+class PromptVariant:
+    """One way to put a question: a text with the places ``{question}`` and ``{csv}``."""
+
+    id: str
+    text: str
+
+    def prompt(self, question: str, csv: str) -> str:
+        """Return the prompt; what is put in is never read as a place."""
+        return fill(self.text, {"question": question, "csv": csv}).strip()
+
+
+def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
+    """Read questions."""
+    return tuple(
+        Question(row.id, row.sample, row.text.strip(), answer_key(row.key, f"{where} ({row.id})"))
+        for row, where in _rows(path, "questions.toml", "question", _QuestionRow)
+    )
+
+
+def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
+    """Read prompt variants."""
+    rows = _rows(path, "prompts.toml", "prompt", _PromptRow)
+    return tuple(PromptVariant(row.id, row.text) for row, _ in rows)
+
+
+def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
+    where = shipped if path is None else str(path)
+    place = resources.files("toolkit.traffic") / "data" / shipped if path is None else Path(path)
+    data = read_toml(place, where)
+    rows = data.get(table)
+    if set(data) != {table} or not isinstance(rows, list) or not rows:
+        raise InputError(f"{where}: must hold one or more [[{table}]] and nothing else")
+    seen: set[str] = set()
+    for number, row in enumerate(rows, 1):
+        made = checked(model, row, f"{where}, {table} {number}")
+        if made.id in seen:
+            raise InputError(f"{where}: {table} id {made.id!r} is used twice; give each its own")
+        seen.add(made.id)
+        yield made, f"{where}, {table} {number}"

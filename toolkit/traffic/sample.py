@@ -1,0 +1,98 @@
+"""A sample in memory: the CSV as a model is shown it, and the same as a frame with the right types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import InputError
+from toolkit.files import read_text
+from toolkit.table_files import csv_records, unguard
+from toolkit.traffic.columns import COLUMNS, NAMES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A CSV of one flow, made from a capture."""
+
+    name: str
+    csv: str
+    frame: pd.DataFrame
+    about: Mapping[str, Any]
+
+
+@cache
+def shipped_samples() -> tuple[str, ...]:
+    """Return the names of the samples that come with the toolkit, sorted."""
+    folder = files("toolkit.traffic") / "data"
+    return tuple(sorted(entry.name[:-4] for entry in folder.iterdir() if entry.name.endswith(".csv")))
+
+
+def shipped_capture(name: str) -> Path:
+    """Return the capture that a sample of this name was made from."""
+    if name not in shipped_samples():
+        raise InputError(f"sample {name!r}: does not ship; name one of {', '.join(shipped_samples())}")
+    return Path(str(files("toolkit.traffic") / "data" / f"{name}.pcapng"))
+
+
+def load_sample(path_or_name: str | Path) -> Sample:
+    """Read a sample by its name where it ships, or by the path of a CSV that ``toolkit samples convert`` wrote."""
+    if isinstance(path_or_name, str) and path_or_name in shipped_samples():
+        path = Path(str(files("toolkit.traffic") / "data" / f"{path_or_name}.csv"))
+    else:
+        path = Path(path_or_name)
+    shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""
+    text = read_text(path, "", "sample", f"name a CSV that toolkit samples convert wrote{shipped}")
+    frame, beside = _frame(text, path), path.with_suffix(".json")
+    try:
+        about = json.loads(read_text(beside)) if beside.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{beside}: not JSON ({error}); convert the capture again") from None
+    if not isinstance(about, dict):
+        raise InputError(f"{beside}: not a provenance object; convert the capture again")
+    return Sample(path.stem, text, frame, about)
+
+
+def _frame(text: str, path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
+    records = [cells for _, cells in csv_records(path, text) if cells]
+    if not records:
+        raise InputError(f"{path}: not a table (it is empty)")
+    names, *rows = records
+    if not set(names) & set(NAMES):
+        must = f"the first line must name some of {', '.join(NAMES)}"
+        raise InputError(f"{path}: has no column of a sample; {must}")
+    if len(set(names)) < len(names):
+        raise InputError(f"{path}: the first line names a column twice; each name stands for one column")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise InputError(f"{path}: row {number} has {len(row)} cells, the first line has {len(names)}")
+    table = pd.DataFrame(rows, columns=names, dtype=str)
+    return pd.DataFrame({name: _typed(table[name], COLUMNS.get(name, "string"), path) for name in names})
+
+
+def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
+    import pandas as pd
+
+    if dtype == "string":
+        plain = cells.map(unguard).astype("string")
+        return plain.mask(plain == "")
+    numbers = pd.to_numeric(cells.where(cells != "", None), errors="coerce")
+    bad = numbers.isna() & (cells != "")
+    if dtype == "Int64":
+        bad |= numbers.notna() & (numbers % 1 != 0)
+    if bad.any():
+        at = int(bad.to_numpy().argmax())
+        what = f"{cells.iloc[at]!r} is not a number of its kind"
+        raise InputError(f"{path}: row {at + 1}, column {cells.name}: {what}")
+    return numbers.astype(dtype)  # type: ignore[call-overload]

@@ -1,0 +1,319 @@
+"""What a sample holds, and every number that follows from it: what the claims of an answer are held against.
+
+A set of rows is an integer whose bit i says whether row i is in it, so that filters are `&`, `|` and a count of bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from csv import reader
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, reduce
+from itertools import combinations, islice, pairwise
+from operator import or_
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus
+
+from toolkit.traffic.columns import COLUMNS, CUT
+from toolkit.traffic.mentions import same_address
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_GROUPED: Final = tuple(name for name in COLUMNS if name not in ("number", "time"))
+"""Columns whose values are counted, alone and two by two."""
+_BOTH_ENDS: Final = {"address": ("source", "destination"), "port": ("source_port", "destination_port")}
+_COLUMN_OF: Final = {
+    **dict.fromkeys(("path", "parameter", "place", "sql"), "uri"),
+    **dict.fromkeys(("agent", "product"), "user_agent"),
+}
+MAX_VALUES: Final = 40
+"""Values of one column, the most frequent ones, that are combined with others and added up."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one sample holds; two of the same sample are equal."""
+
+    sample: str
+    csv: str = field(repr=False)
+    frame: pd.DataFrame = field(repr=False, compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The CSV in small letters, and once more decoded: where a name is looked for that no column holds alone."""
+        text = self.csv
+        if self.cut:
+            rows = reader(text.splitlines())
+            text = "\n".join(",".join("" if cell.endswith(CUT) else cell for cell in row) for row in rows)
+        return f"{text}\n{unquote_plus(text)}".lower()
+
+    @cached_property
+    def cut(self) -> dict[str, frozenset[str]]:
+        """Beginnings of values that go on behind what the capture holds, by column; no other property knows them."""
+        found = {
+            name: {cell for cell in self._column(name) if cell and cell.endswith(CUT)}
+            for name in map(str, self.frame)
+        }
+        return {
+            name: frozenset(cell.removesuffix(CUT) for cell in cells)
+            for name, cells in found.items()
+            if cells
+        }
+
+    def may_go_on(self, kind: str, value: str) -> bool:
+        """Say whether a name may be a value of which the capture holds a beginning."""
+        parts = self.cut.get(_COLUMN_OF.get(kind, kind), ())
+        own = decoded_path(value) if kind == "path" else value.lower()
+        return any(
+            kind in ("protocol", "parameter", "sql") or part.startswith(own) or own.startswith(part)
+            for part in parts
+        )
+
+    @cached_property
+    def addresses(self) -> frozenset[str]:
+        """Addresses in their shortest form."""
+        return frozenset(same_address(value) for name in _BOTH_ENDS["address"] for value in self.values(name))
+
+    @cached_property
+    def hosts(self) -> frozenset[str]:
+        """Hosts in small letters, without ports."""
+        return frozenset(re.sub(r":\d+$", "", value) for value in self.values("host"))
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Paths decoded, in small letters, with their query string."""
+        return frozenset(decoded_path(value) for value in self.values("uri"))
+
+    @cached_property
+    def statuses(self) -> frozenset[int]:
+        """Status codes."""
+        return frozenset(int(value) for value in self.values("status"))
+
+    @cached_property
+    def ports(self) -> frozenset[int]:
+        """Ports of both ends, and those that hosts name."""
+        named = (re.findall(r":(\d{1,5})$", value) for value in self.values("host"))
+        ends = (self.values(name) for name in _BOTH_ENDS["port"])
+        return frozenset(int(port) for several in (*named, *ends) for port in several)
+
+    @cached_property
+    def every(self) -> int:
+        """All rows."""
+        return (1 << len(self.frame)) - 1
+
+    @cached_property
+    def masks(self) -> dict[str, dict[str, int]]:
+        """The rows of each value of each column, the most frequent first, and of what is read out of the columns."""
+        found = {name: _rows_of(self._facts(name)) for name in _GROUPED if name in self.frame}
+        for name, ends in _BOTH_ENDS.items():
+            found[name] = _united(pair for end in ends for pair in found.get(end, {}).items())
+        parts = {
+            "flag": ("tcp_flags", lambda value: value.split(",")),
+            "path": ("uri", lambda value: [decoded_path(value).split("?")[0]]),
+            "layer": ("protocol", lambda value: value.split("/")),
+        }
+        for name, (column, split) in parts.items():
+            found[name] = _united(
+                (part, rows) for value, rows in found.get(column, {}).items() for part in split(value)
+            )
+        found |= self._exchanges(found)
+        return found
+
+    def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
+        made: dict[str, list[tuple[str, int]]] = {
+            n: [] for n in ("replied", "asked method", "asked path", "reply")
+        }
+        if not {"stream", "method", "status"} <= set(self.frame):
+            return {}
+        cells = {name: self._facts(name) for name in ("method", "status", "uri") if name in self.frame}
+        for rows in found["stream"].values():
+            inside = _indices(rows)
+            asked = [index for index in inside if cells["method"][index]]
+            replied = [index for index in inside if cells["status"][index]]
+            for request, after in zip(asked, [*asked[1:], len(self.frame)], strict=False):
+                own = next((r for r in found.get("source", {}).values() if r >> request & 1), 0)
+                back = [i for i in inside if request < i < after and i not in asked and not own >> i & 1]
+                made["reply"].append((str(request), sum(1 << i for i in back)))
+            for request, reply in zip(asked, replied, strict=False):
+                made["replied"].append((str(cells["status"][reply]), 1 << request))
+                made["asked method"].append((str(cells["method"][request]), 1 << reply))
+                if "uri" in cells:
+                    path = decoded_path(cells["uri"][request] or "").split("?")[0]
+                    made["asked path"].append((path, 1 << reply))
+        return {name: _united(pairs) for name, pairs in made.items()}
+
+    def values(self, column: str) -> frozenset[str]:
+        """Return the values of a column in small letters."""
+        cells = self._facts(column) if column in self.frame else []
+        return frozenset(value for value in cells if value is not None)
+
+    def cell(self, packet: str, column: str) -> str | None:
+        """Return what stands in one cell, in small letters; None where there is no such cell, or it is empty."""
+        numbers = self._column("number") if {"number", column} <= set(self.frame) else []
+        return self._column(column)[numbers.index(packet)] if packet in numbers else None
+
+    def exchange(self, number: int) -> int:
+        """Return a packet's row, its neighbours in its stream, and the request and reply that it goes with."""
+        numbers = self._column("number")
+        index = numbers.index(str(number))
+        stream = next(
+            (rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.every
+        )
+        inside = _indices(stream)
+        place = inside.index(index)
+        found = sum(1 << i for i in inside[max(0, place - 1) : place + 2])
+        for request, replies in self.masks.get("reply", {}).items():
+            if int(request) == index or replies >> index & 1:
+                found |= 1 << int(request) | replies
+        return found
+
+    def rows(self, column: str, value: str) -> int:
+        """Return the rows in which a column has a value."""
+        if column == "number":
+            return 1 << self._column("number").index(value)
+        return self.masks.get(column, {}).get(value.lower(), 0)
+
+    def told(self, column: str) -> int:
+        """Return the rows in which a column has any value."""
+        return reduce(or_, self.masks.get(column, {}).values(), 0)
+
+    def one_row_of_each(self, column: str) -> int:
+        """Return one row for each value of a column: as many rows as there are different values."""
+        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.every
+
+    @cached_property
+    def counts(self) -> frozenset[int]:
+        """Every count that follows from the whole sample."""
+        return self.counts_in(self.every)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
+    def simple_counts_in(self, base: int) -> frozenset[int]:
+        """Return the counts of a set of rows that one filter, or its complement, gives."""
+        found = {0, base.bit_count()}
+        for values in self.masks.values():
+            sizes = [(rows & base).bit_count() for rows in values.values()]
+            told = reduce(or_, values.values(), 0) & base
+            found |= {told.bit_count(), base.bit_count() - told.bit_count()}
+            found |= {n for size in sizes for n in (size, base.bit_count() - size)}
+        return frozenset(found)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
+    def counts_in(self, base: int) -> frozenset[int]:
+        """Return every count of rows of a set under filters, complements, sums of two and three, and of values."""
+        whole = base.bit_count()
+        found = {0, whole}
+        chosen: list[set[int]] = []
+        for values in self.masks.values():
+            here = [rows & base for rows in values.values() if rows & base]
+            total = reduce(or_, here, 0)
+            found |= {len(here), total.bit_count(), whole - total.bit_count()}
+            sizes = [rows.bit_count() for rows in here]
+            found |= {n for size in sizes for n in (size, total.bit_count() - size, whole - size)}
+            few = here[:MAX_VALUES]
+            found |= {(a | b).bit_count() for a, b in combinations(few, 2)}
+            found |= {(a | b | c).bit_count() for a, b, c in combinations(few[:12], 3)}
+            chosen.append({*few, total})
+        for first, second in combinations(chosen, 2):
+            found |= {(a & b).bit_count() for a in first for b in second}
+        return frozenset(found)
+
+    def groups(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield every set of rows that a column and value, or a kind of row, make, with the row indices."""
+        sets = {self.every, *(rows for values in self.masks.values() for rows in values.values())}
+        sets |= {self.told(name) for name in ("method", "status")}
+        for rows in sets - {0}:
+            yield rows, _indices(rows)
+
+    @cached_property
+    def times(self) -> frozenset[float]:
+        """Times, durations, and the means, medians and ends of intervals, in seconds."""
+        if "time" not in self.frame:
+            return frozenset()
+        time = [float(value) for value in self.frame["time"]]
+        points = {*time}
+        for _, indices in self.groups():
+            inside = [time[index] for index in indices]
+            gaps = [b - a for a, b in pairwise(inside)]
+            points |= {inside[-1] - inside[0], *gaps}
+            if gaps:
+                points |= {mean(gaps), median(gaps)}
+        return frozenset(points)
+
+    @cached_property
+    def sizes(self) -> frozenset[float]:
+        """Sizes in bytes: those of packets, and sum, mean, smallest and largest of every set of rows."""
+        found: set[float] = set()
+        for size in self._bytes():
+            for _, indices in self.groups():
+                inside = [size[index] for index in indices]
+                found |= {sum(inside), mean(inside), median(inside), *inside}
+        return frozenset(found)
+
+    def _bytes(self) -> list[list[float]]:
+        names = [name for name in ("length", "payload_length") if name in self.frame]
+        return [[float(value or 0) for value in self._column(name)] for name in names]
+
+    @cached_property
+    def shares(self) -> frozenset[float]:
+        """Shares in percent: of one set of rows in another that holds it."""
+        sets = [rows for rows, _ in self.groups()]
+        wholes = [self.every, self.told("method"), self.told("status")]
+        for name in ("stream", "source", "address", "host"):
+            wholes += islice(self.masks.get(name, {}).values(), MAX_VALUES)
+        counts = {(a & b).bit_count() / b.bit_count() for b in wholes if b for a in sets}
+        return frozenset(100 * one for share in counts for one in (share, 1 - share))
+
+    def rates(self, base: int, *, sized: bool) -> frozenset[float]:
+        """Return packets, or bytes, for each second of the sets of rows within a base, and of the whole sample."""
+        if "time" not in self.frame or not self.every:
+            return frozenset()
+        time = [float(value) for value in self.frame["time"]]
+        columns = self._bytes() if sized else []
+        found: set[float] = set()
+        for rows, indices in self.groups():
+            if rows & ~base:
+                continue
+            amounts: list[float] = [len(indices), len(indices) - 1] if not sized else []
+            amounts += [sum(column[index] for index in indices) for column in columns]
+            spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
+            found |= {amount / span for amount in amounts for span in spans}
+        return frozenset(found)
+
+    def _column(self, name: str) -> list[str | None]:
+        return [cell_text(value) for value in self.frame[name]]
+
+    def _facts(self, name: str) -> list[str | None]:
+        return [None if cell and cell.endswith(CUT) else cell for cell in self._column(name)]
+
+
+def decoded_path(path: str) -> str:
+    """Return a path, or a whole address of the web, as its path and query, decoded, in small letters."""
+    path = re.sub(r"^https?://[^/]*", "", path, flags=re.IGNORECASE)
+    decoded = unquote_plus(path).lower()
+    return decoded.rstrip("/") or "/"
+
+
+def cell_text(value: Any) -> str | None:
+    """Return a cell in small letters, whole numbers without a point; None where it is empty."""
+    shown = str(value)
+    return None if shown in ("<NA>", "nan", "None", "") else re.sub(r"\.0$", "", shown).lower()
+
+
+def _indices(rows: int) -> list[int]:
+    return [index for index, bit in enumerate(reversed(bin(rows))) if bit == "1"]
+
+
+def _rows_of(cells: list[str | None]) -> dict[str, int]:
+    found = _united((cell, 1 << index) for index, cell in enumerate(cells) if cell is not None)
+    return dict(sorted(found.items(), key=lambda item: -item[1].bit_count()))
+
+
+def _united(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for value, rows in pairs:
+        found[value] = found.get(value, 0) | rows
+    return found

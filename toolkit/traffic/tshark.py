@@ -1,0 +1,147 @@
+"""tshark, started the same way and ended whatever happens; and its fast reader, one line of fields a packet."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, Final, cast
+
+from toolkit.errors import InputError
+from toolkit.files import similar_file
+from toolkit.traffic.columns import SEVERAL, Record, asked_fields
+
+_CHUNK: Final = 1 << 18  # bytes at most; a pipe gives less
+_MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
+
+
+class DamagedCapture(InputError):
+    """A capture that cannot be read to its end; raised after the last packet that could be read."""
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program of Wireshark."""
+    found = shutil.which(name)
+    if found is None:
+        how = "install Wireshark's command line (apt-get install tshark)"
+        raise InputError(f"{name}: not found on PATH; {how}")
+    return found
+
+
+def tshark_version() -> tuple[int, ...]:
+    """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
+    return _version_of(find_program("tshark"))
+
+
+@lru_cache(maxsize=4)
+def _version_of(path: str) -> tuple[int, ...]:
+    # capinfos comes with tshark and answers in 10 ms; tshark loads every dissector first, which takes 200.
+    for program in (Path(path).with_name("capinfos"), Path(path)):
+        try:
+            said = subprocess.run(
+                [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+            )
+        except OSError:
+            continue
+        found = re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", said.stdout)
+        if found is not None:
+            return tuple(int(part) for part in found.groups())
+    raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
+
+
+@contextmanager
+def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """Run a program of Wireshark with its words in a file, and leave no process behind, whatever happens."""
+    # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
+    # like a short capture.
+    program = find_program(name)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
+    with tempfile.TemporaryDirectory(prefix=f"toolkit-{name}-") as home, tempfile.TemporaryFile() as words:
+        process = subprocess.Popen(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            env={**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home},
+            start_new_session=True,
+        )
+        with process:  # closes its pipe and waits for it
+            try:
+                yield process, words
+            finally:
+                process.kill()  # does nothing once it has ended
+
+
+@contextmanager
+def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run tshark on a capture, and raise what it complained of when its output has been read to the end."""
+    with running("tshark", arguments) as (process, complaints):
+        yield process
+        code = process.wait()
+        complaints.seek(0)
+        said = complaint(complaints.read(_MOST_WORDS).decode(errors="replace"), capture)
+        if code < 0:
+            why = f"tshark was ended by signal {-code}; {said or 'it did not say why'}"
+            raise InputError(f"{capture}: {why}")
+        if code:
+            raise DamagedCapture(f"{capture}: {said or f'tshark ended with code {code}'}")
+
+
+def check_capture(path: Path) -> None:
+    """Raise InputError when there is no readable file, before any program is started on it."""
+    if not path.exists():
+        raise InputError(f"{path}: no such capture; {similar_file(path)}check the path")
+    if not path.is_file():
+        raise InputError(f"{path}: not a file; name a pcap or pcapng file")
+    try:
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise InputError(f"{path}: the capture is empty (0 bytes); record it again")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+def complaint(words: str, capture: Path) -> str:
+    r"""Return what tshark complained of as one line without its own preambles."""
+    lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
+    lines = [line for line in lines if not line.startswith("Running as user")]
+    text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
+    return one_line(text).removesuffix(".")
+
+
+def one_line(text: str) -> str:
+    r"""Return a text that cannot break a line or steer a terminal."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+def records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
+    """Yield one record a packet, in the order of the capture, in constant memory.
+
+    A tab separates fields and a line feed packets; tshark escapes both, and the carriage return that separates
+    several values, inside values.
+    """
+    check_capture(capture)
+    fields = asked_fields(tshark_version())
+    asked = [word for field in fields for word in ("-e", field)]
+    chosen = ["-Y", display_filter] if display_filter else []
+    form = ["-T", "fields", "-E", "separator=/t", "-E", f"aggregator={SEVERAL}", "-E", "occurrence=a", *asked]
+    with running_tshark(["-n", "-r", str(capture.absolute()), *chosen, *form], capture.absolute()) as tshark:
+        count, rest = len(fields), b""
+        while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
+            whole, _, rest = (rest + chunk).rpartition(b"\n")
+            # At \n only: splitlines() would break a packet at every other sign that Unicode calls a line end.
+            for line in whole.decode(errors="replace").split("\n") if whole else ():
+                record = tuple(line.split("\t"))
+                if len(record) != count:
+                    raise InputError(
+                        f"{capture}: tshark wrote {len(record)} fields in place of {count} for a packet; "
+                        "this version of tshark cannot be used, report it with the capture"
+                    )
+                yield record
