@@ -2,9 +2,8 @@
 
     python tests/benchmarks/house.py
 
-A scripted study is asked, judged and analysed, and one figure is drawn, in one process under ``sys.setprofile``. Counted
-are functions of the toolkit that were called, and modules that have one of them; comprehensions, lambdas and imports are
-not.
+A scripted study is asked, judged and analysed, and figures are drawn, in one process under ``sys.setprofile``. Counted
+are functions of the toolkit that were called, and modules that have one of them, without comprehensions and lambdas.
 """
 
 from __future__ import annotations
