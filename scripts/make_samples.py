@@ -27,7 +27,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-DATA: Final = Path(__file__).resolve().parent.parent / "toolkit" / "samples" / "data"
+DATA: Final = Path(__file__).resolve().parent.parent / "toolkit" / "traffic" / "data"
 TOOLS: Final = ("unshare", "ip", "dumpcap", "editcap", "tshark")
 INSIDE: Final = "--inside"
 PLAY: Final = "--play"

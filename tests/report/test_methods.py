@@ -379,7 +379,12 @@ def test_a_package_that_serves_one_statistic_is_named_where_it_is_there() -> Non
 def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
     """A phrase that no method has any more would cite nothing, and nobody would see it."""
     root = Path(str(files("toolkit")))
-    rooms = [root / "scoring.py", *(root / "stats").rglob("*.py"), *(root / "traffic").rglob("*.py")]
+    rooms = [
+        root / "scoring.py",
+        *(root / "stats").rglob("*.py"),
+        *(root / "traffic").rglob("*.py"),
+        root / "prompt_test.py",
+    ]
     code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
     data = tomllib.loads((files("toolkit.thesis") / "methods.toml").read_text(encoding="utf-8"))
     assert all(one.keys() & {"method", "row", "column"} for one in data["statistic"])

@@ -18,7 +18,7 @@ import toolkit.traffic
 from toolkit.traffic.questions import answer_key, load_prompts, load_questions, matches
 from toolkit.traffic.sample import load_sample, shipped_samples
 
-DATA: Final = Path(toolkit.traffic.__file__).parent / "data"
+DATA: Final = Path(toolkit.traffic.__file__).parent
 QUESTIONS: Final[list[dict[str, Any]]] = tomllib.loads((DATA / "questions.toml").read_text())["question"]
 BY_ID: Final = {question["id"]: question for question in QUESTIONS}
 FORMS: Final = {"number": "the number only", "set": "a JSON list of", "json": "a JSON object only",

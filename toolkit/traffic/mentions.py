@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-_TEXT: Final = (resources.files("toolkit.traffic") / "data" / "words.toml").read_text(encoding="utf-8")
+_TEXT: Final = (resources.files("toolkit.traffic") / "words.toml").read_text(encoding="utf-8")
 WORDS: Final = {name: frozenset(text.split()) for name, text in tomllib.loads(_TEXT).items()}
 
 

@@ -296,7 +296,7 @@ def _samples(
         if not about:
             raise InputError(
                 f"sample {sample.name!r} has no question; name a file with one under [options] questions "
-                "(toolkit/traffic/data/questions.toml is an example), or take the sample out"
+                "(toolkit/traffic/questions.toml is an example), or take the sample out"
             )
         loaded |= dict.fromkeys(about, sample)
     return loaded, tuple(question for question in questions if question.sample in loaded)

@@ -252,7 +252,7 @@ def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
 
 def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
     where = shipped if path is None else str(path)
-    place = resources.files("toolkit.traffic") / "data" / shipped if path is None else Path(path)
+    place = resources.files("toolkit.traffic") / shipped if path is None else Path(path)
     data = read_toml(place, where)
     rows = data.get(table)
     if set(data) != {table} or not isinstance(rows, list) or not rows:
