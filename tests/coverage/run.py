@@ -212,8 +212,8 @@ SUMMARY = """\
 # How often the intervals and tests are right
 
 `make coverage STUDIES={studies} SEED={seed}` makes this page in about 20 minutes; do not edit it by hand. It \
-writes every row to `build/statistics_verified.md` and the counts to `tests/coverage/verified.csv`. A test compares the \
-counts with fresh simulations.
+writes every row to `build/statistics_verified.md` and the counts to `tests/coverage/verified.csv`. A test compares \
+the counts with fresh simulations.
 
 Each row of that table is one statistic in one setting: {studies:,} studies with a known truth are drawn and analysed.
 
@@ -225,7 +225,8 @@ Scores are in half points between 0 and 5. A setting with `mean 4.5` is a ceilin
 With {studies:,} studies, chance alone puts 3 in 100 rows more than 1.5 points away from 95 % or 5 %.
 
 **{rows} rows: {holds} hold within 1.5 points (power: 3), {conservative} are conservative (the interval is too \
-wide, the test rejects too seldom), {misses} miss (the interval is too short, the test rejects too often, the power is too low).**
+wide, the test rejects too seldom), {misses} miss (the interval is too short, the test \
+rejects too often, the power is too low).**
 
 | simulated | share | rows | range, % |
 | --- | --- | --: | --- |
