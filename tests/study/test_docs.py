@@ -94,7 +94,7 @@ def desk(
         one_shot.replace('"smollm2-135m"', '{ name = "scripted" }'), encoding="utf-8"
     )
     shutil.copy(
-        Path(toolkit.__file__).parent / "samples" / "data" / "plain_gets.pcapng", tmp_path / "flow.pcapng"
+        Path(toolkit.__file__).parent / "traffic" / "data" / "plain_gets.pcapng", tmp_path / "flow.pcapng"
     )
     (tmp_path / "grid.toml").write_text(blocks("batch", "toml"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
