@@ -10,7 +10,7 @@ help:
 	@echo "make demo    a planted study, and one with a local model: no key needed, results under results/"
 	@echo "make test    all tests"
 	@echo "make test-all  the same with the full counts: 20 kills, 100 mutated captures, every notebook in the browser"
-	@echo "make coverage  simulate studies with a known truth through every statistic: docs/statistics_verified.md (20 minutes)"
+	@echo "make coverage  simulate studies with a known truth through every statistic: how often they are right (20 minutes)"
 	@echo "make mutations  break each guarantee on purpose and see a test notice (minutes)"
 	@echo "make lab     JupyterLab on the notebooks"
 	@echo "make check   style, types, notebooks, docs"

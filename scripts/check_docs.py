@@ -1,6 +1,6 @@
-"""Check that README and docs are true: what they name exists, and every command is documented.
+"""Check README, docs and notebooks: named files exist, every command is documented, tables and notebooks are clean.
 
-Run by ``make check``; prints one line per untruth and exits 1 when there is any. Notebooks must be stripped too.
+Run by ``make check``; prints one line for each fault and exits 1 when there is any.
 """
 
 from __future__ import annotations
@@ -14,26 +14,36 @@ from toolkit.cli import cli
 from toolkit.store.dictionary import dictionary_text
 
 ROOT = Path(__file__).resolve().parent.parent
+LONGEST_ROW = 200
+"""Characters of a row of a table; longer ones are prose, or several rows."""
 PATHS = re.compile(r"(?:docs|templates|notebooks|toolkit|scripts|tests)/[\w./-]+\.\w+")
 
 
-def untruths() -> list[str]:
-    """Return what is wrong, one line each."""
+def faults() -> list[str]:
+    """Return every fault as one line."""
     pages = {page: page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    wrong = []
+    wrong: list[str] = []
     for page, text in pages.items():
         links = [page.parent / link for link in re.findall(r"\]\((?!http)([^)#]+)", text)]
-        gone = [
+        missing = [
             path for path in [*links, *(ROOT / path for path in PATHS.findall(text))] if not path.exists()
         ]
-        wrong += [f"{page.name} names {path.name}, which is not there" for path in gone]
+        wrong += [f"{page.name} names {path.name}, which is not there" for path in missing]
+        rows = [(n, row) for n, row in enumerate(text.splitlines(), 1) if row.startswith("|")]
+        wrong += [
+            f"{page.name}, line {n}: a table row of {len(row)} characters, {LONGEST_ROW} at most; write prose"
+            for n, row in rows
+            if len(row) > LONGEST_ROW
+        ]
         calls = set(re.findall(r"(?:^|`)make ([\w-]+)", text, flags=re.MULTILINE))
         wrong += [
             f"{page.name} says `make {name}`, the Makefile does not" for name in sorted(calls - targets)
         ]
-    named = set(re.findall(r"^\| `toolkit (\w+)", pages[ROOT / "docs" / "running.md"], flags=re.MULTILINE))
-    for name in sorted(named ^ set(cli.commands)):
+    documented = set(
+        re.findall(r"^\| `toolkit (\w+)", pages[ROOT / "docs" / "running.md"], flags=re.MULTILINE)
+    )
+    for name in sorted(documented ^ set(cli.commands)):
         wrong.append(f"docs/running.md and the commands of toolkit do not agree on `toolkit {name}`")
     if (ROOT / "docs" / "data_dictionary.md").read_text(encoding="utf-8") != dictionary_text():
         wrong.append("docs/data_dictionary.md is stale; run python scripts/write_dictionary.py")
@@ -45,6 +55,6 @@ def untruths() -> list[str]:
 
 
 if __name__ == "__main__":
-    found = untruths()
-    print("\n".join(found) or "docs: true, notebooks: stripped")
-    sys.exit(bool(found))
+    messages = faults()
+    print("\n".join(messages) or "docs are true, notebooks are stripped")
+    sys.exit(bool(messages))

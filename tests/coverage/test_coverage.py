@@ -1,9 +1,8 @@
-"""The simulations find what is wrong, their truths are true, and the page in docs is what they give."""
+"""The simulations find what is wrong, their truths are true, and the page in docs is made from the stored counts."""
 
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -118,38 +117,27 @@ def test_the_truth_of_drawn_judges_is_what_a_huge_study_gives():
     assert answers / (answers + rest) == pytest.approx(truth["ICC(C,1)"], abs=0.025)
 
 
-def page_rows() -> dict[tuple[str, str, str], tuple[float, str]]:
-    """Return check, setting and quantity to share and verdict, as the page prints them."""
-    rows, name = {}, ""
-    for line in run.PAGE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            name = line[3:]
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 6 and re.fullmatch(r"[\d.]*", cells[2]):
-            rows[name, cells[0], cells[1]] = (float(cells[2] or "nan") / 100, cells[5].strip("*"))
-    return rows
-
-
-def test_the_page_names_every_check_and_its_functions():
-    """What the simulations have and the page has not would be hidden."""
-    text, rows = run.PAGE.read_text(encoding="utf-8"), page_rows()
-    assert f"SEED={run.SEED}" in text
-    assert {(name, made) for name, made, _ in rows} == {
-        (o.name, s.label) for o in run.CHECKS for s in o.settings
+def test_the_stored_counts_have_every_check_and_the_page_in_docs_is_made_from_them():
+    """A check without counts, or a page that says something else, would hide a result."""
+    rows = run.stored()
+    assert {(row.check.name, row.setting.label) for row in rows} == {
+        (check.name, setting.label) for check in run.CHECKS for setting in check.settings
     }
-    assert all(one.functions in text and one.note in text for one in run.CHECKS)
-    assert "fails" not in {verdict for _, verdict in rows.values()}
+    assert "fails" not in {row.verdict for row in rows}
+    assert run.PAGE.read_text(encoding="utf-8") == run.summary(rows, run.STUDIES, run.SEED)
+    full = run.page(rows, run.STUDIES, run.SEED)
+    assert all(check.functions in full and check.note in full for check in run.CHECKS)
 
 
 @pytest.mark.parametrize("studies", [10, pytest.param(40, marks=pytest.mark.full)])
 @pytest.mark.parametrize("one", run.CHECKS, ids=lambda one: one.name)
-def test_the_page_is_true_to_a_fresh_run(one, studies):
-    """The first setting of each check: the page's rows, and its shares within five standard errors."""
-    first = replace(one, settings=one.settings[:1])
-    fresh, label, printed = run.verify([first], studies), one.settings[0].label, page_rows()
-    assert {row.quantity for row in fresh} == {q for n, made, q in printed if (n, made) == (one.name, label)}
+def test_the_stored_counts_are_true_to_a_fresh_run(one, studies):
+    """The first setting of each check: the same quantities, and shares within five standard errors."""
+    fresh = run.verify([replace(one, settings=one.settings[:1])], studies)
+    stored = {row.quantity: row.share for row in run.stored() if row.setting is one.settings[0]}
+    assert {row.quantity for row in fresh} == set(stored)
     for row in fresh:
-        share, _ = printed[one.name, label, row.quantity]
+        share = stored[row.quantity]
         assert not row.errors
         assert abs(row.share - share) <= 5 * math.sqrt(max(share * (1 - share), 0.01) / row.counted), (
             row.row()

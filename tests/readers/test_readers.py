@@ -16,7 +16,7 @@ import pytest
 from mutations import captures_to_break, every_kind, examine, mutated
 
 from toolkit.errors import InputError
-from toolkit.traffic.columns import NAMES, asked_fields, cells_of
+from toolkit.traffic.columns import NAMES, row_cells, tshark_fields
 from toolkit.traffic.convert import READERS
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
@@ -26,7 +26,7 @@ def rows(
     capture: Path, reader: str = "fast", display_filter: str | None = None
 ) -> list[dict[str, str | None]]:
     records = READERS[reader](capture, display_filter)
-    return [{name: cell or None for name, cell in zip(NAMES, cells_of(r), strict=True)} for r in records]
+    return [{name: cell or None for name, cell in zip(NAMES, row_cells(r), strict=True)} for r in records]
 
 
 def tsharks_of(pid: int) -> list[str]:
@@ -194,6 +194,6 @@ def test_mutations_break_nothing(tmp_path: Path, seed: int, count: int) -> None:
 
 def test_the_protocol_column_has_the_name_of_the_version() -> None:
     """Before 4.2 tshark knows the column by its title and leaves another name silently empty."""
-    old, new = asked_fields((4, 0, 17)), asked_fields((4, 2, 0))
+    old, new = tshark_fields((4, 0, 17)), tshark_fields((4, 2, 0))
     differ = [pair for pair in zip(old, new, strict=True) if len(set(pair)) > 1]
     assert differ == [("_ws.col.Protocol", "_ws.col.protocol")]

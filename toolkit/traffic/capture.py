@@ -80,24 +80,26 @@ def capture(
     ``toolkit samples convert`` for what may leave the machine.
     """
     final = Path(target)
-    asked = _checked(final, command, urls, packets, seconds)
+    words = _checked(final, command, urls, packets, seconds)
     with (
         staging_for(final) as staging,
         recording_into(staging / final.name, interface, bpf, packets) as dumpcap,
     ):
         begun = time.monotonic()
-        code, said = _run(asked, dumpcap, math.inf if seconds is None else begun + seconds)
+        code, remark = _run(words, dumpcap, math.inf if seconds is None else begun + seconds)
         dumpcap.finish()
-        taken = time.monotonic() - begun
+        duration = time.monotonic() - begun
         count, dropped = dumpcap.counts()
         if not count:
-            why = f"no packet passed the filter {bpf!r}; nothing was written" + (f" ({said})" if said else "")
-            raise InputError(f"{interface}: {why}")
+            reason = f"no packet passed the filter {bpf!r}; nothing was written" + (
+                f" ({remark})" if remark else ""
+            )
+            raise InputError(f"{interface}: {reason}")
         (staging / final.name).replace(final)
-    notes = [said] if said else []
+    notes = [remark] if remark else []
     if dropped:
         notes.append(f"{dropped:,} packets were dropped: record again with a narrower filter")
-    return Captured(final, count, dropped, taken, code, "; ".join(notes) or None)
+    return Captured(final, count, dropped, duration, code, "; ".join(notes) or None)
 
 
 def _checked(
@@ -114,46 +116,46 @@ def _checked(
         raise InputError("capture: give the command, or the URLs, as a list: no shell splits a text")
     if wrong := [url for url in urls or () if not url.startswith(("http://", "https://"))]:
         raise InputError(f"capture: {wrong[0]!r} is no http or https URL")
-    asked = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
+    words = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
     if final.suffix != ".pcapng":
         raise InputError(f"{final}: name a target that ends in .pcapng")
-    if not asked and packets is None and seconds is None:
-        what = "what to request (a command or URLs) or when to stop (packets or seconds)"
-        raise InputError(f"capture: say {what}")
+    if not words and packets is None and seconds is None:
+        choices_text = "what to request (a command or URLs) or when to stop (packets or seconds)"
+        raise InputError(f"capture: say {choices_text}")
     if packets is not None and packets < 1:
         raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
     if seconds is not None and not 0 < seconds < math.inf:
         raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
-    if asked and shutil.which(asked[0]) is None:
-        raise InputError(f"capture: {asked[0]}: no such program; give its path")
-    return asked
+    if words and shutil.which(words[0]) is None:
+        raise InputError(f"capture: {words[0]}: no such program; give its path")
+    return words
 
 
-def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
+def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
 
     def over() -> bool:
         return dumpcap.process.poll() is not None or time.monotonic() >= deadline
 
-    if not asked:
+    if not words:
         while not over():
             time.sleep(_LOOK)
         return None, ""
     with tempfile.TemporaryFile() as complaints:
         nothing = subprocess.DEVNULL
-        asked_for = subprocess.Popen(
-            asked, stdin=nothing, stdout=nothing, stderr=complaints, start_new_session=True
+        process = subprocess.Popen(
+            words, stdin=nothing, stdout=nothing, stderr=complaints, start_new_session=True
         )
         try:
-            while asked_for.poll() is None and not over():
+            while process.poll() is None and not over():
                 time.sleep(_LOOK)
-            code = asked_for.poll()
+            code = process.poll()
             settled = time.monotonic() + _SETTLE
             while time.monotonic() < settled and not over():
                 time.sleep(_LOOK)
         finally:  # with everything that it started
             with suppress(ProcessLookupError, PermissionError):  # all have ended; macOS says the second
-                os.killpg(asked_for.pid, signal.SIGKILL)
-            asked_for.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         if code is None:
             return None, "the command was still running at the limit and was ended"
         if code == 0:
@@ -185,9 +187,9 @@ class Dumpcap:
             if any(word.startswith("File: ") for word in self._words()):  # interface open, filter set
                 return
             time.sleep(_LOOK)
-        said = [word for word in self._words() if not word.startswith("Capturing on")]
+        complaints = [word for word in self._words() if not word.startswith("Capturing on")]
         advice = "try as root, or: sudo dpkg-reconfigure wireshark-common"
-        first = one_line("".join(said[:2]).removeprefix("dumpcap: "))
+        first = one_line("".join(complaints[:2]).removeprefix("dumpcap: "))
         raise InputError(
             f"{interface}: {first or 'dumpcap did not begin'}" + (f"; {advice}" * ("ermi" in first))
         )
@@ -202,8 +204,8 @@ class Dumpcap:
             raise InputError("dumpcap: does not end; nothing was written, record again") from None
         self._thread.join()
         if code:
-            said = one_line("".join(self._words()[2:]))
-            raise InputError(f"dumpcap: ended with code {code} while recording; {said}")
+            complaints = one_line("".join(self._words()[2:]))
+            raise InputError(f"dumpcap: ended with code {code} while recording; {complaints}")
 
     def counts(self) -> tuple[int, int]:
         """Return how many packets were recorded and how many were lost."""

@@ -79,14 +79,14 @@ _FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 _QUOTING: Final = frozenset({"icmp", "icmpv6"})
 
 
-def asked_fields(version: tuple[int, ...]) -> tuple[str, ...]:
+def tshark_fields(version: tuple[int, ...]) -> tuple[str, ...]:
     """Return the fields to ask tshark for."""
     if version >= (4, 2):
         return _FIELDS
     return tuple("_ws.col.Protocol" if field == "_ws.col.protocol" else field for field in _FIELDS)
 
 
-def cells_of(record: Record) -> tuple[str, ...]:
+def row_cells(record: Record) -> tuple[str, ...]:
     """Return the row of a sample for one record, one text a column of ``COLUMNS``; empty where it is missing.
 
     Inside a tunnel the innermost packet counts, as it does for tshark's protocol: one layer a row. Of several HTTP
@@ -134,8 +134,8 @@ def _cells(record: Record) -> tuple[str, ...]:
         text = record[field]
         if SEVERAL not in text:
             return text
-        held = text.split(SEVERAL)
-        return held[min(occurrence, len(held) - 1)]
+        values = text.split(SEVERAL)
+        return values[min(occurrence, len(values) - 1)]
 
     def pair(layer: _Layer) -> tuple[str, str]:
         return value(layer.field, layer.occurrence), value(layer.field + 1, layer.occurrence)
@@ -176,15 +176,15 @@ def _layers(protocols: str) -> _Layers:
     """Return where the addresses and ports of the innermost packet stand, and whether it quotes or is carried."""
     layers = protocols.split(":")
     end = next((index for index, layer in enumerate(layers) if layer in _QUOTING), len(layers))
-    own = layers[:end]
-    found = [index for index, layer in enumerate(own) if layer in _NETWORK]
-    last = found[-1] if found else 0
-    network = _Layer(_NETWORK.get(own[last] if own else "", _NETWORK["eth"]), own[:last].count(own[last]))
-    place = next((index for index in range(last, end) if own[index] in _TRANSPORT), None)
-    transport = (
-        _Layer(0, 0) if place is None else _Layer(_TRANSPORT[own[place]], own[:place].count(own[place]))
+    outer = layers[:end]
+    networks = [index for index, layer in enumerate(outer) if layer in _NETWORK]
+    last = networks[-1] if networks else 0
+    network = _Layer(
+        _NETWORK.get(outer[last] if outer else "", _NETWORK["eth"]), outer[:last].count(outer[last])
     )
-    carried = sum(own[index] != "eth" for index in found[:-1]) > 0
+    top = next((index for index in range(last, end) if outer[index] in _TRANSPORT), None)
+    transport = _Layer(0, 0) if top is None else _Layer(_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
+    carried = sum(outer[index] != "eth" for index in networks[:-1]) > 0
     return _Layers(network, transport, end < len(layers), carried)
 
 

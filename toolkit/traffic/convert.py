@@ -19,12 +19,12 @@ from toolkit.traffic.columns import (
     COLUMNS,
     CUT,
     NAMES,
-    cells_of,
     choose,
     has_layer,
     holds_several_messages,
     in_tunnel,
     is_cut,
+    row_cells,
 )
 from toolkit.traffic.pseudonyms import Pseudonyms
 from toolkit.traffic.tshark import DamagedCapture, check_capture, tshark_version
@@ -86,44 +86,44 @@ def convert(
     name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
-    seen = _Seen(pseudonyms=pseudonyms)
+    tally = _Tally(pseudonyms=pseudonyms)
     with staging_for(final) as staging:
         table = Tables(staging, final.stem, chosen, per_stream)
         with closing(READERS[name](capture, display_filter)) as records:
             try:
                 for record in records:
-                    seen.packets += 1
-                    seen.several += holds_several_messages(record)
-                    seen.tunnelled += in_tunnel(record)
-                    seen.cut += is_cut(record)
-                    seen.http2 += has_layer(record, "http2")
-                    seen.sctp += has_layer(record, "sctp")
-                    cells = cells_of(record)
+                    tally.packets += 1
+                    tally.several += holds_several_messages(record)
+                    tally.tunnelled += in_tunnel(record)
+                    tally.cut += is_cut(record)
+                    tally.http2 += has_layer(record, "http2")
+                    tally.sctp += has_layer(record, "sctp")
+                    cells = row_cells(record)
                     table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
             except DamagedCapture as damage:
-                if not seen.packets:
+                if not tally.packets:
                     raise
-                seen.damage = str(damage)
-        if not seen.packets:
+                tally.damage = str(damage)
+        if not tally.packets:
             passed = f"no packet passes the filter {display_filter!r}"
             raise InputError(
                 f"{capture}: {passed if display_filter else 'it holds no packet'}; nothing was written"
             )
         counts = table.close()
-        about = _provenance(capture, chosen, name, display_filter, seen, capture_hash)
+        provenance = _provenance(capture, chosen, name, display_filter, tally, capture_hash)
         for stem, packets in counts.items():
             stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
-            fields = {**about, "packets": packets, "stream": stream}
+            fields = {**provenance, "packets": packets, "stream": stream}
             text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
             (staging / f"{stem}.json").write_text(text, encoding="utf-8")
         files = tuple(move(staging, final.parent, stem) for stem in counts)
         if per_stream:
             remove_earlier_streams(final, counts)
-    return Converted(files, seen.packets, name, seen.incomplete, seen.note())
+    return Converted(files, tally.packets, name, tally.incomplete, tally.note())
 
 
 @dataclass
-class _Seen:
+class _Tally:
     packets: int = 0
     several: int = 0
     tunnelled: int = 0
@@ -140,12 +140,12 @@ class _Seen:
 
     def note(self) -> str | None:
         """Return what to know, as one line."""
-        shown = "of which the table shows the"
+        shows = "of which the table shows the"
         unchanged = sorted(self.pseudonyms.unchanged) if self.pseudonyms else []
         parts = {
             f"{self.damage}; packets before that, which are in the table: {self.packets:,}": self.damage,
-            f"packets with several HTTP messages: {self.several:,}, {shown} first": self.several,
-            f"packets inside a tunnel: {self.tunnelled:,}, {shown} innermost packet; "
+            f"packets with several HTTP messages: {self.several:,}, {shows} first": self.several,
+            f"packets inside a tunnel: {self.tunnelled:,}, {shows} innermost packet; "
             "length is that of the whole frame": self.tunnelled,
             f"no pseudonym for addresses that name no machine: {', '.join(unchanged)}": unchanged,
             f"packets that the capture holds in part (a snap length): {self.cut:,}; a cell that ends in {CUT} goes on, "
@@ -172,12 +172,12 @@ def _provenance(
     columns: Sequence[str],
     reader: str,
     display_filter: str | None,
-    seen: _Seen,
+    tally: _Tally,
     capture_hash: bool,
 ) -> dict[str, Any]:
     """Return where the table comes from: no key, no folder, no date, so the same capture gives the same bytes."""
     identity: dict[str, Any] = {}
-    pseudonyms = seen.pseudonyms
+    pseudonyms = tally.pseudonyms
     if capture_hash:
         with capture.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -186,7 +186,7 @@ def _provenance(
     def shareable(text: str | None) -> str | None:
         return pseudonyms.text(text) if pseudonyms and text else text
 
-    note = seen.note()
+    note = tally.note()
     return {
         "capture": shareable(capture.name),
         **identity,
@@ -198,7 +198,7 @@ def _provenance(
         "reader": reader,
         "display_filter": shareable(display_filter),
         "columns": list(columns),
-        "truncated": seen.incomplete,
+        "truncated": tally.incomplete,
         "note": shareable(note.replace(str(capture.absolute()), capture.name)) if note else None,
         "pseudonymised": pseudonyms is not None,
     }
@@ -220,7 +220,7 @@ class Tables:
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
-        self._places = [NAMES.index(name) for name in columns]
+        self._positions = [NAMES.index(name) for name in columns]
         self._texts = {at for at, name in enumerate(columns) if COLUMNS[name] == "string"}
         self._header = tuple(columns)
         self._waiting: dict[str, list[list[str]]] = {}
@@ -232,7 +232,7 @@ class Tables:
         stem = self._stem
         if self._per_stream:
             stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
-        self._waiting.setdefault(stem, []).append([cells[place] for place in self._places])
+        self._waiting.setdefault(stem, []).append([cells[position] for position in self._positions])
         self._count += 1
         if self._count >= _AT_ONCE:
             self._flush()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Final
 
-from toolkit.traffic.mentions import METHODS, WORDS, Mention, mentions, one_of, refanged, scan
+from toolkit.traffic.mentions import METHODS, WORDS, Mention, alternatives, mentions, refanged, scan
 from toolkit.traffic.named_values import NUMBER_WORDS, Number, numbers, numbers_in
 from toolkit.traffic.sample_facts import Facts, decoded_path
 
@@ -53,9 +53,9 @@ _PRESENT: Final = re.compile(
     r"(?i)^[^.!?;\n]{0,50}?\b(?:(?:is|was|are|were|does|do|did)(?: not|n't)|never)\s+(?:\w+\s+){0,2}?"
     r"(?:appear|occur|present|exist|seen|found|contained|used|requested|in|part|listed|there)"
 )
-_TOOLS: Final = re.compile(rf"(?i)(?<![\w-])(?:{one_of('tools')})(?![\w.-]*\w=)(?![\w-])")
-_PROTOCOLS: Final = re.compile(rf"(?<![\w/.-])(?:{one_of('protocols')})(?![\w/-])")
-_PLACES: Final = re.compile(rf"\b(?:{one_of('places')})\b")
+_TOOLS: Final = re.compile(rf"(?i)(?<![\w-])(?:{alternatives('tools')})(?![\w.-]*\w=)(?![\w-])")
+_PROTOCOLS: Final = re.compile(rf"(?<![\w/.-])(?:{alternatives('protocols')})(?![\w/-])")
+_LOCATIONS: Final = re.compile(rf"\b(?:{alternatives('places')})\b")
 _METHOD: Final = re.compile(
     rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))"
 )
@@ -71,7 +71,7 @@ class Claim:
     held: bool
 
 
-def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> tuple[Claim, ...]:
+def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") -> tuple[Claim, ...]:
     """Return the checkable claims of an answer and whether each is held.
 
     >>> import pandas as pd
@@ -81,35 +81,40 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     >>> [(c.kind, c.text, c.held) for c in evidence("shop.example and evil.example: status 200.", facts)]
     [('host', 'shop.example', True), ('host', 'evil.example', False), ('status', '200', True)]
     """
-    text, places = refanged(answer)
+    text, positions = refanged(answer)
     text = text.replace("’", "'")
-    given = f"{question}\n{known}"
-    asked = {(m.kind, m.value) for m in mentions(refanged(given)[0])}
-    asked_numbers = {value for number in numbers(given) for value in number.values}
+    prompt_text = f"{question}\n{key_text}"
+    prompt_names = {(m.kind, m.value) for m in mentions(refanged(prompt_text)[0])}
+    prompt_numbers = {value for number in numbers(prompt_text) for value in number.values}
     named, bare = scan(text)
     claims: list[tuple[str, int, int, bool]] = []
     for kind, value, start, end, in_sample in (*_names(named, facts), *_words(bare, facts)):
-        held = in_sample or (kind, value) in asked or value.lower() in given.lower()
-        if held or not (facts.may_go_on(kind, value) or _excused(text, start, end, kind)):
-            claims.append(("address" if kind == "network" else kind, start, end, held))
+        supported = in_sample or (kind, value) in prompt_names or value.lower() in prompt_text.lower()
+        if supported or not (facts.may_go_on(kind, value) or _excused(text, start, end, kind)):
+            claims.append(("address" if kind == "network" else kind, start, end, supported))
     for number, number_kind in _numbered(bare, question, facts):
-        given_too = bool(set(number.values) & asked_numbers)
-        decided = True if given_too else _holds_number(number_kind, number, facts)
+        in_prompt = bool(set(number.values) & prompt_numbers)
+        decided = True if in_prompt else _holds_number(number_kind, number, facts)
         name = number_kind[0]
         # A count may rest on cells that go on: then it is neither held nor invented.
         unsure = decided is False and bool(facts.cut)
         if decided or (decided is False and not (unsure or _excused(text, number.start, number.end, name))):
             claims.append((name.removeprefix("simple "), number.start, number.end, decided))
     claims += [
-        claim for claim in (*_rows(bare, named, facts), *_of_each(text, facts)) if claim[3] or not facts.cut
+        claim
+        for claim in (*_rows(bare, named, facts), *_occurrence_claims(text, facts))
+        if claim[3] or not facts.cut
     ]
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
     if word and _ASKS_A_NAME.search(question) and word[1].lower() not in _NO_NAMES:
-        held = word[1].lower() in facts.text or word[1].lower() in given.lower()
-        if held or not facts.cut:
-            claims.append(("name", word.start(1), word.end(1), held))
+        supported = word[1].lower() in facts.text or word[1].lower() in prompt_text.lower()
+        if supported or not facts.cut:
+            claims.append(("name", word.start(1), word.end(1), supported))
     claims.sort(key=lambda claim: claim[1])
-    return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
+    return tuple(
+        Claim(kind, answer[positions[s] : positions[e]], positions[s], supported)
+        for kind, s, e, supported in claims
+    )
 
 
 _NO_NAMES: Final = {*NUMBER_WORDS, "yes", "none", "nothing", "unknown", "unclear", "null", "both", "neither"}
@@ -122,7 +127,7 @@ _PACKET: Final = re.compile(
 _SEGMENT: Final = re.compile(
     r"[.;:!?](?=\s)|[\n()]|,\s|\b(?:and|but|then|while|which|who|after|before|until)\b"
 )
-_EACH: Final = re.compile(
+_OCCURRENCES: Final = re.compile(
     r"(?i)(?<![\w/.?&=-])(?P<value>\d{3}|[A-Z]{3,7}|/[\w/.?&=%-]{1,80}|(?:[\w-]{1,63}\.){1,8}\w{2,24})[\"'`*]*"
     r"(?:\s*\(\s*|\s*:\s+|\s*\|\s*|\s+(?:occurs|appears)\s+)[\"'`*]*(?P<count>\d{1,9}|[a-z]{3,9})"
     r"(?P<times>\s*(?:times|x\b|×)|(?=[\"'`*]*\s*(?:\)|\||\n|$)))"
@@ -139,19 +144,23 @@ def _rows(bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple
         begin, stop = _around(bare, start, end)
         if len(_PACKET.findall(bare[begin:stop])) != 1:
             continue
-        own: list[int] = []
-        wanted = [facts.rows("method", m[0]) for m in _METHOD.finditer(bare[begin:stop])]
-        wanted += [facts.rows("uri", m.value) or facts.rows("path", decoded_path(m.value).split("?")[0]) for m in named
-                   if m.kind == "path" and begin <= m.start < stop]  # fmt: skip
-        for one in numbers_in(bare[begin:stop]):
-            if one.unit.lower() in ("byte", "bytes", "b"):
-                size = one.text.replace(",", "")
-                own.append(facts.rows("length", size) | facts.rows("payload_length", size))
-            elif one.text.isdigit() and int(one.text) in facts.statuses:
-                wanted.append(facts.rows("status", one.text))
+        clause = bare[begin:stop]
+        # A size must stand in the row of the packet itself, everything else in its exchange.
+        exchange_rows = [facts.rows("method", verb[0]) for verb in _METHOD.finditer(clause)]
+        for mention in named:
+            if mention.kind == "path" and begin <= mention.start < stop:
+                path = decoded_path(mention.value).split("?")[0]
+                exchange_rows.append(facts.rows("uri", mention.value) or facts.rows("path", path))
+        packet_rows: list[int] = []
+        for quantity in numbers_in(clause):
+            if quantity.unit.lower() in ("byte", "bytes", "b"):
+                size = quantity.text.replace(",", "")
+                packet_rows.append(facts.rows("length", size) | facts.rows("payload_length", size))
+            elif quantity.text.isdigit() and int(quantity.text) in facts.statuses:
+                exchange_rows.append(facts.rows("status", quantity.text))
         exchange, itself = facts.exchange(number), facts.rows("number", str(number))
-        elsewhere = [rows and not rows & exchange for rows in wanted]
-        if any(elsewhere) or any(rows and not rows & itself for rows in own):
+        elsewhere = [rows and not rows & exchange for rows in exchange_rows]
+        if any(elsewhere) or any(rows and not rows & itself for rows in packet_rows):
             yield "packet", start, end, False
 
 
@@ -165,9 +174,9 @@ def _around(bare: str, start: int, end: int) -> tuple[int, int]:
     return cuts[-1], after.start() if after else min(len(bare), end + 160)
 
 
-def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+def _occurrence_claims(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
     """Yield how often a value is said to occur: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
-    for match in _EACH.finditer(text):
+    for match in _OCCURRENCES.finditer(text):
         word, value, start = match["count"].lower(), match["value"].lower(), match.start("value")
         words = {**NUMBER_WORDS, "once": 1, "twice": 2}
         count = words.get(word, int(word) if word.isdigit() else -1)
@@ -175,8 +184,8 @@ def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
         if columns and 0 <= count < 100 and not text[start - 5 : start].lower().endswith("port "):
             row = "|" in match[0] and not match["times"].strip()  # which may begin with its number
             numbered = row and any(str(count) in facts.values(name) for name in ("number", "stream"))
-            held = numbered or any(count == rows.bit_count() for rows in columns)
-            yield "count", match.start("count"), match.end("count"), held
+            supported = numbered or any(count == rows.bit_count() for rows in columns)
+            yield "count", match.start("count"), match.end("count"), supported
 
 
 def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
@@ -203,11 +212,13 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
             return True
     if kind == "path":
         path = decoded_path(value)
-        if path in facts.paths or any(path == whole.split("?")[0] for whole in facts.paths):
+        if path in facts.paths or any(path == stored_path.split("?")[0] for stored_path in facts.paths):
             return True
         # A folder of the sample, the beginning of a query string, or a beginning that is marked as one.
         start = path + ("" if open_end or "?" in path else "/")
-        return any(whole.startswith(start) for whole in facts.paths) or _stands_in(value.lower(), facts.text)
+        return any(stored_path.startswith(start) for stored_path in facts.paths) or _stands_in(
+            value.lower(), facts.text
+        )
     if kind == "parameter":
         name, content = value.split("=", 1)
         content = content.strip("\"'").rstrip(".:")
@@ -229,7 +240,7 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
     """Yield programs, protocols, methods and flags: words that mean something only where a table has their column."""
     for kind, pattern, column in (
         ("agent", _TOOLS, "user_agent"),
-        ("place", _PLACES, "uri"),
+        ("place", _LOCATIONS, "uri"),
         ("protocol", _PROTOCOLS, "protocol"),
         ("method", _METHOD, "method"),
     ):
@@ -238,10 +249,12 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
         for match in pattern.finditer(bare):
             word = match[0].lower()
             if kind == "protocol":
-                held = word in facts.masks["layer"]
+                supported = word in facts.masks["layer"]
             else:
-                held = any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
-            yield kind, word, match.start(), match.end(), held
+                supported = (
+                    any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
+                )
+            yield kind, word, match.start(), match.end(), supported
 
 
 # --- what excuses a claim -------------------------------------------------------------------------------------------
@@ -290,7 +303,7 @@ _BEFORE: Final = tuple(
 _REASONS: Final = re.compile(
     r"[\"'`*)]*\s*\(?(?:OK|Found|Not Found|Moved|Forbidden|Unauthori[sz]ed|Internal Server)\b"
 )
-_COLUMN_OF: Final = {
+_NOUN_COLUMN: Final = {
     **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
     **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
     **dict.fromkeys(("page", "resource", "file", "endpoint"), "path"),
@@ -306,17 +319,17 @@ _SIZE: Final = re.compile(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs")
 
 def _numbered(bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
     """Yield the numbers of an answer with what the words around them make them; others are no claims."""
-    found = list(numbers_in(bare))
-    rest = bare
-    for number in reversed(found):
-        rest = rest[: number.start] + rest[number.end :]
-    if not re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
-        kind = _asked_kind(question, facts)
-        yield from ((number, kind) for number in found if kind[0])
+    quantities = list(numbers_in(bare))
+    remainder = bare
+    for number in reversed(quantities):
+        remainder = remainder[: number.start] + remainder[number.end :]
+    if not re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", remainder)):
+        kind = _question_kind(question, facts)
+        yield from ((number, kind) for number in quantities if kind[0])
         return
     last: tuple[int, _Kind] = (0, ("", 0))
-    for number in found:
-        kind = _kind_of(number, bare, facts)
+    for number in quantities:
+        kind = _number_kind(number, bare, facts)
         joined = re.fullmatch(
             r"[\"'`*]*\s*(?:,|and|or|,\s*and|to|-|–)\s*[\"'`*]*", bare[last[0] : number.start]
         )
@@ -327,49 +340,55 @@ def _numbered(bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, 
             yield number, kind
 
 
-def _asked_kind(question: str, facts: Facts) -> _Kind:
-    asked = question.lower()
-    if re.search(r"how many|number of", asked):
-        if re.search(r"how many (?:\w+ ){0,2}bytes", asked):
+def _question_kind(question: str, facts: Facts) -> _Kind:
+    question_text = question.lower()
+    if re.search(r"how many|number of", question_text):
+        if re.search(r"how many (?:\w+ ){0,2}bytes", question_text):
             return "size", 0
-        if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", asked):
+        if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", question_text):
             return "time", 0
-        noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
-        return "simple count", _asked_rows(facts.every if noun is None else noun, asked, facts)
-    if re.search(r"\b(?:mean|average|interval)\b|in seconds|time", asked):
+        noun = _noun(re.split(r"how many|number of", question_text, maxsplit=1)[1], facts)
+        return "simple count", _question_rows(facts.all_rows if noun is None else noun, question_text, facts)
+    if re.search(r"\b(?:mean|average|interval)\b|in seconds|time", question_text):
         return "time", 0
-    return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
+    return (
+        "status"
+        if "status code" in question_text
+        else "port"
+        if re.search(r"\bports?\b", question_text)
+        else ""
+    ), 0
 
 
-def _asked_rows(base: int, asked: str, facts: Facts) -> int:
+def _question_rows(base: int, question_text: str, facts: Facts) -> int:
     """Return the rows of a base that a question asks about: those with the values that it names."""
     for columns in (("method",), ("status", "replied"), ("host",), ("source",), ("payload_length",)):
         for value in facts.masks.get(columns[0], {}):
-            rows = base & reduce(lambda found, name: found | facts.rows(name, value), columns, 0)
-            if rows and len(value) > 2 and _stands_in(value, asked):
+            rows = base & reduce(lambda union, name: union | facts.rows(name, value), columns, 0)
+            if rows and len(value) > 2 and _stands_in(value, question_text):
                 base = rows
     return base
 
 
-def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
+def _number_kind(number: Number, bare: str, facts: Facts) -> _Kind:
     """Return what a number is: from its unit, the words before it, and the noun after it."""
     before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
     before = re.split(r"[\n;]|[.!?]\s", before)[-1]
-    whole = float(number.written).is_integer() if math.isfinite(number.written) else False
+    integral = float(number.written).is_integer() if math.isfinite(number.written) else False
     unit = number.unit.lower()
     if re.match(
         r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)",
         after,
     ) or unit.endswith("ps"):
         noun = _noun(re.split(r"(?i)\bper\b|/", after)[0] + " ", facts)
-        return "rate", facts.every if noun is None else noun
+        return "rate", facts.all_rows if noun is None else noun
     if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
         return "share", 0
     if _TIME.fullmatch(unit):
         return "time", 0
     if _SIZE.fullmatch(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
         return "size", 0
-    if not whole:
+    if not integral:
         versioned = re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
         return ("number" if re.search(r"\d\.\d", number.text) and not versioned else "", 0)
     value = int(number.written)
@@ -395,7 +414,7 @@ def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
 
 def _noun(after: str, facts: Facts) -> int | None:
     """Return the rows in which a noun phrase counts; -1 - n for values, None where no noun follows that we know."""
-    base, counted = facts.every, False
+    base, counted = facts.all_rows, False
     phrase = re.split(
         r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b",
         after,
@@ -412,14 +431,14 @@ def _noun(after: str, facts: Facts) -> int | None:
             base &= facts.rows("status", stem.rstrip("s"))
             counted = True
         elif {stem, singular} & WORDS["requests"]:
-            return base & facts.told("method") if "method" in facts.frame else base
+            return base & facts.rows_with("method") if "method" in facts.frame else base
         elif {stem, singular} & WORDS["responses"]:
             if following != "code":
-                return base & facts.told("status") if "status" in facts.frame else base
+                return base & facts.rows_with("status") if "status" in facts.frame else base
         elif singular in WORDS["rows"]:
             return base
         elif singular in WORDS["values"] and following not in _NOUNS:
-            return facts.one_row_of_each(_COLUMN_OF.get(singular, singular))
+            return facts.first_rows(_NOUN_COLUMN.get(singular, singular))
         elif stem not in WORDS["qualifiers"]:
             break
     return base if counted else None
@@ -431,21 +450,21 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
     values = [value for value in number.values if not math.isnan(value)]
     if not values:
         return True
-    whole = int(values[0]) if values[0].is_integer() else -1
+    integer = int(values[0]) if values[0].is_integer() else -1
     if name == "status":
-        return whole in facts.statuses if "status" in facts.frame else None
+        return integer in facts.statuses if "status" in facts.frame else None
     if name == "port":
-        return whole in facts.ports
+        return integer in facts.ports
     if name == "packet":
-        return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
+        return 0 <= integer <= len(facts.frame) + 1 or str(integer) in facts.values("number")
     if name == "stream":
         streams = facts.values("stream")
-        return whole <= len(streams) or str(whole) in streams if "stream" in facts.frame else None
+        return integer <= len(streams) or str(integer) in streams if "stream" in facts.frame else None
     if name == "simple count":
-        return whole in facts.simple_counts_in(base)
+        return integer in facts.simple_counts_in(base)
     if name == "count":
         counts = facts.counts if base < 0 else facts.counts_in(base)  # -1, -2: of what is not said
-        if whole in counts or (whole >= 100 and whole in facts.statuses):
+        if integer in counts or (integer >= 100 and integer in facts.statuses):
             return True
         return _near(number, frozenset(counts)) if number.approximate else False
     if name == "time":
@@ -457,24 +476,24 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
     if name == "rate":
         rates = facts.rates(base, sized="b" in number.unit.lower())
         return _near(number, {rate * factor for rate in rates for factor in (1, 60, 8)}) if rates else None
-    if whole >= 0 and (whole <= 12 or whole in facts.counts or _stands_in(str(whole), facts.text)):
+    if integer >= 0 and (integer <= 12 or integer in facts.counts or _stands_in(str(integer), facts.text)):
         return True
-    if 0 <= whole < 1000:  # small enough to be the sum of something by chance
+    if 0 <= integer < 1000:  # small enough to be the sum of something by chance
         return bool(number.approximate) and _near(number, facts.counts)
     return _near(number, facts.times | facts.sizes | facts.shares) or _stands_in(
         number.text.strip("+-−"), facts.text
     )
 
 
-def _near(number: Number, wanted: Collection[float]) -> bool:
+def _near(number: Number, targets: Collection[float]) -> bool:
     """Say whether a number is one of these, to one unit of its last digit, or a tenth where it is called about."""
     decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
     for value in number.values:
         scale = abs(value / number.written) if number.written else 1.0
-        whole_bytes = scale == 1 and not decimals and number.unit in ("byte", "bytes", "b")
-        slack = 0.5 if whole_bytes else 1.0001 * scale * 10.0**-decimals
+        integral_bytes = scale == 1 and not decimals and number.unit in ("byte", "bytes", "b")
+        slack = 0.5 if integral_bytes else 1.0001 * scale * 10.0**-decimals
         if number.approximate:
             slack = max(slack, abs(value) / 10)
-        if any(abs(value - one) <= slack for one in wanted):
+        if any(abs(value - target) <= slack for target in targets):
             return True
     return False

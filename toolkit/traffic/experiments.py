@@ -43,14 +43,16 @@ def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
     # model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
     invented = [claim for claim in claims if not claim.held]
     verdict: str | None = None
-    why = match.why
+    reason = match.why
     if invented:
         verdict = "hallucinated"
-        named = ", ".join(f"{claim.kind} {claim.text} (character {claim.position})" for claim in invented)
-        why = f"the sample does not hold {named}; {match.why}"
+        claim_list = ", ".join(
+            f"{claim.kind} {claim.text} (character {claim.position})" for claim in invented
+        )
+        reason = f"the sample does not hold {claim_list}; {match.why}"
     elif match.matched is not None:
         verdict = "expected" if match.matched else "unexpected"
-    return Verdict(verdict, match.matched, match.found, why, tuple(claims))
+    return Verdict(verdict, match.matched, match.found, reason, tuple(claims))
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,20 @@ class OneShotContext:
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
     """Return one row an experiment, with its verdict and the evidence."""
     rows = []
-    for one in annotated:
-        (reply,) = one.replies
-        kept = one.annotations.get("verdict", (None,))[0]
-        verdict, reason = verdict_of(one)
+    for item in annotated:
+        (reply,) = item.replies
+        verdict_annotation = item.annotations.get("verdict", (None,))[0]
+        verdict, reason = stored_verdict(item)
         rows.append(
             {
-                **experiment_row(one.item, reply.model, reply.repeat),
+                **experiment_row(item.item, reply.model, reply.repeat),
                 "verdict": verdict,
-                "matched": kept.matched if kept else None,
-                "found": kept.found if kept else None,
-                "why": reason or kept.why,
-                "invented": "; ".join(f"{c.kind} {c.text}" for c in kept.invented) if kept else None,
+                "matched": verdict_annotation.matched if verdict_annotation else None,
+                "found": verdict_annotation.found if verdict_annotation else None,
+                "why": reason or verdict_annotation.why,
+                "invented": "; ".join(f"{c.kind} {c.text}" for c in verdict_annotation.invented)
+                if verdict_annotation
+                else None,
                 "run_id": reply.run_id,
             }
         )
@@ -92,15 +96,15 @@ def experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]
     return dict(zip(_KEYS.split(), cells, strict=True))
 
 
-def verdict_of(one: TestItemAnnotations) -> tuple[str | None, str | None]:
+def stored_verdict(item: TestItemAnnotations) -> tuple[str | None, str | None]:
     """Return the verdict of an experiment, or why there is none."""
-    (reply,) = one.replies
-    kept: Verdict | None = one.annotations.get("verdict", (None,))[0]
+    (reply,) = item.replies
+    verdict: Verdict | None = item.annotations.get("verdict", (None,))[0]
     if reply.text is None:
         return None, f"incomplete: run failed: {reply.failure}"
-    if kept is None:
+    if verdict is None:
         return None, "incomplete: no verdict yet"
-    return kept.verdict, None if kept.verdict else f"incomplete: {kept.why}"
+    return verdict.verdict, None if verdict.verdict else f"incomplete: {verdict.why}"
 
 
 FORMATS: Final = ("text", "evidence")
@@ -115,40 +119,47 @@ sample does not hold."""
 
 def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
     """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims."""
-    found = [one for one in json_objects(reply) if "answer" in one and isinstance(one.get("evidence"), list)]
-    if len(found) != 1:
+    objects = [
+        value
+        for value in json_objects(reply)
+        if "answer" in value and isinstance(value.get("evidence"), list)
+    ]
+    if len(objects) != 1:
         return "", "", ()
-    answer = found[0]["answer"]
+    answer = objects[0]["answer"]
     if key.kind == "json" and not isinstance(answer, dict):
         answer = {key.field: answer}
     text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
     prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}"
     prose = prose.replace("```json", " ").replace("```", " ")
-    return text, prose.strip(), tuple(_looked_up(one, reply, facts) for one in found[0]["evidence"])
+    return text, prose.strip(), tuple(_looked_up(value, reply, facts) for value in objects[0]["evidence"])
 
 
-def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
-    if not isinstance(one, dict) or not {"packet", "field", "value"} <= set(one):
-        return Claim("citation", json.dumps(_plain(one))[:80], 0, False)
-    packet, field, value = (cell_text(_plain(one[name])) or "" for name in ("packet", "field", "value"))
-    held = facts.cell(packet, field)
-    if held is None:  # an empty cell may be cited as empty
-        same = not value and field in facts.frame and facts.cell(packet, "number") is not None
+def _looked_up(citation: Any, reply: str, facts: Facts) -> Claim:
+    if not isinstance(citation, dict) or not {"packet", "field", "value"} <= set(citation):
+        return Claim("citation", json.dumps(_plain(citation))[:80], 0, False)
+    packet, field, value = (cell_text(_plain(citation[name])) or "" for name in ("packet", "field", "value"))
+    cell = facts.cell(packet, field)
+    if cell is None:  # an empty cell may be cited as empty
+        supported = not value and field in facts.frame and facts.cell(packet, "number") is not None
     else:
-        same = (
-            value in (held, held.removesuffix(CUT))
-            or decoded_path(held) == decoded_path(value)
-            or _equal(held, value)
+        supported = (
+            value in (cell, cell.removesuffix(CUT))
+            or decoded_path(cell) == decoded_path(value)
+            or _equal(cell, value)
         )
     return Claim(
-        "citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same
+        "citation",
+        f"packet {packet} {field} {value}"[:200],
+        max(0, reply.find(str(citation["value"]))),
+        supported,
     )
 
 
-def _equal(held: str, value: str) -> bool:
+def _equal(cell: str, value: str) -> bool:
     try:
         decimals = len(value.partition(".")[2])
-        return abs(float(held) - float(value)) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
+        return abs(float(cell) - float(value)) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
     except ValueError:
         return False
 
@@ -158,5 +169,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return {name: _plain(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_plain(item) for item in value]
+    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value

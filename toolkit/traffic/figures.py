@@ -55,20 +55,20 @@ _WORDS: Final = {
 
 def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> FigureWithCaption:
     """Draw the three counts of each row as a bar of the whole, and its raw score with the interval beside."""
-    data = pd.DataFrame([_row(one) for one in rows], columns=list(_COLUMNS))
-    n = {what: int(data[what].sum()) for what in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
+    data = pd.DataFrame([_row(scored) for scored in rows], columns=list(_COLUMNS))
+    n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     if data.empty or not n["experiments"]:
-        drawn = nothing_drawn(
+        placeholder = nothing_drawn(
             name,
             captions.join("One-shot test: no experiments.", end),
             "no experiments",
             size=(style.PAGE_MM, 40),
         )
-        return replace(drawn, data=data, n=n)
+        return replace(placeholder, data=data, n=n)
     with style.thesis_style():
         figure = _draw_bars(data)
     uncorrected = captions.UNCORRECTED if data["low"].notna().sum() > 1 else ""
-    caption = captions.join(_counted(rows, n), _explained(rows), _told(rows), uncorrected, end)
+    caption = captions.join(_counted(rows, n), _explained(rows), _interval_text(rows), uncorrected, end)
     alt_text = (
         f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
         f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
@@ -82,14 +82,14 @@ def one_shot_figures(
     methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, note: str = "", source: str = ""
 ) -> tuple[FigureWithCaption, ...]:
     """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
-    about: dict[tuple[str, str], list[MethodScore]] = {}
-    for one in methods:
-        about.setdefault((one.variant, one.model), []).append(one)
+    by_panel: dict[tuple[str, str], list[MethodScore]] = {}
+    for method in methods:
+        by_panel.setdefault((method.variant, method.model), []).append(method)
     figures = [one_shot_figure(groups, end=captions.join(source, note))]
-    for (variant, model), found in about.items():
+    for (variant, model), panel in by_panel.items():
         end = captions.join(source, f"Methods with the prompt {variant} and the model {model}.", note)
-        for start in range(0, len(found), MOST_ROWS):
-            rows, name = found[start : start + MOST_ROWS], f"{NAME}_methods_{len(figures)}"
+        for start in range(0, len(panel), MOST_ROWS):
+            rows, name = panel[start : start + MOST_ROWS], f"{NAME}_methods_{len(figures)}"
             figures.append(one_shot_figure(rows, name=name, end=end))
     return tuple(figures)
 
@@ -99,34 +99,34 @@ def write_one_shot_figures(
 ) -> list[Path]:
     """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
     groups = score_groups(methods)
-    drawn = one_shot_figures(methods, groups, note=note, source=source)
+    figures = one_shot_figures(methods, groups, note=note, source=source)
     end = captions.join(source, note)
-    files = [path for figure in drawn for path in save_figure(figure, folder / "figures")]
+    files = [path for figure in figures for path in save_figure(figure, folder / "figures")]
     comparison = compare_one_shot(methods_frame(methods), "variant")
     tables = [one_shot_table(groups, end=end)]
     tables += [one_shot_comparison_table(comparison, end=end)] if comparison.contrasts else []
     files += [path for table in tables for path in save_table(table, folder / "tables", study)]
-    take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in drawn))
+    take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
     take_away_others(folder / "tables", f"{NAME}_variants", (table.name for table in tables))
     return files
 
 
 def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
     """Return the counts and the raw score of each row with its interval."""
-    shown = [_row(one) | {"raw": with_interval(_estimates(one)[1]) or None} for one in rows]
+    table_rows = [_row(scored) | {"raw": with_interval(_estimates(scored)[1]) or None} for scored in rows]
     heads = {"label": "Question" if rows and isinstance(rows[0], MethodScore) else "Methods"}
     heads |= {"expected": "I1", "unexpected": "I0", "hallucinated": "H", "experiments": "N"}
     heads |= {"score": "Score", "raw": "Raw [interval]"}
-    n = {"experiments": sum(one.experiments for one in rows)}
+    n = {"experiments": sum(scored.experiments for scored in rows)}
     means = "; both are means over the methods of a row" * bool(rows and isinstance(rows[0], GroupScore))
     caption = captions.join(
         f"One-shot test ({captions.n_words(n)}): I1 expected answers, I0 unexpected answers, H hallucinations.",
         f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}.",
-        _told(rows),
+        _interval_text(rows),
         end,
     )
-    keyed = [(_label(one), estimate) for one in rows for estimate in _estimates(one)]
-    frame = pd.DataFrame(shown, columns=list(heads))
+    keyed = [(_label(scored), estimate) for scored in rows for estimate in _estimates(scored)]
+    frame = pd.DataFrame(table_rows, columns=list(heads))
     text = latex_table(frame, caption, f"tab:{NAME.replace('_', '-')}", heads)
     return Table(NAME, text, estimates_frame(keyed, "row"), caption)
 
@@ -136,37 +136,39 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -
     contrasts = comparison.contrasts
     title = f"One-shot test: differences between {comparison.by}s, paired by question"
     end = captions.join(
-        _left_out(contrasts),
-        captions.no_interval_words((one.name, one) for one in contrasts),
+        _omitted(contrasts),
+        captions.no_interval_words((contrast.name, contrast) for contrast in contrasts),
         captions.notes_words(comparison.notes),
         end,
     )
-    keyed = [("difference of raw scores", replace(one, missing=0)) for one in contrasts]
+    keyed = [("difference of raw scores", replace(contrast, missing=0)) for contrast in contrasts]
     return estimates_table(f"{NAME}_{comparison.by}s", title, keyed, end=end, data=comparison.frame())
 
 
-def _left_out(contrasts: Sequence[Estimate]) -> str:
-    kept = [f"{one.name} ({one.missing})" for one in contrasts if one.missing]
-    return f"Questions left out because a method of theirs is incomplete: {'; '.join(kept)}." if kept else ""
+def _omitted(contrasts: Sequence[Estimate]) -> str:
+    counts = [f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing]
+    return (
+        f"Questions left out because a method of theirs is incomplete: {'; '.join(counts)}." if counts else ""
+    )
 
 
-def _label(one: Scored) -> str:
-    return one.question if isinstance(one, MethodScore) else one.label
+def _label(scored: Scored) -> str:
+    return scored.question if isinstance(scored, MethodScore) else scored.label
 
 
-def _estimates(one: Scored) -> tuple[Estimate, Estimate]:
+def _estimates(scored: Scored) -> tuple[Estimate, Estimate]:
     """Return the score and the raw score of a row."""
-    return method_estimates(one) if isinstance(one, MethodScore) else (one.score, one.raw)
+    return method_estimates(scored) if isinstance(scored, MethodScore) else (scored.score, scored.raw)
 
 
-def _row(one: Scored) -> dict[str, object]:
+def _row(scored: Scored) -> dict[str, object]:
     """Return the numbers of a row, as they are drawn and tabulated."""
-    score, raw = _estimates(one)
+    score, raw = _estimates(scored)
     return {
-        "label": _label(one),
-        **dict(zip(VERDICTS, (one.i1, one.i0, one.h), strict=True)),
-        "missing": one.missing,
-        "experiments": one.experiments,
+        "label": _label(scored),
+        **dict(zip(VERDICTS, (scored.i1, scored.i0, scored.h), strict=True)),
+        "missing": scored.missing,
+        "experiments": scored.experiments,
         "score": score.estimate,
         "raw": raw.estimate,
         "low": raw.low,
@@ -175,12 +177,14 @@ def _row(one: Scored) -> dict[str, object]:
 
 
 def _counted(rows: Sequence[Scored], n: dict[str, int]) -> str:
-    sizes = sorted({one.experiments for one in rows})
-    what = counted(len(rows), "methods" if isinstance(rows[0], MethodScore) else "groups of methods")
+    sizes = sorted({scored.experiments for scored in rows})
+    rows_text = counted(len(rows), "methods" if isinstance(rows[0], MethodScore) else "groups of methods")
     if len(rows) == 1:
-        return f"One-shot test ({what}, N = {counted(sizes[0], 'experiments')})."
-    each = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
-    return f"One-shot test ({what}, N = {each} each, {n['experiments']} in all)."
+        return f"One-shot test ({rows_text}, N = {counted(sizes[0], 'experiments')})."
+    size_text = (
+        counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
+    )
+    return f"One-shot test ({rows_text}, N = {size_text} each, {n['experiments']} in all)."
 
 
 def _explained(rows: Sequence[Scored]) -> str:
@@ -188,16 +192,20 @@ def _explained(rows: Sequence[Scored]) -> str:
     if not isinstance(rows[0], MethodScore):
         return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
     points = "Points: raw score; the score, printed beside, is raw but not below 0."
-    weights = [one.score.weights for one in rows if isinstance(one, MethodScore) and one.score is not None]
-    made = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
-    return captions.join(bars, points, made.format(*weights[0]) if weights else "")
+    weights = [
+        scored.score.weights
+        for scored in rows
+        if isinstance(scored, MethodScore) and scored.score is not None
+    ]
+    weights_text = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
+    return captions.join(bars, points, weights_text.format(*weights[0]) if weights else "")
 
 
-def _told(rows: Sequence[Scored]) -> str:
+def _interval_text(rows: Sequence[Scored]) -> str:
     """Say what the intervals are, and what is missing."""
-    raws = [_estimates(one)[1] for one in rows]
-    missing = sum(one.missing for one in rows)
-    noted = [(raw, f"{_label(one)} ({raw.remarks})") for one, raw in zip(rows, raws, strict=True)]
+    raws = [_estimates(scored)[1] for scored in rows]
+    missing = sum(scored.missing for scored in rows)
+    noted = [(raw, f"{_label(scored)} ({raw.remarks})") for scored, raw in zip(rows, raws, strict=True)]
     whys = [note for raw, note in noted if raw.estimate is None]
     partly = [note for raw, note in noted if raw.estimate is not None and raw.missing]
     return captions.join(
@@ -215,14 +223,14 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
     figure = style.new_figure(style.PAGE_MM, 22 + _ROW_MM * len(data))
     figure.set_layout_engine("constrained", w_pad=0.06)  # the ends of the two axes are two numbers
     bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))
-    places, names = range(len(data)), style.shortened(data["label"], 44)
-    left = pd.Series(0.0, index=data.index)
-    shown = [part for part in _LOOKS if data[part].sum() > 0 or part != "missing"]
-    for part in shown:
+    positions, names = range(len(data)), style.shortened(data["label"], 44)
+    offset = pd.Series(0.0, index=data.index)
+    parts = [part for part in _LOOKS if data[part].sum() > 0 or part != "missing"]
+    for part in parts:
         share = (data[part] / data["experiments"]).fillna(0.0)
-        bars.barh(places, share, left=left, height=0.72, linewidth=0.5, **_LOOKS[part])
-        left += share
-    bars.set_yticks(places, [names[label] for label in data["label"]])
+        bars.barh(positions, share, left=offset, height=0.72, linewidth=0.5, **_LOOKS[part])
+        offset += share
+    bars.set_yticks(positions, [names[label] for label in data["label"]])
     bars.set_ylim(len(data) - 0.4, -1.3)  # the first row is above, below the head of the scores
     bars.set_xlim(0, 1)
     bars.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
@@ -230,7 +238,7 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
     bars.tick_params(axis="y", length=0)
     bars.spines["left"].set_visible(False)
     _draw_scores(scores, data)
-    handles = [Patch(**_LOOKS[part], linewidth=0.5, label=_WORDS[part]) for part in shown]
+    handles = [Patch(**_LOOKS[part], linewidth=0.5, label=_WORDS[part]) for part in parts]
     style.legend(figure, handles, columns=len(handles))
     return style.settle(figure)
 
@@ -238,19 +246,19 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
 def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
     numbers = data[["score", "raw", "low", "high"]].astype(float)
     axes.axvline(0, color=style.GREY, linewidth=0.6, linestyle=":")
-    drawn = numbers[numbers["raw"].notna()]
-    reach = [(drawn["raw"] - drawn["low"]).fillna(0.0), (drawn["high"] - drawn["raw"]).fillna(0.0)]
+    points = numbers[numbers["raw"].notna()]
+    reach = [(points["raw"] - points["low"]).fillna(0.0), (points["high"] - points["raw"]).fillna(0.0)]
     marks: dict[str, Any] = {"color": style.INK, "fmt": "o", "markersize": 3.5, "elinewidth": 0.9}
-    axes.errorbar(drawn["raw"], drawn.index, xerr=reach, capsize=2, **marks)
-    ends = drawn[["raw", "low", "high"]]
+    axes.errorbar(points["raw"], points.index, xerr=reach, capsize=2, **marks)
+    ends = points[["raw", "low", "high"]]
     # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
-    low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(drawn) else 0.0
-    high = max(1.0, float(ends.max().max())) if len(drawn) else 1.0
+    low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(points) else 0.0
+    high = max(1.0, float(ends.max().max())) if len(points) else 1.0
     span = high - low
     axes.set_xlim(low - 0.04 * span, high + 0.24 * span)
-    for place, score in enumerate(numbers["score"]):
+    for position, score in enumerate(numbers["score"]):
         text = "not scored" if pd.isna(score) else f"{score:.2f}"
-        axes.text(high + 0.22 * span, place, text, ha="right", va="center")
+        axes.text(high + 0.22 * span, position, text, ha="right", va="center")
     axes.text(high + 0.22 * span, -0.9, "score", ha="right", va="center")
     axes.set_xlabel("Raw score")
     axes.tick_params(axis="y", length=0)

@@ -18,13 +18,13 @@ _TEXT: Final = (resources.files("toolkit.traffic") / "words.toml").read_text(enc
 WORDS: Final = {name: frozenset(text.split()) for name, text in tomllib.loads(_TEXT).items()}
 
 
-def one_of(name: str) -> str:
+def alternatives(name: str) -> str:
     """Return a pattern of one list, the longest first; ``_`` in it stands for a blank."""
     return "|".join(sorted((word.replace("_", " ") for word in WORDS[name]), key=len, reverse=True))
 
 
 METHODS: Final = ("GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT")
-_OWN_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})
+_SAMPLE_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})
 """Kinds of the sample itself, which an answer may name as it likes."""
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
 _TAIL: Final = r"""(?::(?P<port>\d{1,5})(?![\w.]))?(?P<path>/[^\s<>"'`|\\^{}\x00]*)?"""
@@ -75,14 +75,14 @@ class Mention:
 
 def refanged(text: str) -> tuple[str, list[int]]:
     """Return a text with defanged names as they are, and where each of its characters stands in the original."""
-    pieces, places, last = [], [], 0
-    for found in _DEFANGED.finditer(text):
-        inner = found[0].strip("[](){}\\").lower()
-        meant = {"dot": ".", "hxxp": "http"}.get(inner, inner)
-        pieces += [text[last : found.start()], meant]
-        places += [*range(last, found.start()), *[found.start()] * len(meant)]
-        last = found.end()
-    return "".join([*pieces, text[last:]]), [*places, *range(last, len(text) + 1)]
+    pieces, positions, last = [], [], 0
+    for match in _DEFANGED.finditer(text):
+        inner = match[0].strip("[](){}\\").lower()
+        restored = {"dot": ".", "hxxp": "http"}.get(inner, inner)
+        pieces += [text[last : match.start()], restored]
+        positions += [*range(last, match.start()), *[match.start()] * len(restored)]
+        last = match.end()
+    return "".join([*pieces, text[last:]]), [*positions, *range(last, len(text) + 1)]
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
@@ -90,7 +90,7 @@ def mentions(text: str) -> tuple[Mention, ...]:
     return scan(text)[0]
 
 
-def same_address(value: str) -> str:
+def canonical_address(value: str) -> str:
     """Return an address in its shortest form; other text as it is, in lower case."""
     try:
         return str(ipaddress.ip_address(value.strip("[]")))
@@ -101,23 +101,23 @@ def same_address(value: str) -> str:
 def scan(text: str) -> tuple[tuple[Mention, ...], str]:
     """Return the mentions of a text, and the text, as long as it was, with them blanked out."""
     # The kinds are looked for one after another, each in what the ones before it have left.
-    found: list[Mention] = []
+    results: list[Mention] = []
     bare = text
     for kind, pattern in COMPILED.items():
         pieces, last = [], 0
         for match in pattern.finditer(bare):
-            made = tuple(_made(kind, match))
-            if not made and kind != "version":
+            named = tuple(_match_mentions(kind, match))
+            if not named and kind != "version":
                 continue
-            found.extend(made)
-            end = max((mention.end for mention in made), default=match.end())
+            results.extend(named)
+            end = max((mention.end for mention in named), default=match.end())
             pieces += [bare[last : match.start()], "\0" * (end - match.start())]
             last = end
         bare = "".join([*pieces, bare[last:]])
-    return tuple(sorted(found, key=lambda mention: mention.start)), bare
+    return tuple(sorted(results, key=lambda mention: mention.start)), bare
 
 
-def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
+def _match_mentions(kind: str, match: re.Match[str]) -> Iterator[Mention]:
     """Return what a match of one kind names; nothing where it is something else."""
     text = match[0]
     if kind in ("url", "v4", "v6", "host"):
@@ -128,7 +128,7 @@ def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
             "host": _is_host,
         }[kind]
         if accepted(match):
-            yield from _of_authority(match)
+            yield from _authority_mentions(match)
     elif kind == "root":
         yield _path_mention(match.string, text, match.start())
     elif kind == "path":
@@ -140,12 +140,12 @@ def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
         yield Mention(kind, text, text.lower(), match.start(), match.start() + len(text))
 
 
-def _of_authority(match: re.Match[str]) -> Iterator[Mention]:
+def _authority_mentions(match: re.Match[str]) -> Iterator[Mention]:
     groups = match.groupdict()
     host = groups.get("host") or match[0]
     start = match.start("host") if "host" in groups else match.start()
     end = start + len(host)
-    value = same_address(host.rstrip("."))
+    value = canonical_address(host.rstrip("."))
     is_address = ":" in value or bool(re.fullmatch(r"[\d.]+", value))
     path = _trimmed(groups.get("path") or "")
     if is_address and (prefix := re.fullmatch(r"/\d{1,3}", path)):
@@ -200,7 +200,7 @@ def _is_host(match: re.Match[str]) -> bool:
     """Say whether a dotted word names a host, or a file: no field of Wireshark, no "e.g", no "log.It shows"."""
     labels = match["host"].split(".")
     last = labels[-1]
-    if last.lower() in _OWN_FILES and _is_file(match):
+    if last.lower() in _SAMPLE_FILES and _is_file(match):
         return False
     run_on = last != last.lower() and last != last.upper()
     return (

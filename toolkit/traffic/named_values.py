@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from toolkit.traffic.mentions import COMPILED, METHODS, mentions, same_address, scan
+from toolkit.traffic.mentions import COMPILED, METHODS, canonical_address, mentions, scan
 
 MAX_OBJECTS: Final = 200
 """Opening braces at which a JSON object is looked for; a reply with more is no answer."""
@@ -37,12 +37,12 @@ def final_answer(text: str) -> str:
     marks = list(_MARKER.finditer(text))
     if not marks:
         return text
-    rest = text[marks[-1].end() :].strip()
-    line = rest.split("\n", 1)[0].strip()
-    if not rest:
+    remainder = text[marks[-1].end() :].strip()
+    line = remainder.split("\n", 1)[0].strip()
+    if not remainder:
         return text
     # A list or an object goes on over the lines below; a sentence does not.
-    return rest if line[:1] in "[{`-•" or re.match(r"\d+[.)]\s", line) else line
+    return remainder if line[:1] in "[{`-•" or re.match(r"\d+[.)]\s", line) else line
 
 
 def json_objects(text: str) -> list[dict[str, Any]]:
@@ -55,13 +55,13 @@ def json_objects(text: str) -> list[dict[str, Any]]:
 
 def json_list(text: str) -> list[Any] | None:
     """Return the one JSON list of a reply; ``None`` where there is none, or more than one."""
-    found = _decoded(text, "[")
-    return found[0] if len(found) == 1 else None
+    lists = _decoded(text, "[")
+    return lists[0] if len(lists) == 1 else None
 
 
 def _decoded(text: str, sign: str) -> list[Any]:
     """Return the JSON values that begin with a bracket and are in no other."""
-    found, position = [], 0
+    values, position = [], 0
     for _ in range(MAX_OBJECTS):
         position = text.find(sign, position)
         if position < 0:
@@ -71,8 +71,8 @@ def _decoded(text: str, sign: str) -> list[Any]:
         except (ValueError, RecursionError):
             position += 1
         else:
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def plain(text: str) -> str:
@@ -85,9 +85,9 @@ def plain(text: str) -> str:
 
 def undecorated(text: str) -> str:
     """Return a text in small letters without emphasis, invisible characters and doubled white space."""
-    kept = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    kept = kept.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"', ord("−"): "-"})
-    return " ".join(re.sub(r"\*{1,3}|`{1,3}", "", kept).casefold().split())
+    visible = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    visible = visible.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"', ord("−"): "-"})
+    return " ".join(re.sub(r"\*{1,3}|`{1,3}", "", visible).casefold().split())
 
 
 def denied(text: str, start: int) -> bool:
@@ -97,16 +97,16 @@ def denied(text: str, start: int) -> bool:
 
 def emphasised(text: str) -> str | None:
     """Return the one passage in bold; ``None`` where there is none, or more than one."""
-    found = re.findall(r"\*\*([^*\n]{1,200})\*\*", text)
-    return found[0] if len(found) == 1 else None
+    passages = re.findall(r"\*\*([^*\n]{1,200})\*\*", text)
+    return passages[0] if len(passages) == 1 else None
 
 
 _DOUBLED: Final = "\0doubled"
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    return made if len(made) == len(pairs) else {_DOUBLED: True}
+    decoded = dict(pairs)
+    return decoded if len(decoded) == len(pairs) else {_DOUBLED: True}
 
 
 # Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
@@ -131,7 +131,7 @@ _WORD: Final = re.compile(
     rf"(?i)(?<![\w-])(?P<word>{_WORDS})(?:[- ](?P<ones>{'|'.join(_UNITS[1:10])}))?(?![\w-])"
     rf"(?P<large>\s+(?:{'|'.join(_LARGE)})s?\b)?"
 )
-_ABOUT: Final = re.compile(
+_APPROXIMATE: Final = re.compile(
     r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|(?<!spread )over|under|some"
     r"|(?:more|less|fewer) than|at (?:least|most)|up to|just (?:over|under))|[~≈<>±])\s*(?:every\s+|an?\s+)?$"
 )
@@ -145,7 +145,7 @@ _SCALES: Final = {
 """Units that stand for several of the base unit, second or byte; KB is used for 1,000 and for 1,024."""
 
 
-_BESIDE: Final = re.compile(r"(?i)(?:\b(?:and|or)|,)\s*$")
+_COORDINATED: Final = re.compile(r"(?i)(?:\b(?:and|or)|,)\s*$")
 _CHOICE: Final = re.compile(r"\s*(?:[-–/]|or|to|or maybe|or perhaps|and)\s*")
 """What stands between two numbers of a range or a choice."""
 
@@ -178,44 +178,57 @@ def numbers(text: str) -> tuple[Number, ...]:
 
 def numbers_in(bare: str) -> tuple[Number, ...]:
     """Return the numbers of a text in which everything else that holds digits is blanked out."""
-    found = [number for match in _NUMBER.finditer(bare) if (number := _number(match, bare)) is not None]
+    digits = [number for match in _NUMBER.finditer(bare) if (number := _number(match, bare)) is not None]
     words = [_worded(match) for match in _WORD.finditer(bare)]
-    every = sorted([*found, *words], key=lambda number: number.start)
-    if len(every) > 1:
-        every = [number for number in every if number.text.lower() != "one"] or every[:1]
-    return tuple(every)
+    ordered = sorted([*digits, *words], key=lambda number: number.start)
+    if len(ordered) > 1:
+        ordered = [number for number in ordered if number.text.lower() != "one"] or ordered[:1]
+    return tuple(ordered)
 
 
-def number_matches(wanted: float, tolerance: float, text: str, question: str) -> Match:
+def number_matches(expected: float, tolerance: float, text: str, question: str) -> Match:
     """Say whether an answer names one number, and that one is the wanted one."""
     bold = emphasised(text)
-    if bold is not None and len(own := numbers(bold)) == 1 and _equals(own[0], wanted, tolerance, question):
-        return Match(True, own[0].text, "the emphasised number is the wanted one")
-    found = numbers(text)
-    if not found and wanted == 0 and plain(text) in ("none", "no", "nil"):
+    if (
+        bold is not None
+        and len(bold_numbers := numbers(bold)) == 1
+        and _equals(bold_numbers[0], expected, tolerance, question)
+    ):
+        return Match(True, bold_numbers[0].text, "the emphasised number is the wanted one")
+    named = numbers(text)
+    if not named and expected == 0 and plain(text) in ("none", "no", "nil"):
         return Match(True, plain(text), "none is 0")
-    if not found:
+    if not named:
         return Match(False, None, "names no number")
-    asked = {value for number in numbers(question) for value in number.values}
-    right = [number for number in found if _equals(number, wanted, tolerance, question)]
-    candidates = [number for number in found if number in right or not set(number.values) & asked] or [*found]
-    open_ = [number for number in candidates if not denied(text, number.start)]
-    if not open_:
+    question_values = {value for number in numbers(question) for value in number.values}
+    right = [number for number in named if _equals(number, expected, tolerance, question)]
+    candidates = [
+        number for number in named if number in right or not set(number.values) & question_values
+    ] or [*named]
+    affirmed = [number for number in candidates if not denied(text, number.start)]
+    if not affirmed:
         return Match(False, candidates[0].text, "denies the number, or makes it a bound")
-    if open_[0] not in right and (open_[-1] not in right or _BESIDE.search(text[: open_[-1].start])):
-        return Match(False, open_[0].text, "names another number")
-    chosen = open_[0] if open_[0] in right else open_[-1]
-    for one, other in ((one, other) for one, other in pairwise(open_) if chosen in (one, other)):
-        if _CHOICE.fullmatch(text[one.end : other.start]) and {one in right, other in right} == {True, False}:
-            return Match(False, None, f"names several numbers: {one.text}, {other.text}")
+    if affirmed[0] not in right and (
+        affirmed[-1] not in right or _COORDINATED.search(text[: affirmed[-1].start])
+    ):
+        return Match(False, affirmed[0].text, "names another number")
+    chosen = affirmed[0] if affirmed[0] in right else affirmed[-1]
+    for first, second in (
+        (first, second) for first, second in pairwise(affirmed) if chosen in (first, second)
+    ):
+        if _CHOICE.fullmatch(text[first.end : second.start]) and {first in right, second in right} == {
+            True,
+            False,
+        }:
+            return Match(False, None, f"names several numbers: {first.text}, {second.text}")
     return Match(True, chosen.text, "names the number as the answer")
 
 
-def _equals(number: Number, wanted: float, tolerance: float, question: str) -> bool:
-    same_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
-    values = (number.written,) if same_unit else number.values
-    slack = tolerance + 1e-9 * max(1.0, abs(wanted))  # 4.35 - 4.3 is not 0.05 in binary
-    return any(abs(value - wanted) <= slack for value in values)
+def _equals(number: Number, expected: float, tolerance: float, question: str) -> bool:
+    in_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
+    values = (number.written,) if in_unit else number.values
+    slack = tolerance + 1e-9 * max(1.0, abs(expected))  # 4.35 - 4.3 is not 0.05 in binary
+    return any(abs(value - expected) <= slack for value in values)
 
 
 def _number(match: re.Match[str], text: str) -> Number | None:
@@ -234,8 +247,10 @@ def _number(match: re.Match[str], text: str) -> Number | None:
     value = float(digits) * (-1 if sign in ("-", "−") else 1)
     end = match.end("number")
     start = match.start("digits") if sign is None else match.start()
-    about = bool(_ABOUT.search(text[max(0, start - 24) : start]))
-    return Number(value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, about)
+    approximate = bool(_APPROXIMATE.search(text[max(0, start - 24) : start]))
+    return Number(
+        value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, approximate
+    )
 
 
 def _worded(match: re.Match[str]) -> Number:
@@ -259,62 +274,65 @@ _JOINED: Final = re.compile(
     r"(?i)[\s\"'`*,/&)\[\]|-]*(?:(?:and|or|then|also|plus|as well as|followed by|but|beside)[\s\"'`*,]*){0,3}"
 )
 
-_Places = list[tuple[str, int, int]]
+_Occurrences = list[tuple[str, int, int]]
 """What a text names of one shape: the value, and where it begins and ends."""
-_Find = Callable[[str], _Places]
+_Find = Callable[[str], _Occurrences]
 
 
-def value_matches(wanted: str, text: str, question: str) -> Match:
+def value_matches(expected: str, text: str, question: str) -> Match:
     """Say whether an answer names the wanted value and none that competes with it."""
-    if plain(text) == plain(wanted):
-        return Match(True, wanted, "the answer is the value")
+    if plain(text) == plain(expected):
+        return Match(True, expected, "the answer is the value")
     bold = emphasised(text)
-    if bold is not None and plain(bold) == plain(wanted):
+    if bold is not None and plain(bold) == plain(expected):
         return Match(True, bold, "the emphasised passage is the value")
-    find = _shape(wanted)
+    find = _shape(expected)
     if find is None:
-        return _phrase(wanted, text)
-    right, others = _sorted(find, {_key(wanted)}, text, question)
-    if not right and not re.fullmatch(r"\S+", wanted):
-        return _phrase(wanted, text, others_of=find)
+        return _phrase(expected, text)
+    right, competing = _sorted(find, {_key(expected)}, text, question)
+    if not right and not re.fullmatch(r"\S+", expected):
+        return _phrase(expected, text, find_competing=find)
     if not right:
-        return Match(False, others[0][0] if others else None, "does not name the value")
+        return Match(False, competing[0][0] if competing else None, "does not name the value")
     first = min(start for _, start, _ in right)
     ends = [end for _, _, end in right]
 
     def joined(start: int) -> bool:  # as one more answer
         return any(end <= start and _JOINED.fullmatch(text[end:start]) for end in ends)
 
-    if beside := [one for one in others if one[1] < first or joined(one[1])]:
-        return Match(False, right[0][0], f"names something else too: {_shown(beside)}")
+    if conflicts := [
+        occurrence for occurrence in competing if occurrence[1] < first or joined(occurrence[1])
+    ]:
+        return Match(False, right[0][0], f"names something else too: {_value_list(conflicts)}")
     if all(denied(text, start) for _, start, _ in right):
         return Match(False, right[0][0], "denies the value")
     return Match(True, right[0][0], "names the value and nothing that competes")
 
 
-def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
+def list_matches(expected: Collection[str], text: str, question: str) -> Match:
     """Say whether an answer names exactly the wanted values, in any order and in any form of a list."""
-    target = {_key(one) for one in wanted}
+    target = {_key(value) for value in expected}
     if not target:
         empty = json_list(text) == [] or plain(text) in ("none", "no", "nothing", "{}", "empty", "empty list")
         return Match(
             empty, plain(text)[:80], "names none" if empty else "names something, and nothing is wanted"
         )
     listed = json_list(text)
-    items = [str(one) for one in listed] if listed is not None else _items(text)
-    if items and {_key(_of_item(one, target)) for one in items} == target:
+    items = [str(value) for value in listed] if listed is not None else _items(text)
+    if items and {_key(_without_note(value, target)) for value in items} == target:
         return Match(True, ", ".join(items), "the list holds exactly the values")
-    shapes = {_shape(one) for one in wanted}
+    shapes = {_shape(value) for value in expected}
     find = shapes.pop() if len(shapes) == 1 and listed is None else None
     if find is None:
         return Match(False, ", ".join(items)[:200] or None, "the list is another one")
-    right, others = _sorted(find, target, text, question)
+    right, competing = _sorted(find, target, text, question)
     lengths = {len(value) for value in target}
     if find is _numbers and len(lengths) == 1 and min(lengths) > 2:
-        others = [one for one in others if len(one[0]) in lengths]  # status codes, and how often each occurs
+        # Status codes, and how often each occurs.
+        competing = [occurrence for occurrence in competing if len(occurrence[0]) in lengths]
     named = {value for value, _, _ in right}
-    if others:
-        return Match(False, _shown(others), f"names something else too: {_shown(others)}")
+    if competing:
+        return Match(False, _value_list(competing), f"names something else too: {_value_list(competing)}")
     if named != target:
         return Match(False, ", ".join(sorted(named)) or None, f"names {len(named)} of {len(target)} values")
     if any(denied(text, start) for _, start, _ in right):
@@ -322,48 +340,56 @@ def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     return Match(True, ", ".join(sorted(named)), "names exactly the values")
 
 
-def _sorted(find: _Find, target: Collection[str], text: str, question: str) -> tuple[_Places, _Places]:
+def _sorted(
+    find: _Find, target: Collection[str], text: str, question: str
+) -> tuple[_Occurrences, _Occurrences]:
     """Return where a text names what is wanted, and what competes: neither asked about nor denied."""
-    found, asked = find(text), {value for value, _, _ in find(question)}
-    others = [one for one in found if one[0] not in target and one[0] not in asked]
-    return [one for one in found if one[0] in target], [one for one in others if not denied(text, one[1])]
+    occurrences, in_question = find(text), {value for value, _, _ in find(question)}
+    competing = [
+        occurrence
+        for occurrence in occurrences
+        if occurrence[0] not in target and occurrence[0] not in in_question
+    ]
+    return [occurrence for occurrence in occurrences if occurrence[0] in target], [
+        occurrence for occurrence in competing if not denied(text, occurrence[1])
+    ]
 
 
-def _shape(wanted: str) -> _Find | None:
+def _shape(expected: str) -> _Find | None:
     """Return how values of the same shape are found in a text; ``None`` for a word like any other."""
-    return next((find for fits, find in _SHAPES if fits(wanted)), None)
+    return next((find for fits, find in _SHAPES if fits(expected)), None)
 
 
 def _named(kind: str) -> _Find:
-    def find(text: str) -> _Places:
+    def find(text: str) -> _Occurrences:
         return [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
 
     return find
 
 
-def _numbers(text: str) -> _Places:
+def _numbers(text: str) -> _Occurrences:
     return [(_key(f"{n.written:.15g}"), n.start, n.end) for n in numbers(text)]
 
 
 def _pattern(pattern: re.Pattern[str]) -> _Find:
-    def find(text: str) -> _Places:
+    def find(text: str) -> _Occurrences:
         return [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
 
     return find
 
 
 def _alone(kind: str) -> Callable[[str], bool]:
-    return lambda wanted: [(m.kind, m.text) for m in mentions(wanted)] == [(kind, wanted)]
+    return lambda value: [(m.kind, m.text) for m in mentions(value)] == [(kind, value)]
 
 
 _SHAPES: Final[tuple[tuple[Callable[[str], bool], _Find], ...]] = (
     (_alone("address"), _named("address")),
     (_alone("host"), _named("host")),
-    (lambda wanted: wanted.startswith("/") and " " not in wanted, _named("path")),
-    (lambda wanted: bool(re.fullmatch(r"-?\d+(?:\.\d+)?", wanted)), _numbers),
-    (lambda wanted: wanted in METHODS, _pattern(_METHOD)),
-    (lambda wanted: bool(_MEDIA.match(wanted)), _pattern(_MEDIA)),
-    (lambda wanted: bool(_PRODUCT.match(wanted)), _pattern(_PRODUCT)),
+    (lambda expected: expected.startswith("/") and " " not in expected, _named("path")),
+    (lambda expected: bool(re.fullmatch(r"-?\d+(?:\.\d+)?", expected)), _numbers),
+    (lambda expected: expected in METHODS, _pattern(_METHOD)),
+    (lambda expected: bool(_MEDIA.match(expected)), _pattern(_MEDIA)),
+    (lambda expected: bool(_PRODUCT.match(expected)), _pattern(_PRODUCT)),
 )
 
 
@@ -371,25 +397,29 @@ def _key(value: str) -> str:
     """Return a value in the form in which two equal ones are equal: 200, 200.0 and "200 " are one."""
     short = plain(value)
     try:
-        return f"{float(short):.15g}" if re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short) else same_address(short)
+        return (
+            f"{float(short):.15g}"
+            if re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short)
+            else canonical_address(short)
+        )
     except ValueError:
         return short
 
 
-def _phrase(wanted: str, text: str, others_of: _Find | None = None) -> Match:
+def _phrase(expected: str, text: str, find_competing: _Find | None = None) -> Match:
     """Look for a value of several words, or for a word that has no shape, as a whole in a short answer."""
-    line, value = undecorated(text), undecorated(wanted)
-    places = [m.start() for m in re.finditer(rf"(?<![\w/]){re.escape(value)}(?![\w/])", line)]
-    if not places:
+    line, value = undecorated(text), undecorated(expected)
+    positions = [m.start() for m in re.finditer(rf"(?<![\w/]){re.escape(value)}(?![\w/])", line)]
+    if not positions:
         return Match(False, None, "does not name the value")
-    rest = line.replace(value, " ")
-    if others_of is not None and (others := others_of(rest)):
-        return Match(False, value, f"names something else too: {_shown(others)}")
-    if others_of is None and len(rest.split()) > MAX_WORDS:
+    remainder = line.replace(value, " ")
+    if find_competing is not None and (competing := find_competing(remainder)):
+        return Match(False, value, f"names something else too: {_value_list(competing)}")
+    if find_competing is None and len(remainder.split()) > MAX_WORDS:
         return Match(False, value, f"names the value somewhere in more than {MAX_WORDS} words")
     if re.search(rf"\bor\s+[\"']?{re.escape(value)}|{re.escape(value)}[\"']?,?\s+or\b", line):
         return Match(False, value, "leaves a choice")
-    if all(denied(line, start) for start in places):
+    if all(denied(line, start) for start in positions):
         return Match(False, value, "denies the value")
     return Match(True, value, "names the value")
 
@@ -403,10 +433,10 @@ def _items(text: str) -> list[str]:
     if len(lines) > 1:
         return lines[1:] if lines[0].rstrip().endswith(":") else lines
     line = re.sub(r"^[^,;]{0,200}:\s+", "", lines[0]) if lines else ""
-    return [one for one in re.split(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+", line.strip(" .[]")) if one.strip()]
+    return [item for item in re.split(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+", line.strip(" .[]")) if item.strip()]
 
 
-def _of_item(item: str, target: Collection[str]) -> str:
+def _without_note(item: str, target: Collection[str]) -> str:
     """Return an item without the note behind it: "200 OK" and "GET (5)" are 200 and GET."""
     if _key(item) in target:
         return item
@@ -417,5 +447,5 @@ def _of_item(item: str, target: Collection[str]) -> str:
     return status[1] if status else short
 
 
-def _shown(found: _Places) -> str:
-    return ", ".join(dict.fromkeys(value for value, _, _ in found[:6]))
+def _value_list(occurrences: _Occurrences) -> str:
+    return ", ".join(dict.fromkeys(value for value, _, _ in occurrences[:6]))

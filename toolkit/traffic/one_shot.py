@@ -52,7 +52,7 @@ from toolkit.traffic.experiments import (
     decide,
     experiment_row,
     read_citations,
-    verdict_of,
+    stored_verdict,
 )
 from toolkit.traffic.questions import PromptVariant, Question, load_prompts, load_questions, matches
 from toolkit.traffic.sample import Sample, load_sample, shipped_samples
@@ -107,9 +107,10 @@ class OneShotTest(PromptResponseTest):
         judges: Sequence[JudgeSpec] = (),
         folder: Path | None = None,
     ) -> None:
-        place = folder or Path()
-        kept = one_shot_score(1, 0, 0, weights, confidence)  # refuses what it cannot use, before any call
-        self.weights, self.confidence = kept.weights, kept.confidence
+        base_folder = folder or Path()
+        # Refuses bad weights and confidences before any call.
+        checked_score = one_shot_score(1, 0, 0, weights, confidence)
+        self.weights, self.confidence = checked_score.weights, checked_score.confidence
         self.judges = tuple(judges)
         self.hallucination_judge = hallucination_judge
         self.answer_format = answer_format
@@ -119,27 +120,27 @@ class OneShotTest(PromptResponseTest):
             )
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
-        self.variants = _variants(variants, None if prompt_file is None else place / prompt_file)
+        self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
         if questions is None or isinstance(questions, str | Path):
-            asked = load_questions(None if questions is None else place / questions)
+            selected = load_questions(None if questions is None else base_folder / questions)
         else:
-            asked = tuple(questions)
-        known = {question.id for question in asked}
-        if unknown := next((name for name in only or () if name not in known), None):
-            raise InputError(f"question {unknown!r} is unknown; {choices(unknown, sorted(known))}")
-        asked = tuple(question for question in asked if only is None or question.id in only)
-        self.samples, asked = _samples(samples, asked, place)
+            selected = tuple(questions)
+        ids = {question.id for question in selected}
+        if unknown := next((name for name in only or () if name not in ids), None):
+            raise InputError(f"question {unknown!r} is unknown; {choices(unknown, sorted(ids))}")
+        selected = tuple(question for question in selected if only is None or question.id in only)
+        self.samples, selected = _samples(samples, selected, base_folder)
         self.left_out: tuple[str, ...] = ()
         if not self.judges:
-            needy = tuple(question.id for question in asked if question.key.kind == "judge")
-            if needy and questions is not None:
-                raise InputError(f"question {needy[0]} needs a judge; add one under [judges] or take it out")
-            self.left_out = needy
-            asked = tuple(question for question in asked if question.id not in needy)
-        if not asked or not self.variants:
+            judged = tuple(question.id for question in selected if question.key.kind == "judge")
+            if judged and questions is not None:
+                raise InputError(f"question {judged[0]} needs a judge; add one under [judges] or take it out")
+            self.left_out = judged
+            selected = tuple(question for question in selected if question.id not in judged)
+        if not selected or not self.variants:
             raise InputError("one-shot test: nothing is left to ask; give questions and variants")
-        self.questions = asked
-        self.asks_judges = hallucination_judge or any(one.key.kind == "judge" for one in asked)
+        self.questions = selected
+        self.asks_judges = hallucination_judge or any(question.key.kind == "judge" for question in selected)
         self._items = self._make_items()
 
     def make_test_items(self) -> tuple[TestItem, ...]:
@@ -147,15 +148,15 @@ class OneShotTest(PromptResponseTest):
         return self._items
 
     def _make_items(self) -> tuple[TestItem, ...]:
-        facts = {name: Facts(one.name, one.csv, one.frame) for name, one in self.samples.items()}
-        asked_form = INSTRUCTION if self.answer_format == "evidence" else ""
+        facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
+        form = INSTRUCTION if self.answer_format == "evidence" else ""
         items = []
         for variant in self.variants:
             for question in self.questions:
                 csv = self.samples[question.sample].csv
                 context = OneShotContext(variant.id, question, csv, facts[question.sample])
                 name = f"{variant.id}/{question.id}"
-                prompt = PromptWithContext(name, variant.prompt(question.text + asked_form, csv), context)
+                prompt = PromptWithContext(name, variant.prompt(question.text + form, csv), context)
                 items.append(TestItem(name, (prompt,), context))
         return tuple(items)
 
@@ -171,20 +172,22 @@ class OneShotTest(PromptResponseTest):
         if self.answer_format == "evidence":
             text, prose, cited = read_citations(text, question.key, context.facts)
         match = matches(question.key, text, question.text)
-        known = "\n".join(question.key.texts())
-        verdict = decide(match, (*cited, *evidence(f"{text}\n{prose}", context.facts, question.text, known)))
+        key_text = "\n".join(question.key.texts())
+        verdict = decide(
+            match, (*cited, *evidence(f"{text}\n{prose}", context.facts, question.text, key_text))
+        )
         if verdict.verdict == "hallucinated" or not text.strip():
             return verdict
         if self.hallucination_judge:
-            invents, why, calls = await self._ask(INVENTS, reply, ask)
+            invents, reasons, calls = await self._ask(INVENTS, reply, ask)
             becomes = {True: "hallucinated", False: verdict.verdict, None: None}[invents]
-            verdict = _told(verdict, becomes, f"invented, say the judges: {why}", calls)
+            verdict = _with_votes(verdict, becomes, f"invented, say the judges: {reasons}", calls)
             if invents is not False:
                 return verdict
         if question.key.kind == "judge":
-            meets, why, calls = await self._ask(MEETS, reply, ask)
+            meets, reasons, calls = await self._ask(MEETS, reply, ask)
             becomes = {True: "expected", False: "unexpected", None: None}[meets]
-            verdict = _told(verdict, becomes, f"expected, say the judges: {why}", calls)
+            verdict = _with_votes(verdict, becomes, f"expected, say the judges: {reasons}", calls)
             verdict = replace(verdict, matched=meets)
         return verdict
 
@@ -197,28 +200,30 @@ class OneShotTest(PromptResponseTest):
         values = {"csv": context.csv, "question": question, "answer": answer}
         values["requirement"] = str(context.question.key.value)
         votes: list[bool] = []
-        told: list[str] = []
+        remarks: list[str] = []
         calls: list[str] = []
         for judge in (judge.of_run(reply.repeat) for judge in self.judges):
             nonce = fence_code(f"{context.csv}\n{question}", answer, judge.seed)
             request = judge.request((Message("user", fill(template, values | {"nonce": nonce})),))
             calls.append(request.identity())
             try:
-                said = (await ask(request)).reply
+                judgement = (await ask(request)).reply
             except ModelError as error:
-                told.append(f"{judge.role}: {error.reason}: {error}")
+                remarks.append(f"{judge.role}: {error.reason}: {error}")
                 continue
-            vote = None if said.finish_reason in ("filter", "refusal") else yes_or_no(said.text)
-            told.append(f"{judge.role}: {'unreadable: ' if vote is None else ''}{quoted(said.text, 160)}")
+            vote = None if judgement.finish_reason in ("filter", "refusal") else yes_or_no(judgement.text)
+            remarks.append(
+                f"{judge.role}: {'unreadable: ' if vote is None else ''}{quoted(judgement.text, 160)}"
+            )
             votes += [] if vote is None else [vote]
         yes = sum(votes)
         decided = None if 2 * yes == len(votes) else 2 * yes > len(votes)
         split = "the judges are split; " if votes and decided is None else ""
-        return decided, split + ("; ".join(told) or "no judge is named in the study"), tuple(calls)
+        return decided, split + ("; ".join(remarks) or "no judge is named in the study"), tuple(calls)
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the verdict of one experiment as three measurements of 0 or 1; all missing when there is none."""
-        verdict, reason = verdict_of(item_annotations)
+        verdict, reason = stored_verdict(item_annotations)
         return [
             Measurement(name, None if reason else float(verdict == name), "experiments", reason)
             for name in VERDICTS
@@ -226,77 +231,79 @@ class OneShotTest(PromptResponseTest):
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return score and raw score of every method, then the means of each variant."""
-        methods = [f"{which}, {item.item_id}" for item in self._items for which in ("score", "raw")]
-        means = [f"mean {which}, {variant.id}" for variant in self.variants for which in ("score", "raw")]
+        methods = [f"{kind}, {item.item_id}" for item in self._items for kind in ("score", "raw")]
+        means = [f"mean {kind}, {variant.id}" for variant in self.variants for kind in ("score", "raw")]
         return tuple(ResultType(name, UNIT) for name in (*methods, *means))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model; a method with a missing experiment has no score, and says so."""
         one_model(measured_items)
         rows = [
-            experiment_row(one.item, one.model, one.repeat)
-            | {"verdict": next((name for name in VERDICTS if one.value(name) == 1), None)}
-            for one in measured_items
+            experiment_row(item.item, item.model, item.repeat)
+            | {"verdict": next((name for name in VERDICTS if item.value(name) == 1), None)}
+            for item in measured_items
         ]
         columns = [*experiment_row(self._items[0], "", 0), "verdict"]
         scored = score_methods(pd.DataFrame(rows, columns=columns), self.weights, self.confidence)
-        by_name = {one.method: one for one in scored}
+        by_name = {item.method: item for item in scored}
         results: list[Result] = []
         for item in self._items:
-            results += method_estimates(by_name.get(item.item_id) or self._not_asked(item), self.confidence)
-        gone = len(self.left_out)
-        left_out = f"{counted(gone, 'questions')} {agreeing(gone, 'are left out')}, because no judge is named"
+            results += method_estimates(by_name.get(item.item_id) or self._unplanned(item), self.confidence)
+        count = len(self.left_out)
+        omission = (
+            f"{counted(count, 'questions')} {agreeing(count, 'are left out')}, because no judge is named"
+        )
         for variant in self.variants:
-            of_variant = [one for one in scored if one.variant == variant.id]
-            for which in ("score", "raw"):
-                mean = overall(f"mean {which}, {variant.id}", of_variant, which, self.confidence)
-                note = "; ".join(filter(None, [mean.note, left_out if self.left_out else ""]))
+            in_variant = [item for item in scored if item.variant == variant.id]
+            for kind in ("score", "raw"):
+                mean = overall(f"mean {kind}, {variant.id}", in_variant, kind, self.confidence)
+                note = "; ".join(filter(None, [mean.note, omission if self.left_out else ""]))
                 results.append(replace(mean, note=note))
         return results
 
-    def _not_asked(self, item: TestItem) -> MethodScore:
+    def _unplanned(self, item: TestItem) -> MethodScore:
         """Return a method none of whose experiments was planned: it is in the results too."""
         names = {key: str(value) for key, value in experiment_row(item, "", 0).items() if key in KEYS}
         return MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
 
 
-def _told(verdict: Verdict, becomes: str | None, why: str, calls: tuple[str, ...]) -> Verdict:
+def _with_votes(verdict: Verdict, becomes: str | None, reason: str, calls: tuple[str, ...]) -> Verdict:
     """Return the verdict with what judges said; without a readable answer it is missing, never a hallucination."""
-    return replace(verdict, verdict=becomes, why=f"{verdict.why}; {why}", calls=verdict.calls + calls)
+    return replace(verdict, verdict=becomes, why=f"{verdict.why}; {reason}", calls=verdict.calls + calls)
 
 
 def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None) -> tuple[PromptVariant, ...]:
-    known = {variant.id: variant for variant in load_prompts(prompt_file)}
-    found = []
-    for one in variants:
-        if isinstance(one, str) and one not in known:
-            raise InputError(f"prompt variant {one!r} is unknown; {choices(one, known)}")
-        found.append(known[one] if isinstance(one, str) else one)
-    names = [variant.id for variant in found]
+    shipped = {variant.id: variant for variant in load_prompts(prompt_file)}
+    chosen = []
+    for variant in variants:
+        if isinstance(variant, str) and variant not in shipped:
+            raise InputError(f"prompt variant {variant!r} is unknown; {choices(variant, shipped)}")
+        chosen.append(shipped[variant] if isinstance(variant, str) else variant)
+    names = [variant.id for variant in chosen]
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"prompt variant {doubled!r} is named twice; name it once")
-    return tuple(found)
+    return tuple(chosen)
 
 
 def _samples(
-    samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], place: Path
+    samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], folder: Path
 ) -> tuple[dict[str, Sample], tuple[Question, ...]]:
 
     def load(name: str | Path) -> Sample:
-        return load_sample(name if str(name) in shipped_samples() else place / name)
+        return load_sample(name if str(name) in shipped_samples() else folder / name)
 
     if samples is None:
         names = dict.fromkeys(question.sample for question in questions)
         return {name: load(name) for name in names}, tuple(questions)
     loaded: dict[str, Sample] = {}
-    for one in samples:
-        sample = one if isinstance(one, Sample) else load(one)
-        names = dict.fromkeys([sample.name, *([] if isinstance(one, Sample) else [str(one)])])
-        about = [name for name in names if any(question.sample == name for question in questions)]
-        if not about:
+    for source in samples:
+        sample = source if isinstance(source, Sample) else load(source)
+        names = dict.fromkeys([sample.name, *([] if isinstance(source, Sample) else [str(source)])])
+        matching = [name for name in names if any(question.sample == name for question in questions)]
+        if not matching:
             raise InputError(
                 f"sample {sample.name!r} has no question; name a file with one under [options] questions "
                 "(toolkit/traffic/questions.toml is an example), or take the sample out"
             )
-        loaded |= dict.fromkeys(about, sample)
+        loaded |= dict.fromkeys(matching, sample)
     return loaded, tuple(question for question in questions if question.sample in loaded)

@@ -27,15 +27,15 @@ from typing import Final
 from toolkit.errors import InputError
 from toolkit.files import read_text
 
-_KEPT4: Final = (
+_FIXED4: Final = (
     "0.0.0.0/32", "127.0.0.1/32", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
     "224.0.0.0/4", "255.255.255.255/32",
 )  # fmt: skip
-_KEPT6: Final = ("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8")
+_FIXED6: Final = ("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8")
 _CARRIERS: Final = ("::ffff:0:0/96", "64:ff9b::/96")
 """Networks of IPv6 (RFC 4291, RFC 6052) whose last 32 bits are an IPv4 address: it has the pseudonym it has alone."""
 # Locally administered, and group: they say what kind of address it is.
-_MAC_KEPT_BITS: Final = frozenset({6, 7})
+_MAC_FIXED_BITS: Final = frozenset({6, 7})
 
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _DOT: Final = r"(?:\.|%2[eE])"
@@ -71,8 +71,8 @@ class Pseudonyms:
 
     def address(self, text: str) -> str:
         """Return the pseudonym of an address, or the text as it is when it is none."""
-        pseudonym, same = _address(self.key, text)
-        if same:
+        pseudonym, unchanged = _address(self.key, text)
+        if unchanged:
             self.unchanged.add(pseudonym)
         return pseudonym
 
@@ -80,19 +80,19 @@ class Pseudonyms:
         """Return a text with every address in it replaced, percent-encoded dots and colons included."""
         quad = _VERSION4 if versions else _IPV4
 
-        def replace(found: re.Match[str]) -> str:
-            if found["dashed"]:
-                return self.address(found[0].replace("-", ":")).replace(":", "-")
-            changed = self._plain(found[0])
+        def replace(match: re.Match[str]) -> str:
+            if match["dashed"]:
+                return self.address(match[0].replace("-", ":")).replace(":", "-")
+            changed = self._plain(match[0])
             # Colons that are no address may stand before one: "80:192.0.2.1".
-            return changed if changed != found[0] else re.sub(quad, lambda f: self._plain(f[0]), changed)
+            return changed if changed != match[0] else re.sub(quad, lambda f: self._plain(f[0]), changed)
 
         return (_ANY_VERSION if versions else _ANY).sub(replace, text)
 
-    def _plain(self, found: str) -> str:
-        plain = re.sub("%3a", ":", re.sub("%2e", ".", found, flags=re.IGNORECASE), flags=re.IGNORECASE)
+    def _plain(self, written: str) -> str:
+        plain = re.sub("%3a", ":", re.sub("%2e", ".", written, flags=re.IGNORECASE), flags=re.IGNORECASE)
         changed = self.address(plain)
-        return found if changed == plain else changed
+        return written if changed == plain else changed
 
 
 def read_key(path: Path) -> str:
@@ -127,23 +127,23 @@ def _mac(key: str, number: int) -> bytes:
     if number in (0, 2**48 - 1):
         return number.to_bytes(6, "big")
     ends = ((0, 48), (2**48 - 1, 48))
-    return _permute(key, "mac", number, 48, _on_path(ends, 48, _MAC_KEPT_BITS)).to_bytes(6, "big")
+    return _permute(key, "mac", number, 48, _on_path(ends, 48, _MAC_FIXED_BITS)).to_bytes(6, "big")
 
 
 def _ipv4(key: str, number: int) -> int:
     return _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
 
 
-def _permute(key: str, kind: str, number: int, width: int, kept: Callable[[int, int], bool]) -> int:
+def _permute(key: str, kind: str, number: int, width: int, fixed: Callable[[int, int], bool]) -> int:
     """Turn over bit i or not by a keyed bit of the bits before it, unless ``kept(i, bits before it)``."""
     secret = blake2b(key.encode(), digest_size=32, person=b"toolkit samples").digest()
     result = 0
     for index in range(width):
         before = number >> (width - index)
         bit = number >> (width - index - 1) & 1
-        if not kept(index, before):
-            drawn = blake2b(f"{kind}/{index}/{before}".encode(), digest_size=1, key=secret).digest()
-            bit ^= drawn[0] & 1
+        if not fixed(index, before):
+            keyed = blake2b(f"{kind}/{index}/{before}".encode(), digest_size=1, key=secret).digest()
+            bit ^= keyed[0] & 1
         result = result << 1 | bit
     return result
 
@@ -153,12 +153,12 @@ def _on_path(
 ) -> Callable[[int, int], bool]:
     """Return whether a bit stands on the way to a kept network; where none turns, the network maps onto itself."""
 
-    def kept(index: int, before: int) -> bool:
+    def fixed(index: int, before: int) -> bool:
         return index in always or any(
             index < length and first >> (width - index) == before for first, length in networks
         )
 
-    return kept
+    return fixed
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
@@ -166,5 +166,5 @@ def _networks(texts: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
     return tuple((int(network.network_address), network.prefixlen) for network in networks)
 
 
-_NETWORKS4: Final = _networks(_KEPT4)
-_NETWORKS6: Final = _networks((*_KEPT6, *_CARRIERS))
+_NETWORKS4: Final = _networks(_FIXED4)
+_NETWORKS6: Final = _networks((*_FIXED6, *_CARRIERS))

@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, Final
 
-from toolkit.traffic.columns import SEVERAL, Record, asked_fields
+from toolkit.traffic.columns import SEVERAL, Record, tshark_fields
 from toolkit.traffic.tshark import check_capture, running_tshark, tshark_version
 
 _BATCH: Final = 64  # records handed over at a time: a lock for each would cost more than reading it
@@ -88,7 +88,7 @@ def _file_capture(capture: Path, display_filter: str | None) -> Any:
     from pyshark import FileCapture
     from pyshark.tshark.output_parser.tshark_ek import TsharkEkJsonParser
 
-    fields = asked_fields(tshark_version())
+    fields = tshark_fields(tshark_version())
     keys = [field.replace(".", "_") for field in fields]
 
     class Parser(TsharkEkJsonParser):
@@ -130,9 +130,9 @@ def _file_capture(capture: Path, display_filter: str | None) -> Any:
 
             return Version(".".join(map(str, tshark_version())))
 
-    asked = [word for field in fields for word in ("-e", field)]
+    options = [word for field in fields for word in ("-e", field)]
     # A loop that never runs keeps PyShark from looking for one, and from replacing the child watcher of the user.
     return Source(
-        str(capture), use_ek=True, keep_packets=False, display_filter=display_filter, custom_parameters=asked,
+        str(capture), use_ek=True, keep_packets=False, display_filter=display_filter, custom_parameters=options,
         eventloop=object(),
     )  # fmt: skip

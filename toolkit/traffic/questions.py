@@ -50,32 +50,38 @@ class AnswerKey:
         """Return what the key itself names, as texts; a pattern names nothing."""
         if self.kind == "regex":
             return ()
-        return tuple(str(one) for one in self.value) if isinstance(self.value, tuple) else (str(self.value),)
+        return (
+            tuple(str(member) for member in self.value)
+            if isinstance(self.value, tuple)
+            else (str(self.value),)
+        )
 
 
-def answer_key(data: Any, where: str) -> AnswerKey:
+def answer_key(data: Any, location: str) -> AnswerKey:
     """Check a key as it stands in a question file."""
     if not isinstance(data, Mapping) or data.get("kind") not in _TAKES or "value" not in data:
-        raise InputError(f"{where}: key must have a value and a kind, one of {', '.join(_TAKES)}")
+        raise InputError(f"{location}: key must have a value and a kind, one of {', '.join(_TAKES)}")
     kind, value = data["kind"], data["value"]
     allowed = {"kind", "value"} | {"number": {"tolerance"}, "json": {"tolerance", "field"}}.get(kind, set())
     if unknown := sorted(set(data) - allowed):
-        raise InputError(f"{where}: a key of kind {kind} has no {unknown[0]!r}; take it out")
+        raise InputError(f"{location}: a key of kind {kind} has no {unknown[0]!r}; take it out")
     tolerance, field = data.get("tolerance", 0.0), data.get("field", "")
     if not _is_number(tolerance) or tolerance < 0:
-        raise InputError(f"{where}: tolerance {tolerance!r} must be a number, 0 or more")
+        raise InputError(f"{location}: tolerance {tolerance!r} must be a number, 0 or more")
     if kind == "json" and (not isinstance(field, str) or not field):
-        raise InputError(f"{where}: a key of kind json needs the name of a field; add field = ...")
-    fits, what = _TAKES[kind]
+        raise InputError(f"{location}: a key of kind json needs the name of a field; add field = ...")
+    fits, description = _TAKES[kind]
     if not fits(value):
-        raise InputError(f"{where}: value {value!r} of a key of kind {kind} must be {what}")
+        raise InputError(f"{location}: value {value!r} of a key of kind {kind} must be {description}")
     if kind == "regex":
         import regex  # type: ignore[import-untyped]
 
         try:
             regex.compile(value)
         except (regex.error, RecursionError) as error:
-            raise InputError(f"{where}: pattern {value!r} does not compile ({error}); correct it") from error
+            raise InputError(
+                f"{location}: pattern {value!r} does not compile ({error}); correct it"
+            ) from error
     frozen = tuple(value) if isinstance(value, list | tuple) else value
     return AnswerKey(kind, frozen, float(tolerance), field)
 
@@ -113,7 +119,7 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     if key.kind == "json":
         return _json(key, text)
     if key.kind == "set":
-        return list_matches(tuple(str(one) for one in key.value), final_answer(text), question)
+        return list_matches(tuple(str(member) for member in key.value), final_answer(text), question)
     if key.kind == "number":
         return number_matches(float(key.value), key.tolerance, final_answer(text), question)
     return value_matches(str(key.value), final_answer(text), question)
@@ -124,7 +130,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(one, str) or _is_number(one) for one in value)
+    return isinstance(value, list | tuple) and all(
+        isinstance(member, str) or _is_number(member) for member in value
+    )
 
 
 def _is_text(value: Any) -> bool:
@@ -150,37 +158,38 @@ def _regex(pattern: str, text: str) -> Match:
     if len(text) > MAX_REGEX_TEXT:
         return Match(None, None, f"not tried: the reply is longer than {MAX_REGEX_TEXT} characters")
     try:
-        found = regex.search(pattern, text, timeout=REGEX_SECONDS)
+        match = regex.search(pattern, text, timeout=REGEX_SECONDS)
     except TimeoutError:
         return Match(None, None, f"not decided: the pattern took longer than {REGEX_SECONDS:g} s")
-    if found is None:
+    if match is None:
         return Match(False, None, "the pattern is not found")
-    return Match(True, found[0], "the pattern is found")
+    return Match(True, match[0], "the pattern is found")
 
 
 def _json(key: AnswerKey, text: str) -> Match:
-    held = [found[key.field] for found in json_objects(text) if key.field in found]
-    if not held:
+    fields = [value[key.field] for value in json_objects(text) if key.field in value]
+    if not fields:
         return Match(False, None, f"no JSON object with the field {key.field!r}")
-    values = {json.dumps(value, sort_keys=True) for value in held}
+    values = {json.dumps(value, sort_keys=True) for value in fields}
     if len(values) > 1:
         return Match(False, None, f"several JSON objects with different values of {key.field!r}")
-    (shown,) = values
-    same = _same(held[0], key)
-    return Match(same, shown, f"the field {key.field!r} {'holds' if same else 'does not hold'} the value")
+    equal = _equals_key(fields[0], key)
+    return Match(
+        equal, values.pop(), f"the field {key.field!r} {'holds' if equal else 'does not hold'} the value"
+    )
 
 
-def _same(value: Any, key: AnswerKey) -> bool:
-    wanted = key.value
-    if isinstance(wanted, tuple):
-        return isinstance(value, list) and {plain(str(one)) for one in value} == {
-            plain(str(w)) for w in wanted
+def _equals_key(value: Any, key: AnswerKey) -> bool:
+    expected = key.value
+    if isinstance(expected, tuple):
+        return isinstance(value, list) and {plain(str(member)) for member in value} == {
+            plain(str(w)) for w in expected
         }
-    if isinstance(wanted, bool) or isinstance(value, bool):
-        return value is wanted
-    if isinstance(value, int | float | str) and _is_number(wanted):
-        return bool(number_matches(float(wanted), key.tolerance, str(value), "").matched)
-    return isinstance(value, int | float | str) and plain(str(value)) == plain(str(wanted))
+    if isinstance(expected, bool) or isinstance(value, bool):
+        return value is expected
+    if isinstance(value, int | float | str) and _is_number(expected):
+        return bool(number_matches(float(expected), key.tolerance, str(value), "").matched)
+    return isinstance(value, int | float | str) and plain(str(value)) == plain(str(expected))
 
 
 def _name(text: str) -> str:
@@ -189,10 +198,10 @@ def _name(text: str) -> str:
     return text
 
 
-def _with_places(text: str) -> str:
-    for place in ("{question}", "{csv}"):
-        if text.count(place) != 1:
-            raise ValueError(f"must hold {place} once")
+def _with_placeholders(text: str) -> str:
+    for placeholder in ("{question}", "{csv}"):
+        if text.count(placeholder) != 1:
+            raise ValueError(f"must hold {placeholder} once")
     return text
 
 
@@ -208,7 +217,7 @@ class _QuestionRow(Strict):
 
 class _PromptRow(Strict):
     id: _Name
-    text: Annotated[Text, AfterValidator(_with_places)]
+    text: Annotated[Text, AfterValidator(_with_placeholders)]
 
 
 _Row = TypeVar("_Row", _QuestionRow, _PromptRow)
@@ -239,8 +248,8 @@ class PromptVariant:
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
     """Read questions."""
     return tuple(
-        Question(row.id, row.sample, row.text.strip(), answer_key(row.key, f"{where} ({row.id})"))
-        for row, where in _rows(path, "questions.toml", "question", _QuestionRow)
+        Question(row.id, row.sample, row.text.strip(), answer_key(row.key, f"{location} ({row.id})"))
+        for row, location in _rows(path, "questions.toml", "question", _QuestionRow)
     )
 
 
@@ -251,16 +260,16 @@ def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
 
 
 def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
-    where = shipped if path is None else str(path)
-    place = resources.files("toolkit.traffic") / shipped if path is None else Path(path)
-    data = read_toml(place, where)
+    location = shipped if path is None else str(path)
+    source = resources.files("toolkit.traffic") / shipped if path is None else Path(path)
+    data = read_toml(source, location)
     rows = data.get(table)
     if set(data) != {table} or not isinstance(rows, list) or not rows:
-        raise InputError(f"{where}: must hold one or more [[{table}]] and nothing else")
-    seen: set[str] = set()
+        raise InputError(f"{location}: must hold one or more [[{table}]] and nothing else")
+    ids: set[str] = set()
     for number, row in enumerate(rows, 1):
-        made = checked(model, row, f"{where}, {table} {number}")
-        if made.id in seen:
-            raise InputError(f"{where}: {table} id {made.id!r} is used twice; give each its own")
-        seen.add(made.id)
-        yield made, f"{where}, {table} {number}"
+        entry = checked(model, row, f"{location}, {table} {number}")
+        if entry.id in ids:
+            raise InputError(f"{location}: {table} id {entry.id!r} is used twice; give each its own")
+        ids.add(entry.id)
+        yield entry, f"{location}, {table} {number}"

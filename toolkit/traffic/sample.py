@@ -51,14 +51,14 @@ def load_sample(path_or_name: str | Path) -> Sample:
         path = Path(path_or_name)
     shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""
     text = read_text(path, "", "sample", f"name a CSV that toolkit samples convert wrote{shipped}")
-    frame, beside = _frame(text, path), path.with_suffix(".json")
+    frame, sidecar = _frame(text, path), path.with_suffix(".json")
     try:
-        about = json.loads(read_text(beside)) if beside.is_file() else {}
+        provenance = json.loads(read_text(sidecar)) if sidecar.is_file() else {}
     except ValueError as error:
-        raise InputError(f"{beside}: not JSON ({error}); convert the capture again") from None
-    if not isinstance(about, dict):
-        raise InputError(f"{beside}: not a provenance object; convert the capture again")
-    return Sample(path.stem, text, frame, about)
+        raise InputError(f"{sidecar}: not JSON ({error}); convert the capture again") from None
+    if not isinstance(provenance, dict):
+        raise InputError(f"{sidecar}: not a provenance object; convert the capture again")
+    return Sample(path.stem, text, frame, provenance)
 
 
 def _frame(text: str, path: Path) -> pd.DataFrame:
@@ -93,6 +93,6 @@ def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
         bad |= numbers.notna() & (numbers % 1 != 0)
     if bad.any():
         at = int(bad.to_numpy().argmax())
-        what = f"{cells.iloc[at]!r} is not a number of its kind"
-        raise InputError(f"{path}: row {at + 1}, column {cells.name}: {what}")
+        problem = f"{cells.iloc[at]!r} is not a number of its kind"
+        raise InputError(f"{path}: row {at + 1}, column {cells.name}: {problem}")
     return numbers.astype(dtype)  # type: ignore[call-overload]

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
 from toolkit.traffic.columns import COLUMNS, CUT
-from toolkit.traffic.mentions import same_address
+from toolkit.traffic.mentions import canonical_address
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _GROUPED: Final = tuple(name for name in COLUMNS if name not in ("number", "time"))
 """Columns whose values are counted, alone and two by two."""
-_BOTH_ENDS: Final = {"address": ("source", "destination"), "port": ("source_port", "destination_port")}
-_COLUMN_OF: Final = {
+_ENDPOINTS: Final = {"address": ("source", "destination"), "port": ("source_port", "destination_port")}
+_SOURCE_COLUMN: Final = {
     **dict.fromkeys(("path", "parameter", "place", "sql"), "uri"),
     **dict.fromkeys(("agent", "product"), "user_agent"),
 }
@@ -53,29 +53,31 @@ class Facts:
     @cached_property
     def cut(self) -> dict[str, frozenset[str]]:
         """Beginnings of values that go on behind what the capture holds, by column; no other property knows them."""
-        found = {
+        beginnings = {
             name: {cell for cell in self._column(name) if cell and cell.endswith(CUT)}
             for name in map(str, self.frame)
         }
         return {
             name: frozenset(cell.removesuffix(CUT) for cell in cells)
-            for name, cells in found.items()
+            for name, cells in beginnings.items()
             if cells
         }
 
     def may_go_on(self, kind: str, value: str) -> bool:
         """Say whether a name may be a value of which the capture holds a beginning."""
-        parts = self.cut.get(_COLUMN_OF.get(kind, kind), ())
-        own = decoded_path(value) if kind == "path" else value.lower()
+        parts = self.cut.get(_SOURCE_COLUMN.get(kind, kind), ())
+        name = decoded_path(value) if kind == "path" else value.lower()
         return any(
-            kind in ("protocol", "parameter", "sql") or part.startswith(own) or own.startswith(part)
+            kind in ("protocol", "parameter", "sql") or part.startswith(name) or name.startswith(part)
             for part in parts
         )
 
     @cached_property
     def addresses(self) -> frozenset[str]:
         """Addresses in their shortest form."""
-        return frozenset(same_address(value) for name in _BOTH_ENDS["address"] for value in self.values(name))
+        return frozenset(
+            canonical_address(value) for name in _ENDPOINTS["address"] for value in self.values(name)
+        )
 
     @cached_property
     def hosts(self) -> frozenset[str]:
@@ -96,55 +98,59 @@ class Facts:
     def ports(self) -> frozenset[int]:
         """Ports of both ends, and those that hosts name."""
         named = (re.findall(r":(\d{1,5})$", value) for value in self.values("host"))
-        ends = (self.values(name) for name in _BOTH_ENDS["port"])
+        ends = (self.values(name) for name in _ENDPOINTS["port"])
         return frozenset(int(port) for several in (*named, *ends) for port in several)
 
     @cached_property
-    def every(self) -> int:
+    def all_rows(self) -> int:
         """All rows."""
         return (1 << len(self.frame)) - 1
 
     @cached_property
     def masks(self) -> dict[str, dict[str, int]]:
         """The rows of each value of each column, the most frequent first, and of what is read out of the columns."""
-        found = {name: _rows_of(self._facts(name)) for name in _GROUPED if name in self.frame}
-        for name, ends in _BOTH_ENDS.items():
-            found[name] = _united(pair for end in ends for pair in found.get(end, {}).items())
+        masks = {name: _value_rows(self._facts(name)) for name in _GROUPED if name in self.frame}
+        for name, ends in _ENDPOINTS.items():
+            masks[name] = _united(pair for end in ends for pair in masks.get(end, {}).items())
         parts = {
             "flag": ("tcp_flags", lambda value: value.split(",")),
             "path": ("uri", lambda value: [decoded_path(value).split("?")[0]]),
             "layer": ("protocol", lambda value: value.split("/")),
         }
         for name, (column, split) in parts.items():
-            found[name] = _united(
-                (part, rows) for value, rows in found.get(column, {}).items() for part in split(value)
+            masks[name] = _united(
+                (part, rows) for value, rows in masks.get(column, {}).items() for part in split(value)
             )
-        found |= self._exchanges(found)
-        return found
+        masks |= self._exchanges(masks)
+        return masks
 
-    def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    def _exchanges(self, masks: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
-        made: dict[str, list[tuple[str, int]]] = {
+        pairs: dict[str, list[tuple[str, int]]] = {
             n: [] for n in ("replied", "asked method", "asked path", "reply")
         }
         if not {"stream", "method", "status"} <= set(self.frame):
             return {}
         cells = {name: self._facts(name) for name in ("method", "status", "uri") if name in self.frame}
-        for rows in found["stream"].values():
+        for rows in masks["stream"].values():
             inside = _indices(rows)
-            asked = [index for index in inside if cells["method"][index]]
+            requests = [index for index in inside if cells["method"][index]]
             replied = [index for index in inside if cells["status"][index]]
-            for request, after in zip(asked, [*asked[1:], len(self.frame)], strict=False):
-                own = next((r for r in found.get("source", {}).values() if r >> request & 1), 0)
-                back = [i for i in inside if request < i < after and i not in asked and not own >> i & 1]
-                made["reply"].append((str(request), sum(1 << i for i in back)))
-            for request, reply in zip(asked, replied, strict=False):
-                made["replied"].append((str(cells["status"][reply]), 1 << request))
-                made["asked method"].append((str(cells["method"][request]), 1 << reply))
+            for request, after in zip(requests, [*requests[1:], len(self.frame)], strict=False):
+                sender_rows = next((r for r in masks.get("source", {}).values() if r >> request & 1), 0)
+                back = [
+                    i
+                    for i in inside
+                    if request < i < after and i not in requests and not sender_rows >> i & 1
+                ]
+                pairs["reply"].append((str(request), sum(1 << i for i in back)))
+            for request, reply in zip(requests, replied, strict=False):
+                pairs["replied"].append((str(cells["status"][reply]), 1 << request))
+                pairs["asked method"].append((str(cells["method"][request]), 1 << reply))
                 if "uri" in cells:
                     path = decoded_path(cells["uri"][request] or "").split("?")[0]
-                    made["asked path"].append((path, 1 << reply))
-        return {name: _united(pairs) for name, pairs in made.items()}
+                    pairs["asked path"].append((path, 1 << reply))
+        return {name: _united(rows) for name, rows in pairs.items()}
 
     def values(self, column: str) -> frozenset[str]:
         """Return the values of a column in small letters."""
@@ -161,15 +167,15 @@ class Facts:
         numbers = self._column("number")
         index = numbers.index(str(number))
         stream = next(
-            (rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.every
+            (rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.all_rows
         )
         inside = _indices(stream)
-        place = inside.index(index)
-        found = sum(1 << i for i in inside[max(0, place - 1) : place + 2])
+        position = inside.index(index)
+        exchange = sum(1 << i for i in inside[max(0, position - 1) : position + 2])
         for request, replies in self.masks.get("reply", {}).items():
             if int(request) == index or replies >> index & 1:
-                found |= 1 << int(request) | replies
-        return found
+                exchange |= 1 << int(request) | replies
+        return exchange
 
     def rows(self, column: str, value: str) -> int:
         """Return the rows in which a column has a value."""
@@ -177,54 +183,54 @@ class Facts:
             return 1 << self._column("number").index(value)
         return self.masks.get(column, {}).get(value.lower(), 0)
 
-    def told(self, column: str) -> int:
+    def rows_with(self, column: str) -> int:
         """Return the rows in which a column has any value."""
         return reduce(or_, self.masks.get(column, {}).values(), 0)
 
-    def one_row_of_each(self, column: str) -> int:
+    def first_rows(self, column: str) -> int:
         """Return one row for each value of a column: as many rows as there are different values."""
-        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.every
+        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.all_rows
 
     @cached_property
     def counts(self) -> frozenset[int]:
         """Every count that follows from the whole sample."""
-        return self.counts_in(self.every)
+        return self.counts_in(self.all_rows)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
     def simple_counts_in(self, base: int) -> frozenset[int]:
         """Return the counts of a set of rows that one filter, or its complement, gives."""
-        found = {0, base.bit_count()}
+        counts = {0, base.bit_count()}
         for values in self.masks.values():
             sizes = [(rows & base).bit_count() for rows in values.values()]
-            told = reduce(or_, values.values(), 0) & base
-            found |= {told.bit_count(), base.bit_count() - told.bit_count()}
-            found |= {n for size in sizes for n in (size, base.bit_count() - size)}
-        return frozenset(found)
+            nonempty = reduce(or_, values.values(), 0) & base
+            counts |= {nonempty.bit_count(), base.bit_count() - nonempty.bit_count()}
+            counts |= {n for size in sizes for n in (size, base.bit_count() - size)}
+        return frozenset(counts)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
     def counts_in(self, base: int) -> frozenset[int]:
         """Return every count of rows of a set under filters, complements, sums of two and three, and of values."""
-        whole = base.bit_count()
-        found = {0, whole}
+        rows_in_base = base.bit_count()
+        counts = {0, rows_in_base}
         chosen: list[set[int]] = []
         for values in self.masks.values():
-            here = [rows & base for rows in values.values() if rows & base]
-            total = reduce(or_, here, 0)
-            found |= {len(here), total.bit_count(), whole - total.bit_count()}
-            sizes = [rows.bit_count() for rows in here]
-            found |= {n for size in sizes for n in (size, total.bit_count() - size, whole - size)}
-            few = here[:MAX_VALUES]
-            found |= {(a | b).bit_count() for a, b in combinations(few, 2)}
-            found |= {(a | b | c).bit_count() for a, b, c in combinations(few[:12], 3)}
+            subsets = [rows & base for rows in values.values() if rows & base]
+            total = reduce(or_, subsets, 0)
+            counts |= {len(subsets), total.bit_count(), rows_in_base - total.bit_count()}
+            sizes = [rows.bit_count() for rows in subsets]
+            counts |= {n for size in sizes for n in (size, total.bit_count() - size, rows_in_base - size)}
+            few = subsets[:MAX_VALUES]
+            counts |= {(a | b).bit_count() for a, b in combinations(few, 2)}
+            counts |= {(a | b | c).bit_count() for a, b, c in combinations(few[:12], 3)}
             chosen.append({*few, total})
         for first, second in combinations(chosen, 2):
-            found |= {(a & b).bit_count() for a in first for b in second}
-        return frozenset(found)
+            counts |= {(a & b).bit_count() for a in first for b in second}
+        return frozenset(counts)
 
     def groups(self) -> Iterator[tuple[int, list[int]]]:
         """Yield every set of rows that a column and value, or a kind of row, make, with the row indices."""
-        sets = {self.every, *(rows for values in self.masks.values() for rows in values.values())}
-        sets |= {self.told(name) for name in ("method", "status")}
+        sets = {self.all_rows, *(rows for values in self.masks.values() for rows in values.values())}
+        sets |= {self.rows_with(name) for name in ("method", "status")}
         for rows in sets - {0}:
             yield rows, _indices(rows)
 
@@ -246,12 +252,12 @@ class Facts:
     @cached_property
     def sizes(self) -> frozenset[float]:
         """Sizes in bytes: those of packets, and sum, mean, smallest and largest of every set of rows."""
-        found: set[float] = set()
+        sizes: set[float] = set()
         for size in self._bytes():
             for _, indices in self.groups():
                 inside = [size[index] for index in indices]
-                found |= {sum(inside), mean(inside), median(inside), *inside}
-        return frozenset(found)
+                sizes |= {sum(inside), mean(inside), median(inside), *inside}
+        return frozenset(sizes)
 
     def _bytes(self) -> list[list[float]]:
         names = [name for name in ("length", "payload_length") if name in self.frame]
@@ -261,27 +267,27 @@ class Facts:
     def shares(self) -> frozenset[float]:
         """Shares in percent: of one set of rows in another that holds it."""
         sets = [rows for rows, _ in self.groups()]
-        wholes = [self.every, self.told("method"), self.told("status")]
+        wholes = [self.all_rows, self.rows_with("method"), self.rows_with("status")]
         for name in ("stream", "source", "address", "host"):
             wholes += islice(self.masks.get(name, {}).values(), MAX_VALUES)
         counts = {(a & b).bit_count() / b.bit_count() for b in wholes if b for a in sets}
-        return frozenset(100 * one for share in counts for one in (share, 1 - share))
+        return frozenset(100 * value for share in counts for value in (share, 1 - share))
 
     def rates(self, base: int, *, sized: bool) -> frozenset[float]:
         """Return packets, or bytes, for each second of the sets of rows within a base, and of the whole sample."""
-        if "time" not in self.frame or not self.every:
+        if "time" not in self.frame or not self.all_rows:
             return frozenset()
         time = [float(value) for value in self.frame["time"]]
         columns = self._bytes() if sized else []
-        found: set[float] = set()
+        rates: set[float] = set()
         for rows, indices in self.groups():
             if rows & ~base:
                 continue
             amounts: list[float] = [len(indices), len(indices) - 1] if not sized else []
             amounts += [sum(column[index] for index in indices) for column in columns]
             spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
-            found |= {amount / span for amount in amounts for span in spans}
-        return frozenset(found)
+            rates |= {amount / span for amount in amounts for span in spans}
+        return frozenset(rates)
 
     def _column(self, name: str) -> list[str | None]:
         return [cell_text(value) for value in self.frame[name]]
@@ -299,21 +305,21 @@ def decoded_path(path: str) -> str:
 
 def cell_text(value: Any) -> str | None:
     """Return a cell in small letters, whole numbers without a point; None where it is empty."""
-    shown = str(value)
-    return None if shown in ("<NA>", "nan", "None", "") else re.sub(r"\.0$", "", shown).lower()
+    text = str(value)
+    return None if text in ("<NA>", "nan", "None", "") else re.sub(r"\.0$", "", text).lower()
 
 
 def _indices(rows: int) -> list[int]:
     return [index for index, bit in enumerate(reversed(bin(rows))) if bit == "1"]
 
 
-def _rows_of(cells: list[str | None]) -> dict[str, int]:
-    found = _united((cell, 1 << index) for index, cell in enumerate(cells) if cell is not None)
-    return dict(sorted(found.items(), key=lambda item: -item[1].bit_count()))
+def _value_rows(cells: list[str | None]) -> dict[str, int]:
+    rows = _united((cell, 1 << index) for index, cell in enumerate(cells) if cell is not None)
+    return dict(sorted(rows.items(), key=lambda item: -item[1].bit_count()))
 
 
 def _united(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    rows_by_value: dict[str, int] = {}
     for value, rows in pairs:
-        found[value] = found.get(value, 0) | rows
-    return found
+        rows_by_value[value] = rows_by_value.get(value, 0) | rows
+    return rows_by_value

@@ -16,7 +16,7 @@ from typing import IO, Final, cast
 
 from toolkit.errors import InputError
 from toolkit.files import similar_file
-from toolkit.traffic.columns import SEVERAL, Record, asked_fields
+from toolkit.traffic.columns import SEVERAL, Record, tshark_fields
 
 _CHUNK: Final = 1 << 18  # bytes at most; a pipe gives less
 _MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
@@ -28,31 +28,31 @@ class DamagedCapture(InputError):
 
 def find_program(name: str) -> str:
     """Return the path of a program of Wireshark."""
-    found = shutil.which(name)
-    if found is None:
-        how = "install Wireshark's command line (apt-get install tshark)"
-        raise InputError(f"{name}: not found on PATH; {how}")
-    return found
+    path = shutil.which(name)
+    if path is None:
+        advice = "install Wireshark's command line (apt-get install tshark)"
+        raise InputError(f"{name}: not found on PATH; {advice}")
+    return path
 
 
 def tshark_version() -> tuple[int, ...]:
     """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
-    return _version_of(find_program("tshark"))
+    return _read_version(find_program("tshark"))
 
 
 @lru_cache(maxsize=4)
-def _version_of(path: str) -> tuple[int, ...]:
+def _read_version(path: str) -> tuple[int, ...]:
     # capinfos comes with tshark and answers in 10 ms; tshark loads every dissector first, which takes 200.
     for program in (Path(path).with_name("capinfos"), Path(path)):
         try:
-            said = subprocess.run(
+            result = subprocess.run(
                 [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
             )
         except OSError:
             continue
-        found = re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", said.stdout)
-        if found is not None:
-            return tuple(int(part) for part in found.groups())
+        version = re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout)
+        if version is not None:
+            return tuple(int(part) for part in version.groups())
     raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
 
 
@@ -62,14 +62,14 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
     # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
     # like a short capture.
     program = find_program(name)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
     with tempfile.TemporaryDirectory(prefix=f"toolkit-{name}-") as home, tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
             [program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=words,
-            env={**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home},
+            env={**environment, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home},
             start_new_session=True,
         )
         with process:  # closes its pipe and waits for it
@@ -86,12 +86,12 @@ def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subproce
         yield process
         code = process.wait()
         complaints.seek(0)
-        said = complaint(complaints.read(_MOST_WORDS).decode(errors="replace"), capture)
+        message = complaint(complaints.read(_MOST_WORDS).decode(errors="replace"), capture)
         if code < 0:
-            why = f"tshark was ended by signal {-code}; {said or 'it did not say why'}"
-            raise InputError(f"{capture}: {why}")
+            reason = f"tshark was ended by signal {-code}; {message or 'it did not say reason'}"
+            raise InputError(f"{capture}: {reason}")
         if code:
-            raise DamagedCapture(f"{capture}: {said or f'tshark ended with code {code}'}")
+            raise DamagedCapture(f"{capture}: {message or f'tshark ended with code {code}'}")
 
 
 def check_capture(path: Path) -> None:
@@ -128,16 +128,26 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
     several values, inside values.
     """
     check_capture(capture)
-    fields = asked_fields(tshark_version())
-    asked = [word for field in fields for word in ("-e", field)]
+    fields = tshark_fields(tshark_version())
+    options = [word for field in fields for word in ("-e", field)]
     chosen = ["-Y", display_filter] if display_filter else []
-    form = ["-T", "fields", "-E", "separator=/t", "-E", f"aggregator={SEVERAL}", "-E", "occurrence=a", *asked]
+    form = [
+        "-T",
+        "fields",
+        "-E",
+        "separator=/t",
+        "-E",
+        f"aggregator={SEVERAL}",
+        "-E",
+        "occurrence=a",
+        *options,
+    ]
     with running_tshark(["-n", "-r", str(capture.absolute()), *chosen, *form], capture.absolute()) as tshark:
-        count, rest = len(fields), b""
+        count, remainder = len(fields), b""
         while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
-            whole, _, rest = (rest + chunk).rpartition(b"\n")
+            complete, _, remainder = (remainder + chunk).rpartition(b"\n")
             # At \n only: splitlines() would break a packet at every other sign that Unicode calls a line end.
-            for line in whole.decode(errors="replace").split("\n") if whole else ():
+            for line in complete.decode(errors="replace").split("\n") if complete else ():
                 record = tuple(line.split("\t"))
                 if len(record) != count:
                     raise InputError(
