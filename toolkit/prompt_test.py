@@ -207,12 +207,12 @@ async def annotate(
     the others have come home, and all but a reached budget set ``stop``, so that nothing new is asked.
     """
     annotators = test.annotators()
-    answered = [place for place, reply in enumerate(replies) if reply.text is not None]
-    asked = [(name, place) for name in annotators for place in answered]
+    answered = [index for index, reply in enumerate(replies) if reply.text is not None]
+    pairs = [(name, index) for name in annotators for index in answered]
 
-    async def annotation_of(name: str, place: int) -> Any:
+    async def run_annotator(name: str, index: int) -> Any:
         try:
-            return await annotators[name](replies[place], ask)
+            return await annotators[name](replies[index], ask)
         except (ModelError, BudgetReached):
             raise
         except Exception:
@@ -220,25 +220,25 @@ async def annotate(
                 stop.set()
             raise
 
-    found = await asyncio.gather(
-        *(annotation_of(name, place) for name, place in asked), return_exceptions=True
+    outcomes = await asyncio.gather(
+        *(run_annotator(name, index) for name, index in pairs), return_exceptions=True
     )
-    for annotation in found:
+    for annotation in outcomes:
         if isinstance(annotation, BaseException) and not isinstance(annotation, ModelError):
             raise annotation
     came: dict[tuple[str, int], Any] = {}
     missing = {(name, n): reply.failure for name in annotators for n, reply in enumerate(replies)}
-    for place, annotation in zip(asked, found, strict=True):
+    for pair, annotation in zip(pairs, outcomes, strict=True):
         if isinstance(annotation, ModelError):
-            missing[place] = f"{annotation.reason}: {annotation}"
+            missing[pair] = f"{annotation.reason}: {annotation}"
         else:
-            came[place] = annotation
-    places = range(len(replies))
+            came[pair] = annotation
+    indexes = range(len(replies))
     return TestItemAnnotations(
         item,
         tuple(replies),
-        {name: tuple(came.get((name, n)) for n in places) for name in annotators},
-        {name: tuple(missing[name, n] for n in places) for name in annotators},
+        {name: tuple(came.get((name, n)) for n in indexes) for name in annotators},
+        {name: tuple(missing[name, n] for n in indexes) for name in annotators},
     )
 
 
@@ -256,34 +256,34 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     target = SHIPPED.get(name, name)
     for offered in entry_points(group=ENTRY_POINTS, name=name):
         target = offered.value
-    where, separator, class_name = target.rpartition(":")
+    source, separator, class_name = target.rpartition(":")
     if not separator:
-        where, _, class_name = target.rpartition(".")
-    if not where or not class_name:
+        source, _, class_name = target.rpartition(".")
+    if not source or not class_name:
         raise StudyError(
             f"test: {name!r} is not known; {choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         )
     try:
-        module = _from_file(folder / where) if where.endswith(".py") else _from_path(where, folder)
+        module = _from_file(folder / source) if source.endswith(".py") else _from_path(source, folder)
     except ToolkitError:
         raise
     except Exception as error:  # whatever the user's file raises while it is imported
         raise StudyError(f"test: {name!r} cannot be imported: {type(error).__name__}: {error}") from error
-    found = getattr(module, class_name, None)
-    if not (inspect.isclass(found) and issubclass(found, PromptResponseTest)):
-        raise StudyError(f"test: {name!r}: {where} has no class {class_name} that is a PromptResponseTest")
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(found.__abstractmethods__))
+    test_class = getattr(module, class_name, None)
+    if not (inspect.isclass(test_class) and issubclass(test_class, PromptResponseTest)):
+        raise StudyError(f"test: {name!r}: {source} has no class {class_name} that is a PromptResponseTest")
+    if inspect.isabstract(test_class):
+        missing = ", ".join(sorted(test_class.__abstractmethods__))
         raise StudyError(f"test: {name!r}: {class_name} lacks {missing}")
-    return found
+    return test_class
 
 
 def make_test(
-    test: type[PromptResponseTest], options: Mapping[str, Any], given: Mapping[str, Any]
+    test: type[PromptResponseTest], options: Mapping[str, Any], provided: Mapping[str, Any]
 ) -> PromptResponseTest:
     """Return a test made with the study's options and with what the study knows, where the test asks for it."""
     parameters = parameters_of(test)
-    allowed = [name for name in parameters if name not in given]
+    allowed = [name for name in parameters if name not in provided]
     unknown = [name for name in options if name not in allowed]
     if unknown:
         raise StudyError(
@@ -293,9 +293,9 @@ def make_test(
     missing = [n for n in allowed if parameters[n].default is inspect.Parameter.empty and n not in options]
     if missing:
         raise StudyError(f"options.{missing[0]}: test {test.__name__} needs this option")
-    wanted = {name: value for name, value in given.items() if name in parameters}
+    arguments = {name: value for name, value in provided.items() if name in parameters}
     try:
-        return test(**wanted, **options)
+        return test(**arguments, **options)
     except ToolkitError:
         raise
     except Exception as error:  # the user's own code
@@ -306,9 +306,9 @@ def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter
     """Return what a test's constructor takes, by name."""
     if test.__init__ is object.__init__:
         return {}
-    found = list(inspect.signature(test.__init__).parameters.values())[1:]
+    parameters = list(inspect.signature(test.__init__).parameters.values())[1:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {parameter.name: parameter for parameter in found if parameter.kind in named}
+    return {parameter.name: parameter for parameter in parameters if parameter.kind in named}
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -383,15 +383,17 @@ def mean_result(
     >>> mean_result("share right", items, "right").estimate
     0.5
     """
-    found = [(one.item.item_id, one.value(measurement)) for one in measured_items]
-    known = [(item, value) for item, value in found if value is not None]
-    counts = {"items": len({item for item, _ in known}), "measurements": len(known)}
-    missing = len(found) - len(known)
-    if not known:
-        reasons = {n.reason for one in measured_items for n in one.measurements if n.name == measurement}
-        why = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
-        return Estimate(name, None, unit=unit, n=counts, missing=missing, note=why)
-    mean = clustered_mean([value for _, value in known], [item for item, _ in known])
+    pairs = [(measured.item.item_id, measured.value(measurement)) for measured in measured_items]
+    present = [(item, value) for item, value in pairs if value is not None]
+    counts = {"items": len({item for item, _ in present}), "measurements": len(present)}
+    missing = len(pairs) - len(present)
+    if not present:
+        reasons = {
+            n.reason for measured in measured_items for n in measured.measurements if n.name == measurement
+        }
+        reason = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
+        return Estimate(name, None, unit=unit, n=counts, missing=missing, note=reason)
+    mean = clustered_mean([value for _, value in present], [item for item, _ in present])
     low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"
     if bounds is not None and low is not None and high is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])

@@ -90,10 +90,10 @@ class Document:
         >>> report.fault("FS-1 wrote.", "the host FS-1 wrote to nobody")
         'quote is not in the document'
         """
-        wanted = flat(quote)
-        if len(wanted.split()) < SHORTEST_QUOTE:
+        needle = flat(quote)
+        if len(needle.split()) < SHORTEST_QUOTE:
             return "quote is too short to support anything"
-        if wanted not in self.flat:
+        if needle not in self.flat:
             return "quote is not in the document"
         if invented := sorted(specifics(fact) - specifics(quote)):
             return f"says {', '.join(invented)}, its quote does not"
@@ -127,8 +127,8 @@ def read_document(path: Path) -> Document:
     if not text:
         raise InputError(f"{path}: has no text (pictures of pages are not read); give its text as .txt")
     if len(text) > LONGEST:
-        what = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
-        raise InputError(f"{what}; cut it into documents of their own")
+        problem = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
+        raise InputError(f"{problem}; cut it into documents of their own")
     return Document(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), text)
 
 
@@ -141,9 +141,9 @@ def _pdf_pages(path: Path) -> list[str]:
         return [page.extract_text() for page in PdfReader(path).pages]
     except Exception as error:
         # A parser of other people's bytes fails in many ways, and none of them is ours.
-        why = one_line(str(error), 100) or type(error).__name__
+        reason = one_line(str(error), 100) or type(error).__name__
         raise InputError(
-            f"{path}: cannot be read as PDF ({why}); save it anew, or give its text as .txt"
+            f"{path}: cannot be read as PDF ({reason}); save it anew, or give its text as .txt"
         ) from None
 
 
@@ -162,18 +162,18 @@ def join_pages(pages: Sequence[str]) -> str:
         shape for page in lines for shape in {_shape(line) for line in page[:_EDGE] + page[-_EDGE:]}
     )
     running = {shape for shape, count in edges.items() if len(pages) > 1 and count > len(pages) / 2}
-    kept = []
+    body = []
     for page in lines:
         for number, line in enumerate(page):
             at_edge = number < _EDGE or number >= len(page) - _EDGE
             if not (at_edge and (_shape(line) in running or _PAGE.fullmatch(" ".join(line.split())))):
-                kept.append(line)
-    text = "\n".join(kept)
-    whole = text.casefold()
+                body.append(line)
+    text = "\n".join(body)
+    folded = text.casefold()
 
-    def joined(found: re.Match[str]) -> str:
-        first, second = found.groups()
-        keep = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".casefold() in whole
+    def joined(match: re.Match[str]) -> str:
+        first, second = match.groups()
+        keep = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".casefold() in folded
         return f"{first}{'-' if keep else ''}{second}"
 
     return _HYPHENATED.sub(joined, text)
@@ -209,11 +209,11 @@ def specifics(text: str) -> frozenset[str]:
     """
     plain = clean(text).translate(_ALIKE).replace("[.]", ".")
     plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)
-    found = {_SMALL.get(word.casefold(), word.casefold()) for word in _COUNTING.findall(plain)}
-    found.update(_DAY_NAMES.findall(plain))
+    literals = {_SMALL.get(word.casefold(), word.casefold()) for word in _COUNTING.findall(plain)}
+    literals.update(_DAY_NAMES.findall(plain))
     for word in re.split(r"[\s\"'()\[\]{}<>|,;]+", plain):
         bare = word.strip(".:!?-+%$=~&#/")
         if _SPECIFIC.search(bare):
             counted = re.fullmatch(r"(\d+(?:\.\d+)?)-[A-Za-z]+", bare)  # a 45-day period
-            found.add(counted[1] if counted else bare)
-    return frozenset(found)
+            literals.add(counted[1] if counted else bare)
+    return frozenset(literals)

@@ -27,7 +27,7 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_output
 
-from toolkit.batch.plan import fitting, parameters_of
+from toolkit.batch.plan import fitting, template_parameters
 from toolkit.batch.records import ending
 from toolkit.errors import ToolkitError
 from toolkit.files import held, left, mark
@@ -60,31 +60,31 @@ class Watch:
     def __init__(self) -> None:
         self.client: Any = None
         self.process: Any = None
-        self.status = self.why = ""
+        self.status = self.reason = ""
         self.cell: int | None = None
-        self.left_at: int | None = None
+        self.exit_cell: int | None = None
         self._timers: list[threading.Timer] = []
         self._cell_timer: threading.Timer | None = None
 
-    def end(self, status: str, why: str, number: int = signal.SIGKILL) -> None:
+    def end(self, status: str, reason: str, number: int = signal.SIGKILL) -> None:
         """End the kernel by a signal, now or as soon as there is one; the first reason stays."""
         if not self.status:
-            self.status, self.why = status, why
+            self.status, self.reason = status, reason
         manager = self.client and self.client.km
-        self.process = (manager and process_of(manager)) or self.process
+        self.process = (manager and kernel_process(manager)) or self.process
         if self.process is not None and self.process.poll() is None:
             signal_group(self.process, number)
 
     def stop(self) -> None:
         """Have the notebook stop as by Ctrl-C, and end its kernel when it does not."""
         self.end("stopped", "stopped", signal.SIGINT)
-        self.within(STOP_SECONDS, "stopped", "stopped")
+        self.end_after(STOP_SECONDS, "stopped", "stopped")
 
-    def within(self, seconds: float | None, status: str, why: str) -> threading.Timer | None:
+    def end_after(self, seconds: float | None, status: str, reason: str) -> threading.Timer | None:
         """End the kernel after some seconds, unless the notebook ends before."""
         if not seconds:
             return None
-        timer = threading.Timer(seconds, self.end, (status, why.format(f"more than {seconds:g} s")))
+        timer = threading.Timer(seconds, self.end, (status, reason.format(f"more than {seconds:g} s")))
         timer.daemon = True  # nothing waits for an alarm
         timer.start()
         self._timers.append(timer)
@@ -92,22 +92,22 @@ class Watch:
 
     def ready(self) -> None:
         """Note the kernel's process once it answers."""
-        self.process = process_of(self.client.km)
+        self.process = kernel_process(self.client.km)
         if self.status:
-            self.end(self.status, self.why)
+            self.end(self.status, self.reason)
 
     def cell_begins(self, cell_index: int, seconds: float | None) -> None:
         """Note which cell runs, and end the kernel when it takes too long."""
         self.cell = cell_index
-        self._cell_timer = self.within(seconds, "timeout", "the cell took {}")
+        self._cell_timer = self.end_after(seconds, "timeout", "the cell took {}")
 
     def cell_ended(self, reply: Mapping[str, Any] | None) -> None:
         """Note that a cell ended, and whether it asked the kernel to end, as ``exit()`` does."""
         if self._cell_timer is not None:
             self._cell_timer.cancel()
         payload = (reply or {}).get("content", {}).get("payload", ())
-        if self.left_at is None and any(part.get("source") == "ask_exit" for part in payload):
-            self.left_at = self.cell  # the kernel ends a moment later, perhaps in the next cell
+        if self.exit_cell is None and any(part.get("source") == "ask_exit" for part in payload):
+            self.exit_cell = self.cell  # the kernel ends a moment later, perhaps in the next cell
 
     def close(self) -> None:
         """End what the kernel began and left behind; what has a session of its own, as the store has, lives on."""
@@ -119,8 +119,8 @@ class Watch:
     def death(self) -> tuple[str, str]:
         """Return the status and the reason of a kernel that is gone."""
         if self.status:
-            return self.status, self.why
-        if self.left_at is not None:
+            return self.status, self.reason
+        if self.exit_cell is not None:
             return "exited", EXITED
         code = self.process.poll() if self.process is not None else None
         memory = "; perhaps the machine had no memory left" if code == -signal.SIGKILL else ""
@@ -146,7 +146,7 @@ class Ahead:
 
     def take(self) -> AsyncKernelManager | None:
         """Return the kernel that boots, where it is in this folder and lives; else none."""
-        if self._manager and (self._folder != Path.cwd() or process_of(self._manager).poll() is not None):
+        if self._manager and (self._folder != Path.cwd() or kernel_process(self._manager).poll() is not None):
             self.end()
         manager, self._manager = self._manager, None
         return manager
@@ -154,7 +154,7 @@ class Ahead:
     def end(self) -> None:
         """End the kernel that boots, when nobody took it."""
         if self._manager is not None:
-            process = process_of(self._manager)
+            process = kernel_process(self._manager)
             signal_group(process, signal.SIGKILL)
             process.wait()
             self._manager.cleanup_connection_file()
@@ -174,11 +174,11 @@ def new_manager(kernel_name: str) -> AsyncKernelManager:
 def sockets() -> Path:
     """Return this process's folder of sockets, which only its user may open; those of killed processes are removed."""
     usual = tempfile.gettempdir()
-    place = Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
-    for folder in left(place, f"kernels-{mark()}-[a-z0-9_]{{8}}"):
+    parent = Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
+    for folder in left(parent, f"kernels-{mark()}-[a-z0-9_]{{8}}"):
         shutil.rmtree(folder, ignore_errors=True)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"kernels-{mark()}-", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=f"kernels-{mark()}-", dir=parent))
         with contextlib.suppress(FileNotFoundError):  # taken for left before it could be opened
             handle = os.open(folder, os.O_RDONLY)
             if held(handle):  # and open for as long as this process lives
@@ -194,7 +194,7 @@ def signal_group(process: Any, number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def process_of(manager: AsyncKernelManager) -> Any:
+def kernel_process(manager: AsyncKernelManager) -> Any:
     """Return the process of a kernel, where it has one already."""
     provisioner: Any = manager.provisioner
     return provisioner.process if provisioner is not None else None
@@ -212,8 +212,8 @@ class ToolkitEngine:
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
         """Check the parameters, then execute; nothing is written when they do not fit."""
-        where = str(nb.metadata.papermill.get("input_path") or "notebook")
-        fitting(parameters_of(nb, where), nb.metadata.papermill.get("parameters") or {}, where)
+        location = str(nb.metadata.papermill.get("input_path") or "notebook")
+        fitting(template_parameters(nb, location), nb.metadata.papermill.get("parameters") or {}, location)
         return _papermills().execute_notebook.__func__(cls, nb, kernel_name, **options)
 
     @classmethod
@@ -255,7 +255,7 @@ class ToolkitEngine:
             )
             watch.client.execute(cleanup_kc=True)  # the kernel is ours to end, whoever made it
 
-        watch.within(notebook_timeout, "timeout", "the notebook took {}")
+        watch.end_after(notebook_timeout, "timeout", "the notebook took {}")
         try:
             try:
                 execute()
@@ -266,21 +266,24 @@ class ToolkitEngine:
         except DeadKernelError:
             raise _failed(nb_man.nb, watch, *watch.death()) from None
         except CellTimeoutError:
-            why = f"the output of the cell did not arrive within {OUTPUT_SECONDS:g} s"
-            raise _failed(nb_man.nb, watch, "failed", why) from None
+            reason = f"the output of the cell did not arrive within {OUTPUT_SECONDS:g} s"
+            raise _failed(nb_man.nb, watch, "failed", reason) from None
         except RuntimeError as error:
             if watch.cell is not None:
                 raise
-            status, why = watch.status or "dead kernel", watch.why or f"the kernel did not start: {error}"
-            raise _failed(nb_man.nb, watch, status, why) from None
+            status, reason = (
+                watch.status or "dead kernel",
+                watch.reason or f"the kernel did not start: {error}",
+            )
+            raise _failed(nb_man.nb, watch, status, reason) from None
         finally:
             watch.close()
         if watch.status:
-            raise _failed(nb_man.nb, watch, watch.status, watch.why)
+            raise _failed(nb_man.nb, watch, watch.status, watch.reason)
         last: Any = {} if watch.cell is None else nb_man.nb.cells[watch.cell]
         failed = last and last.metadata.papermill.get("exception") is True
         by_exit = failed and any(out.get("ename") == "SystemExit" for out in last.get("outputs", ()))
-        if watch.left_at is not None or by_exit:
+        if watch.exit_cell is not None or by_exit:
             raise _failed(nb_man.nb, watch, "exited", EXITED)
 
 
@@ -290,19 +293,21 @@ def _papermills() -> Any:
     return Engine
 
 
-def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFailed:
+def _failed(notebook: Any, watch: Watch, status: str, reason: str) -> NotebookFailed:
     """Return the error of a notebook, and have the notebook itself show where it ended."""
     notebook.metadata.papermill["exception"] = True
-    index = watch.cell if watch.left_at is None else watch.left_at
+    index = watch.cell if watch.exit_cell is None else watch.exit_cell
     code = [number for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    shown = index if index is not None else next(iter(code), None)  # none began: the first shows it
-    if shown is not None:
-        cell = notebook.cells[shown]
+    failing = index if index is not None else next(iter(code), None)  # none began: the first shows it
+    if failing is not None:
+        cell = notebook.cells[failing]
         # With a failed cell papermill leaves those behind it pending, else it would call them completed.
         cell.metadata.papermill.update(status="failed", exception=True)
         if cell.cell_type == "code" and not any(output.output_type == "error" for output in cell.outputs):
-            cell.outputs.append(new_output("error", ename=status, evalue=why, traceback=[f"{status}: {why}"]))
+            cell.outputs.append(
+                new_output("error", ename=status, evalue=reason, traceback=[f"{status}: {reason}"])
+            )
     if index is None:
-        return NotebookFailed(why, status=status)
-    number = sum(place <= index and bool(notebook.cells[place].source.strip()) for place in code)
-    return NotebookFailed(f"In [{number}]: {why}", status=status)
+        return NotebookFailed(reason, status=status)
+    number = sum(position <= index and bool(notebook.cells[position].source.strip()) for position in code)
+    return NotebookFailed(f"In [{number}]: {reason}", status=status)

@@ -84,66 +84,66 @@ class BatchPlan:
         return f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
 
 
-def cells_of(grid: Mapping[str, Any] | Path, where: str = "grid") -> tuple[Cell, ...]:
+def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[Cell, ...]:
     """Return the cells of a grid or its file in their order; the last parameter of the product varies fastest."""
     if isinstance(grid, Path):
-        grid, where = read_toml(grid, what="grid file"), str(grid)
+        grid, location = read_toml(grid, what="grid file"), str(grid)
     if unknown := [name for name in grid if name not in TABLES]:
         raise InputError(
-            f"{where}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
+            f"{location}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
         )
-    product, together = _lists(grid, "product", where), _lists(grid, "zip", where)
-    single, excluded = _rows(grid, "list", where), _rows(grid, "exclude", where)
-    if both := sorted(product.keys() & together.keys()):
-        raise InputError(f"{where}: {both[0]!r} stands in [product] and in [zip]; keep one")
+    product, together = _lists(grid, "product", location), _lists(grid, "zip", location)
+    single, excluded = _rows(grid, "list", location), _rows(grid, "exclude", location)
+    if repeated := sorted(product.keys() & together.keys()):
+        raise InputError(f"{location}: {repeated[0]!r} stands in [product] and in [zip]; keep one")
     lengths = {name: len(values) for name, values in together.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        raise InputError(f"{where}: [zip] walks lists of one length together, but {said} values")
+        sizes = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise InputError(f"{location}: [zip] walks lists of one length together, but {sizes} values")
     count = math.prod(map(len, product.values())) * max(lengths.values(), default=1)
     if count > MOST:
         raise InputError(
-            f"{where}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
+            f"{location}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
         )
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)]
     chosen = itertools.product(*product.values()) if product or together else ()
     cells = [dict(zip(product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
     for exclusion in excluded:
-        left = [cell for cell in cells if not _matches(cell, exclusion)]
-        if len(left) == len(cells):
-            why = "leaves out no cell of the product; mend or remove it"
-            raise InputError(f"{where}: [[exclude]] {short(exclusion)} {why}")
-        cells = left
+        remaining = [cell for cell in cells if not _matches(cell, exclusion)]
+        if len(remaining) == len(cells):
+            advice = "leaves out no cell of the product; mend or remove it"
+            raise InputError(f"{location}: [[exclude]] {short(exclusion)} {advice}")
+        cells = remaining
     cells = [*cells, *single]
     if not cells:
-        raise InputError(f"{where}: the grid is empty; give it [product], [zip] or [[list]]")
+        raise InputError(f"{location}: the grid is empty; give it [product], [zip] or [[list]]")
     return tuple(cells)
 
 
-def _lists(grid: Mapping[str, Any], table: str, where: str) -> dict[str, list[Any]]:
-    given = grid.get(table, {})
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where}: [{table}] must be a table of lists")
-    found = {}
-    for name, values in given.items():
+def _lists(grid: Mapping[str, Any], table: str, location: str) -> dict[str, list[Any]]:
+    columns = grid.get(table, {})
+    if not isinstance(columns, Mapping):
+        raise InputError(f"{location}: [{table}] must be a table of lists")
+    lists = {}
+    for name, values in columns.items():
         values = values.tolist() if hasattr(values, "tolist") else values  # an array, or a column of a frame
         if isinstance(values, str) or not isinstance(values, Sequence):
             example = f"{name} = [{short(values)}]"
-            raise InputError(f"{where}: [{table}] {name} must be a list of values, e.g. {example}")
+            raise InputError(f"{location}: [{table}] {name} must be a list of values, e.g. {example}")
         if not values:
-            raise InputError(f"{where}: [{table}] {name} is an empty list, so the grid would be empty")
-        found[str(name)] = list(values)
-    return found
+            raise InputError(f"{location}: [{table}] {name} is an empty list, so the grid would be empty")
+        lists[str(name)] = list(values)
+    return lists
 
 
-def _rows(grid: Mapping[str, Any], table: str, where: str) -> list[Cell]:
-    found = grid.get(table, [])
-    listed = isinstance(found, Sequence) and not isinstance(found, str)
-    if not listed or not all(isinstance(row, Mapping) for row in found):
-        raise InputError(f"{where}: write [[{table}]] with two brackets, once for each")
-    if table == "exclude" and not all(found):
-        raise InputError(f"{where}: an [[exclude]] without a parameter would leave out everything")
-    return [dict(row) for row in found]
+def _rows(grid: Mapping[str, Any], table: str, location: str) -> list[Cell]:
+    tables = grid.get(table, [])
+    listed = isinstance(tables, Sequence) and not isinstance(tables, str)
+    if not listed or not all(isinstance(row, Mapping) for row in tables):
+        raise InputError(f"{location}: write [[{table}]] with two brackets, once for each")
+    if table == "exclude" and not all(tables):
+        raise InputError(f"{location}: an [[exclude]] without a parameter would leave out everything")
+    return [dict(row) for row in tables]
 
 
 def _matches(cell: Cell, exclusion: Cell) -> bool:
@@ -154,26 +154,28 @@ def _matches(cell: Cell, exclusion: Cell) -> bool:
     )
 
 
-def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path, where: str) -> BatchPlan:
+def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path, location: str) -> BatchPlan:
     """Return what a batch will run; each file is read once, so that all its notebooks are planned from one state."""
     content, notebook = _opened(template)
-    known, shows = parameters_of(notebook, str(template)), reads_store(notebook, str(template))
+    parameters, shows = template_parameters(notebook, str(template)), reads_store(notebook, str(template))
     source = functools.cache(functools.partial(_source, folder, shows))
     texts = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
     head = _hash([texts, code_hash()])
-    defaults = {name: one.default for name, one in known.items() if one.default is not None}
+    defaults = {
+        name: parameter.default for name, parameter in parameters.items() if parameter.default is not None
+    }
     first: dict[str, int] = {}
     planned = []
     for number, cell in enumerate(cells, 1):
-        given = fitting(known, cell, f"{where}: cell {number}: {template.name}")
-        effective = defaults | given
-        named = {text: found for text in sorted(set(_texts(effective))) if (found := source(text))}
+        arguments = fitting(parameters, cell, f"{location}: cell {number}: {template.name}")
+        effective = defaults | arguments
+        named = {text: state for text in sorted(set(_texts(effective))) if (state := source(text))}
         identity = _hash([head, effective, {text: digests for text, (digests, _) in named.items()}])
         if first.setdefault(identity, number) != number:
-            same = f"cells {first[identity]} and {number} are the same notebook: {short(given)}"
-            raise InputError(f"{where}: {same}; remove one")
-        files = {path: digest for _, found in named.values() for path, digest in found.items()}
-        planned.append(Planned(identity, given, files))
+            problem = f"cells {first[identity]} and {number} are the same notebook: {short(arguments)}"
+            raise InputError(f"{location}: {problem}; remove one")
+        files = {path: digest for _, state in named.values() for path, digest in state.items()}
+        planned.append(Planned(identity, arguments, files))
     return BatchPlan(template, content, shows, tuple(planned))
 
 
@@ -215,12 +217,12 @@ def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, 
     if not _is_file(folder, name):
         return None
     path = folder / name
-    own = _sha256(path)
-    plan = _plan_of(path) if path.suffix == ".toml" else None
+    digest = _sha256(path)
+    plan = _study_plan(path) if path.suffix == ".toml" else None
     if plan is None:
-        return [own], {}
-    files = {str(path.resolve()): own} | {str(file): _sha256(file) for file in _files_of(plan)}
-    digests = [own, *files.values(), _hash([plan.call_ids, plan.ensemble_key])]
+        return [digest], {}
+    files = {str(path.resolve()): digest} | {str(file): _sha256(file) for file in _study_files(plan)}
+    digests = [digest, *files.values(), _hash([plan.call_ids, plan.ensemble_key])]
     if shows:
         from toolkit.runs.provenance import held_of
 
@@ -247,7 +249,7 @@ def _is_file(folder: Path, name: str) -> bool:
         return False
 
 
-def _plan_of(path: Path) -> Plan | None:
+def _study_plan(path: Path) -> Plan | None:
     """Return what a study file plans; none for other TOML, or a fault: the notebook that needs it will say which."""
     from toolkit.plan import make_plan
     from toolkit.study_file import load_study_file
@@ -259,7 +261,7 @@ def _plan_of(path: Path) -> Plan | None:
         return None
 
 
-def _files_of(plan: Plan) -> Iterator[Path]:
+def _study_files(plan: Plan) -> Iterator[Path]:
     """Yield the files that a study names, its test's options among them; what the toolkit ships is part of the code."""
     import inspect
 
@@ -302,40 +304,43 @@ def _opened(template: Path) -> tuple[bytes, Any]:
     except OSError as error:
         raise InputError(f"{template}: cannot be read ({error.strerror})") from None
     except Exception as error:  # nbformat raises what its parts raise
-        said = " ".join(str(error).split())[:200]
-        raise InputError(f"{template}: is no notebook ({type(error).__name__}: {said})") from None
+        message = " ".join(str(error).split())[:200]
+        raise InputError(f"{template}: is no notebook ({type(error).__name__}: {message})") from None
 
 
-def reads_store(notebook: Any, where: str) -> bool:
+def reads_store(notebook: Any, location: str) -> bool:
     """Whether a template says that what it shows is in the store: ``{"toolkit": {"reads": "store"}}``."""
-    said = notebook.metadata.get("toolkit", {})
-    if said in ({}, {"reads": "store"}):
-        return bool(said)
+    settings = notebook.metadata.get("toolkit", {})
+    if settings in ({}, {"reads": "store"}):
+        return bool(settings)
     raise InputError(
-        f'{where}: the metadata `toolkit` of the notebook is {json.dumps(said)[:60]}; it may be {{"reads": "store"}}'
+        f"{location}: the metadata `toolkit` of the notebook is {json.dumps(settings)[:60]}; "
+        'it may be {"reads": "store"}'
     )
 
 
-def parameters_of(notebook: Any, where: str) -> dict[str, Parameter]:
+def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
     """Return what the cell tagged `parameters` of a Python notebook takes."""
-    said = notebook.metadata.get("kernelspec", {}).get("language")  # which not every notebook says there
-    language = said or notebook.metadata.get("language_info", {}).get("name") or "python"
+    kernel_language = notebook.metadata.get("kernelspec", {}).get(
+        "language"
+    )  # which not every notebook says there
+    language = kernel_language or notebook.metadata.get("language_info", {}).get("name") or "python"
     if language.lower() not in ("python", "ipython"):
-        raise InputError(f"{where}: is a notebook in {language}; templates are Python notebooks")
+        raise InputError(f"{location}: is a notebook in {language}; templates are Python notebooks")
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     tagged = [cell.source for cell in code if TAG in cell.metadata.get("tags", ())]
     if not tagged:
-        raise InputError(f"{where}: no cell is tagged `{TAG}`; tag the cell with the defaults")
+        raise InputError(f"{location}: no cell is tagged `{TAG}`; tag the cell with the defaults")
     try:
-        found = dict(_assigned(ast.parse(tagged[0])))
+        parameters = dict(_assigned(ast.parse(tagged[0])))
     except SyntaxError as error:
-        why = f"is not plain Python: line {error.lineno}: {error.msg}"
-        raise InputError(f"{where}: the cell tagged `{TAG}` {why}") from None
-    if not found:
+        problem = f"is not plain Python: line {error.lineno}: {error.msg}"
+        raise InputError(f"{location}: the cell tagged `{TAG}` {problem}") from None
+    if not parameters:
         raise InputError(
-            f"{where}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
+            f"{location}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
         )
-    return found
+    return parameters
 
 
 def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
@@ -347,7 +352,7 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
         except ValueError:  # calculated: anything may be given in its place
             default = None
         if isinstance(line, ast.AnnAssign):
-            targets, kind = [line.target], _kind_of(line.annotation)
+            targets, kind = [line.target], _annotated_type(line.annotation)
         else:  # a default of None says that something else may be given
             targets = line.targets  # type: ignore[assignment]
             kind = type(default) if isinstance(default, _KINDS) else Any
@@ -356,7 +361,7 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
                 yield target.id, Parameter(kind, line.value is None, default)
 
 
-def _kind_of(annotation: ast.expr) -> Any:
+def _annotated_type(annotation: ast.expr) -> Any:
     """Return the type that an annotation names; ``Any`` for one we cannot judge."""
     text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
     try:  # without builtins: plain types only, and whose template it is runs it anyway
@@ -369,29 +374,34 @@ def _kind_of(annotation: ast.expr) -> Any:
 
 def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters as a notebook can be given them; refuse what the template does not take."""
-    where = str(template)
-    return fitting(parameters_of(_opened(template)[1], where), parameters, where)
+    location = str(template)
+    return fitting(template_parameters(_opened(template)[1], location), parameters, location)
 
 
-def fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], where: str) -> dict[str, Any]:
+def fitting(
+    parameters: Mapping[str, Parameter], arguments: Mapping[str, Any], location: str
+) -> dict[str, Any]:
     """Return the given parameters as plain values that fit; see `check_parameters`."""
-    if unknown := [name for name in given if name not in known]:
+    if unknown := [name for name in arguments if name not in parameters]:
+        accepted = choices(unknown[0], sorted(parameters), "this template takes")
+        raise InputError(f"{location}: unknown parameter {unknown[0]!r}; {accepted}")
+    values = {name: plain(value, f"{location}: {name}") for name, value in arguments.items()}
+    if missing := [name for name, parameter in parameters.items() if parameter.needed and name not in values]:
         raise InputError(
-            f"{where}: unknown parameter {unknown[0]!r}; {choices(unknown[0], sorted(known), 'this template takes')}"
+            f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
         )
-    values = {name: plain(value, f"{where}: {name}") for name, value in given.items()}
-    if missing := [name for name, parameter in known.items() if parameter.needed and name not in values]:
-        raise InputError(f"{where}: parameter {missing[0]!r} is missing; the template has no default for it")
     for name, value in values.items():
         try:
-            TypeAdapter(known[name].kind).validate_python(value, strict=True)
+            TypeAdapter(parameters[name].kind).validate_python(value, strict=True)
         except ValidationError as error:
-            said = " or ".join(dict.fromkeys(each["msg"].rpartition(" be ")[2] for each in error.errors()))
-            raise InputError(f"{where}: {name} must be {said}, got {short(value)}") from None
+            expected = " or ".join(
+                dict.fromkeys(detail["msg"].rpartition(" be ")[2] for detail in error.errors())
+            )
+            raise InputError(f"{location}: {name} must be {expected}, got {short(value)}") from None
     return values
 
 
-def plain(value: Any, where: str) -> Any:
+def plain(value: Any, location: str) -> Any:
     """Return a value in the plain types that papermill writes into a notebook as they are."""
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not hasattr(value, "__len__"):
         # datetime64 in nanoseconds would become a number.
@@ -401,13 +411,13 @@ def plain(value: Any, where: str) -> Any:
             return value
         case str():
             if any("\ud800" <= letter <= "\udfff" for letter in value):
-                raise InputError(f"{where}: {short(value)} holds half a character; no file can hold it")
+                raise InputError(f"{location}: {short(value)} holds half a character; no file can hold it")
             return str.__str__(value)
         case int():
             return int(value)
         case float():
             if not math.isfinite(value):
-                raise InputError(f"{where}: {value} cannot stand in a notebook; leave the parameter out")
+                raise InputError(f"{location}: {value} cannot stand in a notebook; leave the parameter out")
             return float(value)
         case PurePath():
             return str(value)
@@ -415,12 +425,12 @@ def plain(value: Any, where: str) -> Any:
             return value.isoformat()
         case Mapping():
             if wrong := [key for key in value if not isinstance(key, str)]:
-                raise InputError(f"{where}: keys of a table must be text, got {wrong[0]!r}")
-            return {str(key): plain(item, where) for key, item in value.items()}
+                raise InputError(f"{location}: keys of a table must be text, got {wrong[0]!r}")
+            return {str(key): plain(item, location) for key, item in value.items()}
         case list() | tuple():
-            return [plain(item, where) for item in value]
+            return [plain(item, location) for item in value]
     takes = "give text, a number, true or false, a list or a table"
-    raise InputError(f"{where}: a {type(value).__name__} cannot stand in a notebook; {takes}")
+    raise InputError(f"{location}: a {type(value).__name__} cannot stand in a notebook; {takes}")
 
 
 def short(value: Any) -> str:

@@ -23,10 +23,10 @@ from toolkit.files import write_atomically
 
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
-DONE: Final = "done"
+COMPLETED: Final = "done"
 FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
 """A cell raised; a time-out ended it; the kernel died; the notebook left by `sys.exit`, whatever it said."""
-STATUSES: Final = (QUEUED, RUNNING, DONE, *FAILED)
+STATUSES: Final = (QUEUED, RUNNING, COMPLETED, *FAILED)
 LOOK_SECONDS: Final = 0.3
 AT_ONCE: Final = "now"  # what the stop file says when notebooks are not to be asked but ended
 DIED: Final = "the process that ran it died"
@@ -78,30 +78,30 @@ class Order:
 
     def waiting(self, attempts: int) -> Record:
         """Return the record of a notebook that waits."""
-        about = (self.template, self.parameters)
-        return Record(self.identity, QUEUED, *about, attempts=attempts, toolkit=self.toolkit)
+        origin = (self.template, self.parameters)
+        return Record(self.identity, QUEUED, *origin, attempts=attempts, toolkit=self.toolkit)
 
     def read(self) -> Record:
         """Return the record; that of a notebook that waits where there is none, or none that can be read."""
-        names = {known.name for known in fields(Record)}
+        names = {column.name for column in fields(Record)}
         try:
             content = json.loads((Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8"))
             record = Record(**{name: value for name, value in content.items() if name in names})
         except (OSError, ValueError, TypeError, AttributeError):
             return Record(self.identity)
-        known = record.identity == self.identity and record.status in STATUSES
-        return record if known else Record(self.identity)
+        valid = record.identity == self.identity and record.status in STATUSES
+        return record if valid else Record(self.identity)
 
     def write(self, record: Record) -> None:
         """Write the record; only for who holds the claim."""
         content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
         write_atomically(Path(self.records) / f"{self.identity}.json", content.encode())
 
-    def is_finished(self, known: Record | None = None) -> bool:
+    def is_finished(self, record: Record | None = None) -> bool:
         """Whether the notebook needs no run: it is done, or failed and is not to be tried again."""
-        known = known or self.read()
-        done = known.status == DONE and (Path(self.records).parent / known.notebook).is_file()
-        return done or (known.status in FAILED and (not self.retry or known.attempts > self.tried))
+        record = record or self.read()
+        completed = record.status == COMPLETED and (Path(self.records).parent / record.notebook).is_file()
+        return completed or (record.status in FAILED and (not self.retry or record.attempts > self.tried))
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[bool]:
@@ -113,16 +113,16 @@ class Order:
     def settle(self, status: str, error: str, record: Record) -> None:
         """Name the file by how the notebook ended, and write that into its record; for who holds the claim."""
         output, failed = Path(self.output), Path(self.output).with_suffix(".failed.ipynb")
-        if status == DONE:
+        if status == COMPLETED:
             self.draft.replace(output)
             failed.unlink(missing_ok=True)  # what failed before has been made good
         elif self.draft.exists():
             self.draft.replace(failed)
-        kept, ended, seconds = output if status == DONE else failed, time.time(), record.seconds
+        final, ended, seconds = output if status == COMPLETED else failed, time.time(), record.seconds
         if record.began and seconds is None:
             seconds = max(0.0, ended - record.began)  # the clock may have been set back meanwhile
-        where = os.path.relpath(kept, Path(self.records).parent) if kept.exists() else ""
-        record = replace(record, status=status, notebook=where, error=one_line(error))
+        relative = os.path.relpath(final, Path(self.records).parent) if final.exists() else ""
+        record = replace(record, status=status, notebook=relative, error=one_line(error))
         self.write(replace(record, seconds=seconds, ended=ended))
 
 
@@ -135,10 +135,10 @@ def is_called_for(orders: Path) -> bool:
         return False
 
 
-def locked(handle: int, how: int) -> bool:
+def locked(handle: int, operation: int) -> bool:
     """Lock an open file for as long as it is open; false where another process holds it."""
     try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
+        fcntl.flock(handle, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

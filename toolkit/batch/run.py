@@ -17,9 +17,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from toolkit.batch.plan import cells_of, check_parameters, plan_batch
+from toolkit.batch.plan import check_parameters, grid_cells, plan_batch
 from toolkit.batch.pool import Cluster, Processes, connected
-from toolkit.batch.records import AT_ONCE, DONE, FAILED, LOOK_SECONDS, Order, is_called_for
+from toolkit.batch.records import AT_ONCE, COMPLETED, FAILED, LOOK_SECONDS, Order, is_called_for
 from toolkit.batch.result import BatchResult, CellResult
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import write_atomically
@@ -47,20 +47,20 @@ def run_batch(
     began = time.monotonic()
     template = Path(template)
     source = None if isinstance(grid, Mapping) else Path(grid)
-    cells = cells_of(source or grid)  # type: ignore[arg-type]
+    cells = grid_cells(source or grid)  # type: ignore[arg-type]
     folder = (source.parent if source else Path.cwd()).resolve()
-    place = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
+    output = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
     for name, seconds in (("timeout", timeout), ("cell_timeout", cell_timeout)):
         if seconds is not None and not seconds > 0:
             raise InputError(f"{name}: {seconds} is no time; give seconds above 0, or leave it out")
     if workers is not None and workers < 1:
         raise InputError(f"workers: {workers} notebooks at once run none; give 1 or more")
     plan = plan_batch(template, cells, folder, str(source or "grid"))
-    batch, version, records = uuid.uuid4().hex, _toolkit(), place / RECORDS
+    batch, version, records = uuid.uuid4().hex, _toolkit(), output / RECORDS
     orders = [
         Order(
             template=str(template.resolve()),
-            output=str(place / f"{template.stem}_{cell.identity[:12]}.ipynb"),
+            output=str(output / f"{template.stem}_{cell.identity[:12]}.ipynb"),
             parameters=cell.parameters,
             folder=str(folder),
             identity=cell.identity,
@@ -78,17 +78,17 @@ def run_batch(
     try:
         orders = [replace(order, tried=order.read().attempts) for order in orders]
         if pending := [order for order in orders if not order.is_finished()]:
-            here = contextlib.nullcontext((Processes(), len(os.sched_getaffinity(0))))
-            with here if cluster is None else connected(cluster, place) as (pool, threads), _terminable():
+            local = contextlib.nullcontext((Processes(), len(os.sched_getaffinity(0))))
+            with local if cluster is None else connected(cluster, output) as (pool, threads), _terminable():
                 write_atomically(records / plan.copy_name, plan.content)
                 _run(pending, pool, workers or threads, progress)
         result = BatchResult(
-            template.stem, place, tuple(map(_cell, orders)), time.monotonic() - began, plan.reads_store
+            template.stem, output, tuple(map(_cell, orders)), time.monotonic() - began, plan.reads_store
         )
         result.write()
     except OSError as error:
         raise ToolkitError(
-            f"{error.filename or place}: {error.strerror or error}; mend that, or give another folder by --out "
+            f"{error.filename or output}: {error.strerror or error}; mend that, or give another folder by --out "
             "(in Python: out=...), and the same call goes on from here"
         ) from error
     return result
@@ -99,18 +99,22 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
     with tempfile.TemporaryDirectory() as records:
         orders = []
         for number, (template, output, parameters) in enumerate(jobs):
-            place, given = output.resolve(), check_parameters(template, parameters)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            target, arguments = output.resolve(), check_parameters(template, parameters)
+            target.parent.mkdir(parents=True, exist_ok=True)
             orders.append(
-                Order(str(template.resolve()), str(place), given, str(place.parent), str(number), records)
+                Order(
+                    str(template.resolve()), str(target), arguments, str(target.parent), str(number), records
+                )
             )
         _run(orders, Processes(), 2, progress=False)
         for order in orders:
-            known = order.read()
-            if known.status != DONE:
-                why = f"did not run to its end: {known.status}: {known.error}"
-                where = f"; see {(Path(records).parent / known.notebook).resolve()}" if known.notebook else ""
-                raise ToolkitError(f"{Path(order.template).name}: {why}{where}")
+            record = order.read()
+            if record.status != COMPLETED:
+                problem = f"did not run to its end: {record.status}: {record.error}"
+                hint = (
+                    f"; see {(Path(records).parent / record.notebook).resolve()}" if record.notebook else ""
+                )
+                raise ToolkitError(f"{Path(order.template).name}: {problem}{hint}")
     return tuple(output for _, output, _ in jobs)
 
 
@@ -134,15 +138,15 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
         with _orders_file(pending) as file:
             pool.start(file, at_once, min(at_once, len(pending)))
             try:
-                left: Sequence[Order] = pending
-                while (why := pool.ended()) is None:
-                    left = _step(left, bar, counts)
-                    time.sleep(LOOK_SECONDS + len(left) / 2000)  # to look at 2,000 takes a tenth second
+                remaining: Sequence[Order] = pending
+                while (reason := pool.ended()) is None:
+                    remaining = _step(remaining, bar, counts)
+                    time.sleep(LOOK_SECONDS + len(remaining) / 2000)  # to look at 2,000 takes a tenth second
                 # What nobody can tell us of any more may run on, and ends by itself.
-                while (left := _step(left, bar, counts)) and any(map(_is_under_way, left)):
+                while (remaining := _step(remaining, bar, counts)) and any(map(_is_under_way, remaining)):
                     time.sleep(LOOK_SECONDS)
-                if why and left:
-                    raise ToolkitError(why)
+                if reason and remaining:
+                    raise ToolkitError(reason)
             except BaseException:
                 _stop(file, pool)
                 raise
@@ -150,13 +154,13 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
         bar.close()
 
 
-def _step(left: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list[Order]:
+def _step(pending: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list[Order]:
     """Count what has ended, and return what has not."""
     waiting = []
-    for order in left:
-        known = order.read()
-        if order.is_finished(known):
-            counts.failed += known.status in FAILED
+    for order in pending:
+        record = order.read()
+        if order.is_finished(record):
+            counts.failed += record.status in FAILED
             bar.step(counts)
         else:
             waiting.append(order)
@@ -227,6 +231,6 @@ def _terminable() -> Iterator[None]:
 
 
 def _cell(order: Order) -> CellResult:
-    known = order.read()
-    ran = known.batch == order.batch and known.status in (DONE, *FAILED)
-    return CellResult(order.parameters, known.status, known.seconds, known.error, known.notebook, ran)
+    record = order.read()
+    ran = record.batch == order.batch and record.status in (COMPLETED, *FAILED)
+    return CellResult(order.parameters, record.status, record.seconds, record.error, record.notebook, ran)

@@ -25,8 +25,8 @@ from toolkit.batch.engine import STOP_SECONDS, Ahead, NotebookFailed, ToolkitEng
 from toolkit.batch.plan import changed
 from toolkit.batch.records import (
     AT_ONCE,
+    COMPLETED,
     DIED,
-    DONE,
     LOOK_SECONDS,
     QUEUED,
     RUNNING,
@@ -86,19 +86,19 @@ class Worker:
 
     def _listen(self) -> None:
         stop = self.orders.with_suffix(".stop")
-        asked_at: float | None = None
+        stopped_at: float | None = None
         while True:
             time.sleep(LOOK_SECONDS)
-            said = stop.read_text() if stop.exists() else None
-            if said is None and asked_at is None:
+            command = stop.read_text() if stop.exists() else None
+            if command is None and stopped_at is None:
                 continue
-            asked_at = asked_at or time.monotonic()
+            stopped_at = stopped_at or time.monotonic()
             self.stopping.set()
             if self.watch is not None and not self.watch.status:
                 self.watch.stop()
-            if self.watch is not None and said == AT_ONCE:
+            if self.watch is not None and command == AT_ONCE:
                 self.watch.end("stopped", "stopped")
-            if time.monotonic() - asked_at > STOP_SECONDS + END_SECONDS:
+            if time.monotonic() - stopped_at > STOP_SECONDS + END_SECONDS:
                 os._exit(1)  # nothing else helped
 
     def fulfil(self, order: Order, more: Callable[[], bool] = lambda: False) -> bool:
@@ -106,16 +106,16 @@ class Worker:
         with order.claimed() as mine:
             if not mine:
                 return False
-            known = order.read()
-            if order.is_finished(known):
+            stored = order.read()
+            if order.is_finished(stored):
                 return True
-            if known.status == RUNNING and known.batch == order.batch:
-                order.settle("failed", DIED, known)  # and it may be the notebook that ends processes
+            if stored.status == RUNNING and stored.batch == order.batch:
+                order.settle("failed", DIED, stored)  # and it may be the notebook that ends processes
                 return True
             clock = time.monotonic()  # the other may be set while it runs
-            record = order.waiting(known.attempts + 1)
-            who = f"{socket.gethostname()}:{os.getpid()}"
-            record = replace(record, status=RUNNING, began=time.time(), process=who, batch=order.batch)
+            record = order.waiting(stored.attempts + 1)
+            process = f"{socket.gethostname()}:{os.getpid()}"
+            record = replace(record, status=RUNNING, began=time.time(), process=process, batch=order.batch)
             order.write(record)
             status, error = self._execute(order, more)
             order.settle(status, error, replace(record, seconds=time.monotonic() - clock))
@@ -159,7 +159,7 @@ class Worker:
             return "failed", f"{type(error).__name__}: {error}"
         finally:
             self.watch = None
-        return ("failed", _LATE.format(late)) if (late := changed(order.files)) else (DONE, "")
+        return ("failed", _LATE.format(late)) if (late := changed(order.files)) else (COMPLETED, "")
 
 
 def _anything_waits(orders: Sequence[Order]) -> bool:

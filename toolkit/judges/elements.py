@@ -59,7 +59,7 @@ async def find_elements(
     """Have one judge look for the required elements in one reply."""
     request = elements_request(judge, elements, task, response)
     heard = await ask_and_read(request, lambda text, end: parse_elements(text, end, elements), ask)
-    found = Judgement(
+    judgement = Judgement(
         judge=judge.role,
         model=judge.name,
         rubric=INSTRUMENT,
@@ -71,7 +71,7 @@ async def find_elements(
         repaired=len(heard.answers) > 1,
         detail=heard.read.detail if heard.read else None,
     )
-    return with_costs(found, heard.answers)
+    return with_costs(judgement, heard.answers)
 
 
 def _names(elements: Sequence[str]) -> list[str]:

@@ -20,7 +20,9 @@ from toolkit.words import one_line
 
 READABLE: Final = ("sentence", "list_item", "table_row")
 """Kinds that count as sentences; a heading announces and code is not prose."""
-SAME: Final = 0.9  # cosine of two sentences' word counts from which the later one only repeats the earlier
+REPEATED: Final = (
+    0.9  # cosine of two sentences' word counts from which the later one only repeats the earlier
+)
 LINE_LENGTH: Final = 300
 """Longest line of a sentence in a judge's prompt, in characters: the whole reply stands beside it anyway."""
 NO_SENTENCES: Final = "(none: the reply has no sentences)"
@@ -50,28 +52,28 @@ def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
 
 
 def _most_central(text: str, candidates: Sequence[Segment], count: int) -> tuple[Segment, ...]:
-    said = [_words(candidate.of(text).casefold()) for candidate in candidates]
+    word_lists = [_words(candidate.of(text).casefold()) for candidate in candidates]
     # Of sentences with the same words only the first can be taken.
     first: dict[tuple[str, ...], int] = {}
-    for number, words in enumerate(said):
+    for number, words in enumerate(word_lists):
         first.setdefault(tuple(words), number)
     counts = {number: _counted(words) for words, number in first.items()}
-    reply = Counter(chain.from_iterable(said))
-    containing = Counter(chain.from_iterable(map(set, said)))
+    reply = Counter(chain.from_iterable(word_lists))
+    containing = Counter(chain.from_iterable(map(set, word_lists)))
     # Most words stand in one sentence or two: a logarithm for each number, not for each word.
-    idf_of = {number: math.log(len(said) / number) for number in set(containing.values())}
-    squared = {number: weight**2 for number, weight in idf_of.items()}
-    weights = {word: (reply[word], idf_of[number], squared[number]) for word, number in containing.items()}
+    idf = {number: math.log(len(word_lists) / number) for number in set(containing.values())}
+    squared = {number: weight**2 for number, weight in idf.items()}
+    weights = {word: (reply[word], idf[number], squared[number]) for word, number in containing.items()}
     # The reply's own norm is the same for every sentence and changes no order.
-    central = {number: _projection(one, weights) for number, one in counts.items()}
-    taken: list[int] = []
+    central = {number: _projection(vector, weights) for number, vector in counts.items()}
+    chosen: list[int] = []
     # `sorted` is stable, so equally central sentences keep their order.
     for number in sorted(counts, key=lambda n: -central[n]):
-        if len(taken) >= count:
+        if len(chosen) >= count:
             break
-        if all(_alike(counts[number], counts[other]) < SAME for other in taken):
-            taken.append(number)
-    return tuple(candidates[number] for number in sorted(taken))
+        if all(_alike(counts[number], counts[earlier]) < REPEATED for earlier in chosen):
+            chosen.append(number)
+    return tuple(candidates[number] for number in sorted(chosen))
 
 
 def focus_lines(text: str, count: int) -> str:
@@ -112,14 +114,14 @@ def _projection(
 ) -> float:
     # To the last bit the sums of the formula, in whatever order: of two sentences that are equally central the
     # earlier one must stay the earlier one.
-    found = [(n, *weights[word]) for word, n in sentence.items()]
-    norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in found]))
-    shared = math.fsum([n * times * square for n, times, _, square in found])
+    terms = [(n, *weights[word]) for word, n in sentence.items()]
+    norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in terms]))
+    shared = math.fsum([n * times * square for n, times, _, square in terms])
     return shared / norm if norm else 0.0
 
 
-def _alike(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    shared = sum([one[word] * other[word] for word in one.keys() & other.keys()])
+def _alike(first: Mapping[str, int], second: Mapping[str, int]) -> float:
+    shared = sum([first[word] * second[word] for word in first.keys() & second.keys()])
     if not shared:  # two sentences of symbols alone have no words to differ in
-        return float(not (one or other))
-    return shared / math.sqrt(sum([n * n for n in one.values()]) * sum([n * n for n in other.values()]))
+        return float(not (first or second))
+    return shared / math.sqrt(sum([n * n for n in first.values()]) * sum([n * n for n in second.values()]))

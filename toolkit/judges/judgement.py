@@ -93,9 +93,9 @@ async def judge(
         )
     else:
         heard = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
-    said, answers = heard.read, heard.answers
-    scores = said.scores if said and heard.reason is None else None
-    found = Judgement(
+    parsed, answers = heard.read, heard.answers
+    scores = parsed.scores if parsed and heard.reason is None else None
+    judgement = Judgement(
         judge=judge.role,
         model=judge.name,
         rubric=rubric.name,
@@ -104,38 +104,38 @@ async def judge(
         focus=manner.focus,
         related=related,
         reason=heard.reason,
-        reasons=said.reasons if said else None,
+        reasons=parsed.reasons if parsed else None,
         call_id=heard.call_id,
         repaired=at_once and len(answers) > 1,
-        detail=said.detail if said and heard.reason is None else None,
+        detail=parsed.detail if parsed and heard.reason is None else None,
         interrupted=heard.interrupted,
     )
-    found = with_costs(found, answers)
+    judgement = with_costs(judgement, answers)
     if scores is None:
-        return found
-    asked = rubric.names if manner.expected and at_once else ()
-    expected = expected_scores(answers[-1].reply.raw, asked) if asked else {}
+        return judgement
+    names = rubric.names if manner.expected and at_once else ()
+    expected = expected_scores(answers[-1].reply.raw, names) if names else {}
     return replace(
-        with_scores(found, scores),
-        expected={name: one.score for name, one in expected.items()} or None,
-        expected_mass={name: one.mass for name, one in expected.items()} or None,
+        with_scores(judgement, scores),
+        expected={name: estimate.score for name, estimate in expected.items()} or None,
+        expected_mass={name: estimate.mass for name, estimate in expected.items()} or None,
     )
 
 
-def with_scores(found: Judgement, scores: Mapping[str, float]) -> Judgement:
+def with_scores(judgement: Judgement, scores: Mapping[str, float]) -> Judgement:
     """Return a judgement with scores and what follows from them."""
     composite, strict = calculate_composite_score(scores), composite_strict(scores)
     return replace(
-        found, scores=scores, composite=composite, composite_strict=strict, zeros=count_zeros(scores)
+        judgement, scores=scores, composite=composite, composite_strict=strict, zeros=count_zeros(scores)
     )
 
 
-def with_costs(found: Judgement, answers: Sequence[Answer]) -> Judgement:
+def with_costs(judgement: Judgement, answers: Sequence[Answer]) -> Judgement:
     """Return a judgement with what its answers cost; one without an answer has no cost."""
     if not answers:
-        return found
+        return judgement
     return replace(
-        found,
+        judgement,
         call_ids=tuple(answer.call_id for answer in answers),
         aud_cost=sum(answer.aud_cost for answer in answers),
         latency_ms=sum(answer.latency_ms for answer in answers),

@@ -52,8 +52,8 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
     answer = one_object(text, finish_reason)
     reasons = None
     if rubric.asks_reasons:
-        found = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
-        reasons = storable(" ".join(found)) or None
+        texts = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
+        reasons = storable(" ".join(texts)) or None
     for key, value in answer.items():
         if isinstance(value, dict | list):
             raise Unreadable("nested", quoted(key))
@@ -90,19 +90,19 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
         raise _not_json(body, error, finish_reason) from error
     except RecursionError as error:
         raise Unreadable("too deep") from error
-    rest = body[end:].strip()
-    if rest and isinstance(value, dict):
-        raise Unreadable("two objects" if rest[0] == "{" else "trailing text", quoted(rest))
+    tail = body[end:].strip()
+    if tail and isinstance(value, dict):
+        raise Unreadable("two objects" if tail[0] == "{" else "trailing text", quoted(tail))
     if not isinstance(value, dict):
         # A reply that starts with a bare number or word is prose that happens to begin like JSON.
-        raise Unreadable("prose" if rest else "not an object", quoted(body))
+        raise Unreadable("prose" if tail else "not an object", quoted(body))
     return value
 
 
-def refuse_refusal(finish_reason: str, seen: str) -> None:
+def refuse_refusal(finish_reason: str, excerpt: str) -> None:
     """Raise `Unreadable` where the provider says that the model would not answer, or was not let."""
     if finish_reason in ("refusal", "filter"):
-        raise Unreadable("refusal" if finish_reason == "refusal" else "filtered", seen)
+        raise Unreadable("refusal" if finish_reason == "refusal" else "filtered", excerpt)
 
 
 def storable(text: str) -> str:
@@ -190,44 +190,44 @@ def expected_scores(raw: Mapping[str, Any], names: Sequence[str]) -> Mapping[str
         choice = raw["choices"][0]
         text, entries = choice["message"]["content"], choice["logprobs"]["content"]
         answer = one_object(text, "stop")
-        pieces = [_bytes_of(entry) for entry in entries]
+        pieces = [_token_bytes(entry) for entry in entries]
         written = text.encode("utf-8", "replace")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, Unreadable):
         return {}
     # Tokens of a thought or of the chat format may stand before the text that the judge answered with, or after it.
     first = b"".join(pieces).rfind(written)
     ends = list(accumulate(map(len, pieces)))
-    found = {}
+    scores = {}
     for name in names:
         # In JSON a quote inside a text is escaped, so this is a key; one that also stands in a thought is left out.
-        places = list(re.finditer(rb'"%s"\s*:\s*([0-9])(?=\s*[,}])' % re.escape(name.encode()), written))
-        if first < 0 or name not in answer or len(places) != 1:
+        matches = list(re.finditer(rb'"%s"\s*:\s*([0-9])(?=\s*[,}])' % re.escape(name.encode()), written))
+        if first < 0 or name not in answer or len(matches) != 1:
             continue
-        place = first + places[0].start(1)
-        token = bisect_right(ends, place)
+        position = first + matches[0].start(1)
+        token = bisect_right(ends, position)
         try:
-            found[name] = _expected(entries[token], place - ends[token] + len(pieces[token]))
+            scores[name] = _expected(entries[token], position - ends[token] + len(pieces[token]))
         except (KeyError, TypeError, ValueError, AttributeError):
             continue
-    return found
+    return scores
 
 
-def _bytes_of(entry: Mapping[str, Any]) -> bytes:
+def _token_bytes(entry: Mapping[str, Any]) -> bytes:
     """Return the bytes of a token: a character may be cut in two, and then only the bytes say what it is."""
-    given = entry.get("bytes")
-    return bytes(given) if isinstance(given, list) else entry["token"].encode("utf-8", "replace")
+    listed = entry.get("bytes")
+    return bytes(listed) if isinstance(listed, list) else entry["token"].encode("utf-8", "replace")
 
 
-def _expected(entry: Mapping[str, Any], place: int) -> Expected:
+def _expected(entry: Mapping[str, Any], position: int) -> Expected:
     """Return the mean over the digits that could have stood where one is written; raise where that is not known."""
-    own, likeliest = _bytes_of(entry), entry["top_logprobs"]
-    written = _DIGIT.fullmatch(own)
-    if written is None or written.start(2) != place or not isinstance(likeliest, list) or not likeliest:
+    token, likeliest = _token_bytes(entry), entry["top_logprobs"]
+    written = _DIGIT.fullmatch(token)
+    if written is None or written.start(2) != position or not isinstance(likeliest, list) or not likeliest:
         raise ValueError("no digit of the scale with its alternatives")
-    chances = [(_bytes_of(one), _probability(one["logprob"])) for one in likeliest]
+    chances = [(_token_bytes(candidate), _probability(candidate["logprob"])) for candidate in likeliest]
     # What was written need not be among the likeliest, and its probability is known all the same.
-    if own not in [piece for piece, _ in chances]:
-        chances.append((own, _probability(entry["logprob"])))
+    if token not in [piece for piece, _ in chances]:
+        chances.append((token, _probability(entry["logprob"])))
     digits = [
         (int(alternative[2]), chance)
         for piece, chance in chances

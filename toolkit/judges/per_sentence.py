@@ -81,34 +81,34 @@ def per_sentence_requests(
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     pieces = segments(response)
-    whole, local = _parts(rubric, pieces)
+    overall, local = _parts(rubric, pieces)
     words = shipped_words("per_sentence")
     fixed = {
         "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
         "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
-        "whole": whole.criteria,
-        "names": ", ".join(whole.names),
+        "whole": overall.criteria,
+        "names": ", ".join(overall.names),
         "any_local": "|".join(local.names),
         "any_severity": "|".join(SEVERITY_WEIGHTS),
         "most": str(MOST_FINDINGS),
     }
-    shown = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
+    material = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
     prefix = (
         Message("system", fill(words["rules"], fixed)),
-        Message("user", fill(shown, {**fixed, "task": task, "reply": response}), cached=bool(pieces)),
+        Message("user", fill(material, {**fixed, "task": task, "reply": response}), cached=bool(pieces)),
         Message("assistant", fill(words["ready"], fixed)),
     )
 
     def request(question: str, schema: str, **values: str) -> ModelRequest:
-        asked = Message("user", fill(words[question], {**fixed, **values}))
-        return judge.request((*prefix, asked), schema)
+        message = Message("user", fill(words[question], {**fixed, **values}))
+        return judge.request((*prefix, message), schema)
 
     schema = findings_schema(local.names)
-    about_segments = (
+    segment_requests = (
         request("ask_segment", schema, number=str(n), segments=str(len(pieces)), segment=piece.of(response))
         for n, piece in enumerate(pieces, 1)
     )
-    return (request("ask_whole", answer_schema(whole)), *about_segments)
+    return (request("ask_whole", answer_schema(overall)), *segment_requests)
 
 
 def findings_schema(dimensions: Sequence[str]) -> str:
@@ -131,10 +131,10 @@ def estimate_segments(tokens: float) -> float:
 
 def _parts(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
     """Return what is asked about the whole reply, and what segment by segment."""
-    whole = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
+    overall = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
     local = tuple(d for d in rubric.dimensions if d.scope == "local")
     return (
-        rubric.model_copy(update={"dimensions": whole, "asks_reasons": True}),
+        rubric.model_copy(update={"dimensions": overall, "asks_reasons": True}),
         rubric.model_copy(update={"dimensions": local}),
     )
 
@@ -212,30 +212,30 @@ async def judge_per_sentence(
     from toolkit.models.tokens import count_tokens
 
     pieces = segments(response)
-    whole, local = _parts(rubric, pieces)
-    first, *others = per_sentence_requests(judge, rubric, manner, task, response)
+    overall, local = _parts(rubric, pieces)
+    first, *segment_requests = per_sentence_requests(judge, rubric, manner, task, response)
 
     def look_at(request: ModelRequest) -> Awaitable[Heard[tuple[Finding, ...]]]:
         return ask_and_read(
             request, lambda text, end: parse_findings(text, local.names, end), ask, manner.repair
         )
 
-    of_whole = await ask_and_read(
-        first, lambda text, end: parse_judgement(text, whole, end), ask, manner.repair
+    overall_answer = await ask_and_read(
+        first, lambda text, end: parse_judgement(text, overall, end), ask, manner.repair
     )
     looks: list[Heard[tuple[Finding, ...]]] = []
-    if of_whole.reason is None and others:
-        looks.append(await look_at(others[0]))
+    if overall_answer.reason is None and segment_requests:
+        looks.append(await look_at(segment_requests[0]))
         if looks[0].reason is None:
-            looks += await _all(look_at(other) for other in others[1:])
-    said = replace(
-        of_whole,
-        reason=_reason(of_whole, looks, len(pieces)),
-        answers=(*of_whole.answers, *(answer for heard in looks for answer in heard.answers)),
-        interrupted=of_whole.interrupted or any(heard.interrupted for heard in looks),
+            looks += await _all(look_at(segment_request) for segment_request in segment_requests[1:])
+    combined = replace(
+        overall_answer,
+        reason=_reason(overall_answer, looks, len(pieces)),
+        answers=(*overall_answer.answers, *(answer for heard in looks for answer in heard.answers)),
+        interrupted=overall_answer.interrupted or any(heard.interrupted for heard in looks),
     )
-    if said.reason is not None or of_whole.read is None:
-        return said
+    if combined.reason is not None or overall_answer.read is None:
+        return combined
     findings = [
         replace(finding, segment=number, start=piece.start, end=piece.end)
         for number, (piece, heard) in enumerate(zip(pieces, looks, strict=True), 1)
@@ -248,7 +248,7 @@ async def judge_per_sentence(
     tokens = count_tokens(response)
     rates = {name: 100 * weight / tokens for name, weight in sums.items()}
     scores = {name: bounded_score(w) for name, w in (rates if manner.length_normalization else sums).items()}
-    scores |= of_whole.read.scores
+    scores |= overall_answer.read.scores
     detail = {
         "findings": [asdict(finding) for finding in findings],
         "sums": sums,
@@ -257,27 +257,29 @@ async def judge_per_sentence(
         "segments": len(pieces),
     }
     ordered = {name: scores[name] for name in rubric.names}
-    return replace(said, read=Parsed(ordered, of_whole.read.reasons, detail))
+    return replace(combined, read=Parsed(ordered, overall_answer.read.reasons, detail))
 
 
-def _reason(whole: Heard[Any], looks: Sequence[Heard[Any]], count: int) -> str | None:
-    places = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
-    said = zip(places, (whole, *looks), strict=False)
-    failed = [(place, heard.reason, heard.answers) for place, heard in said if heard.reason is not None]
+def _reason(overall: Heard[Any], looks: Sequence[Heard[Any]], count: int) -> str | None:
+    locations = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
+    located = zip(locations, (overall, *looks), strict=False)
+    failed = [
+        (location, heard.reason, heard.answers) for location, heard in located if heard.reason is not None
+    ]
     # A reply that cannot be read stays so; only where there is none of these does asking again help.
-    for place, reason, answers in failed:
+    for location, reason, answers in failed:
         if answers and not reason.startswith(UNANSWERED):
             word, _, detail = reason.partition(": ")
-            return f"{word}: {place}: {detail}" if detail else f"{word}: {place}"
-    for place, reason, _ in failed:
-        return f"{UNANSWERED}: {place}: {reason.removeprefix(f'{UNANSWERED}: ')}"
+            return f"{word}: {location}: {detail}" if detail else f"{word}: {location}"
+    for location, reason, _ in failed:
+        return f"{UNANSWERED}: {location}: {reason.removeprefix(f'{UNANSWERED}: ')}"
     return None
 
 
 async def _all(looking: Iterable[Awaitable[T]]) -> list[T]:
     """Return what all of them heard; an error is raised only once the others, which are paid for, have come home."""
-    found = await asyncio.gather(*looking, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return found  # type: ignore[return-value]
+    results = await asyncio.gather(*looking, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]

@@ -55,13 +55,13 @@ class Manner:
 
     def sentence(self) -> str:
         """Return what a caption must say of it beyond the usual; empty where it is the usual."""
-        told = {
+        descriptions = {
             "off": "",
             "listed": f"Focus sentence prompting: {self.focus_sentences} sentences of each reply named to the judges.",
             "per_sentence": "Focus sentence prompting: one request for each segment of a reply.",
         }
         again = f"Each judge judged {self.repeats} times." if self.repeats > 1 else ""
-        return " ".join(words for words in (told[self.focus], again) if words)
+        return " ".join(words for words in (descriptions[self.focus], again) if words)
 
 
 PLAIN = Manner()  # one request, no focus sentences, one repair
@@ -129,7 +129,7 @@ def judge_request(
     messages = [Message("user", fill(rubric.template, values))]
     if rubric.instructions:
         messages.insert(0, Message("system", fill(rubric.instructions, static)))
-    request = judge.request(tuple(messages), answer_schema(rubric, whole=manner.expected))
+    request = judge.request(tuple(messages), answer_schema(rubric, integers=manner.expected))
     return replace(request, top_logprobs=TOP_LOGPROBS) if manner.expected and judge.logprobs else request
 
 
@@ -157,16 +157,16 @@ def _candidate(task: str, response: str, seed: int | None, n: int) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
-def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
+def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
     """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them."""
     # Scores are an enumeration in half steps: in llama.cpp `number` with bounds lets 8 and 12 through, as we measured,
     # while an enumeration holds. The order of the keys is the order in which the judge writes them.
-    return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, whole)
+    return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, integers)
 
 
 @cache
-def _answer_schema(names: tuple[str, ...], scale: tuple[float, float], reasons: bool, whole: bool) -> str:
-    per_point = 1 if whole else 2
+def _answer_schema(names: tuple[str, ...], scale: tuple[float, float], reasons: bool, integers: bool) -> str:
+    per_point = 1 if integers else 2
     low, high = (int(per_point * end) for end in scale)
     steps = [step / per_point for step in range(low, high + 1)]
     score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
@@ -231,6 +231,6 @@ async def ask_and_read(
 def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:
     """Return the request that shows a judge its unreadable reply and says what is wrong with it."""
     # Providers refuse an empty turn of the assistant; its absence says the same.
-    said = (Message("assistant", reply.text),) if reply.text.strip() else ()
-    told = Message("user", REPAIR.format(reason=reason))
-    return replace(request, messages=(*request.messages, *said, told))
+    reply_turn = (Message("assistant", reply.text),) if reply.text.strip() else ()
+    message = Message("user", REPAIR.format(reason=reason))
+    return replace(request, messages=(*request.messages, *reply_turn, message))

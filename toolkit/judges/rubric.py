@@ -21,7 +21,7 @@ SHIPPED: Final = ("default", "seed-v1")
 PLACEHOLDERS: Final = {"response_content", "key_sentences", "focus", "task", "nonce", "criteria", "step"}
 STATIC: Final = {"criteria", "step"}
 """Placeholders that depend on the rubric alone; only these may stand in ``instructions``."""
-WHOLE: Final = ("completeness", "actionability")
+SCORED_OVERALL: Final = ("completeness", "actionability")
 """Dimensions that are judged on the whole reply unless the rubric says otherwise."""
 PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 """A name in braces; the braces of the JSON example in a prompt never match it."""
@@ -42,13 +42,13 @@ class Dimension(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_file(cls, data: Any) -> Any:
+    def _parse_table(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             raise ValueError("must be a table; write it under [[dimensions]]")
         anchors = data.get("anchors", [])
         if not isinstance(anchors, list) or len(anchors) not in (0, 6):
             raise ValueError("anchors must be six texts, for the scores 0, 1, 2, 3, 4 and 5")
-        scope = "whole" if data.get("name") in WHOLE else "local"
+        scope = "whole" if data.get("name") in SCORED_OVERALL else "local"
         return {"scope": scope, **data, "anchors": dict(enumerate(anchors))}
 
     def line(self) -> str:
@@ -112,17 +112,17 @@ class Rubric(Strict):
             raise ValueError(f"must have each of these dimensions once: {', '.join(DIMENSIONS)}")
         if missing := {"local", "whole"} - {dimension.scope for dimension in self.dimensions}:
             raise ValueError(f"no dimension has scope {missing.pop()}; per_sentence needs both")
-        shown = {"task"} if self.shows_task else set()
-        if missing := {"response_content", *shown} - _places(self.template):
+        needed = {"task"} if self.shows_task else set()
+        if missing := {"response_content", *needed} - _placeholders(self.template):
             raise ValueError(f"template lacks {_braced(missing)}; put it where the text is to stand")
-        if bool(self.focus) != ("focus" in _places(self.template)):
+        if bool(self.focus) != ("focus" in _placeholders(self.template)):
             raise ValueError("the text focus and its place {focus} in template need each other")
         for text, allowed in (
-            ("template", PLACEHOLDERS - {"task"} | shown),
+            ("template", PLACEHOLDERS - {"task"} | needed),
             ("focus", {"key_sentences", "nonce"}),
             ("instructions", STATIC),
         ):
-            if stray := _places(getattr(self, text)) - allowed:
+            if stray := _placeholders(getattr(self, text)) - allowed:
                 raise ValueError(f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}")
         return self
 
@@ -155,7 +155,7 @@ def load_rubric(name_or_path: str | Path) -> Rubric:
     raise InputError(f"rubric {name!r} is unknown: {choices(name, SHIPPED)}, or a path ending in .toml")
 
 
-def _places(text: str) -> set[str]:
+def _placeholders(text: str) -> set[str]:
     return set(PLACEHOLDER.findall(text))
 
 

@@ -95,20 +95,24 @@ class RubricStudy(PromptResponseTest):
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return composites and dimensions, means over the judges that count, and how many they are."""
-        judgements = [found[0] for found in item_annotations.annotations.values() if found[0] is not None]
+        judgements = [votes[0] for votes in item_annotations.annotations.values() if votes[0] is not None]
         aggregated = ensemble_evaluation(judgements)["aggregated"]
-        reason = None if aggregated["judged"] else self._why_unjudged(item_annotations.replies[0], judgements)
+        reason = (
+            None if aggregated["judged"] else self._unjudged_reason(item_annotations.replies[0], judgements)
+        )
         return [
             *(Measurement(name, aggregated["mean_scores"][name], POINTS, reason) for name in SCORES),
             Measurement("zeros", aggregated["zeros"], "scores", reason),
             Measurement("judge_count", aggregated["judge_count"], "judges"),
         ]
 
-    def _why_unjudged(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
+    def _unjudged_reason(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
         if reply.text is None:
             return f"run failed: {reply.failure}"
-        failed = "".join(f"; {found.label}: {found.reason}" for found in judgements if found.failed)
-        counting = len({found.judge for found in judgements if not found.failed})
+        failed = "".join(
+            f"; {judgement.label}: {judgement.reason}" for judgement in judgements if judgement.failed
+        )
+        counting = len({judgement.judge for judgement in judgements if not judgement.failed})
         return f"unjudged: {counting} of {len(self.judges)} judges count{failed}"
 
     def result_types(self) -> tuple[ResultType, ...]:
@@ -129,7 +133,7 @@ class RubricStudy(PromptResponseTest):
                 "base": bases,
                 "cluster": bases.map(clusters),
                 "length_bin": [measured.item.context.length_bin for measured in measured_items],
-                **{n: [one.value(n) for one in measured_items] for n in numbers},
+                **{n: [measured.value(n) for measured in measured_items] for n in numbers},
             }
         ).astype(dict.fromkeys(numbers, "float64"))
         means = [mean for score in COMPOSITES for mean in self._means(runs, score)]

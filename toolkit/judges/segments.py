@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 Kind = Literal["sentence", "list_item", "table_row", "code", "heading"]
 
-WHOLE: Final = frozenset(("code", "heading", "table_row"))
+UNDIVIDED: Final = frozenset(("code", "heading", "table_row"))
 """Kinds that are one segment however many sentences they hold."""
 
 
@@ -87,17 +87,17 @@ def segments(text: str) -> tuple[Segment, ...]:
     >>> [(piece.kind, piece.of(text)) for piece in segments(text)]
     [('sentence', 'Block 10.0.0.1, e.g. at the proxy.'), ('sentence', 'Then:'), ('list_item', '1. **Isolate** it')]
     """
-    found: list[Segment] = []
+    pieces: list[Segment] = []
     for start, end, kind in _blocks(text):
         # Most lines of a list have no stop inside; the test for one is cheaper than what follows it.
-        whole = kind in WHOLE or not _STOP.search(text, start, end)
-        for stop in (end,) if whole else _stops(text, start, end):
+        undivided = kind in UNDIVIDED or not _STOP.search(text, start, end)
+        for stop in (end,) if undivided else _stops(text, start, end):
             if _MEANING.search(text, start, stop):
                 piece = text[start:stop]
                 at = stop - len(piece.lstrip())
-                found.append(Segment(at, start + len(piece.rstrip()), kind))
+                pieces.append(Segment(at, start + len(piece.rstrip()), kind))
             start = stop
-    return tuple(found)
+    return tuple(pieces)
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Kind]]:
@@ -171,8 +171,8 @@ def _ends_sentence(text: str, first: int, stop: re.Match[str], end: int) -> bool
     mark = text[at]
     if mark in "。！？｡":
         return True
-    coming = _NEXT.match(text, stop.end(), end)
-    word = coming[1] if coming else ""
+    following = _NEXT.match(text, stop.end(), end)
+    word = following[1] if following else ""
     if not word:
         return True
     # "... he asked" goes on; "... svc_backup ran it" does not, because identifiers have no capital.
@@ -210,7 +210,7 @@ def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         closes[length] = number
     number = 0
     while number < len(runs):
-        other = partner[number]
-        if other >= 0:
-            yield runs[number][0], runs[other][1]
-        number = max(other, number) + 1
+        closing = partner[number]
+        if closing >= 0:
+            yield runs[number][0], runs[closing][1]
+        number = max(closing, number) + 1

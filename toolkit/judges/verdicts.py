@@ -78,11 +78,11 @@ def without_quotations(text: str, levels: int = 3) -> str:
     if text.strip()[:1] == "{" and text.strip()[-1:] == "}":
         return text
     _, quotations = _quotations(text, tags=False)
-    pieces, place = [], 0
+    pieces, position = [], 0
     for part in quotations:
-        pieces += [text[place : part.start], _CHARACTER.sub(HOLE, text[part.start : part.end])]
-        place = part.end
-    masked = "".join([*pieces, text[place:]])
+        pieces += [text[position : part.start], _CHARACTER.sub(HOLE, text[part.start : part.end])]
+        position = part.end
+    masked = "".join([*pieces, text[position:]])
     alone = len(quotations) == 1 and not _WORD.search(masked)
     if not alone or not levels or text.startswith("<<<", quotations[0].start):
         return masked
@@ -93,20 +93,20 @@ def without_quotations(text: str, levels: int = 3) -> str:
 
 def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quotation]]:
     """Return where the last thought ends, None where it does not, and the quotations behind that place."""
-    start = place = 0
+    start = position = 0
     thinking = False
     quotations: list[_Quotation] = []
     alone: dict[str, int] = {}  # up to where a mark has no partner, so that no text takes long
-    while part := _PARTS.search(text, place):
-        place = part.end()
+    while part := _PARTS.search(text, position):
+        position = part.end()
         # A thought may end behind a line that it quotes.
         if part["tag"] or (thinking and part["block"] and _ends_with_thought(part["block"])):
             if tags and (thinking := bool(part["tag"]) and not _ends(part)) is False:
-                start = place
+                start = position
                 quotations.clear()
         elif quotation := _quotation(text, part, alone, thinking):
             quotations.append(quotation)
-            place = max(place, quotation.end)
+            position = max(position, quotation.end)
     return (None if thinking else start), quotations
 
 

@@ -46,8 +46,8 @@ def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     if not rounds:
         return {}
     # By the runs of the rounds, because a round is small and a study may be large.
-    of_rounds = (run_id for one in rounds for run_id in one.run_ids)
-    named = {run["call_id"] for run in store.find_by(Run, "run_id", of_rounds, only=("call_id",))}
+    run_ids = (run_id for entry in rounds for run_id in entry.run_ids)
+    named = {run["call_id"] for run in store.find_by(Run, "run_id", run_ids, only=("call_id",))}
     stored = stored_runs(store, study, [call_id for call_id in plan.call_ids if call_id in named]).values()
     blobs = {run.run_id: run.blob_id for run in stored if why_not(run) is None and run.blob_id}
     ratings = newest_ratings(store, blobs, rubric_hash).values()
@@ -106,11 +106,11 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
     planned = sorted((run for run in plan.runs if run.key in usable), key=lambda run: run.key)
-    found = []
+    replies = []
     for run in planned:
         run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
-        found.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
-    return found
+        replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
+    return replies
 
 
 def why_not(run: Stored) -> str | None:
@@ -127,10 +127,10 @@ def checked_rater(store: Store, study: str, rater: str) -> str:
         raise InputError(
             f"rater {rater!r}: give up to 64 letters, digits, spaces and . _ @ -, with a letter or digit at both ends"
         )
-    for known in known_raters(store, study):
-        if known != name and known.casefold() == name.casefold():
+    for rater_name in known_raters(store, study):
+        if rater_name != name and rater_name.casefold() == name.casefold():
             raise InputError(
-                f"rater {name!r}: {known!r} has rated here; write it the same way, or take another name"
+                f"rater {name!r}: {rater_name!r} has rated here; write it the same way, or take another name"
             )
     return name
 
@@ -149,21 +149,21 @@ def open_round(
     seed = plan.study.seed if seed is None else seed
     if size is not None and size < 1:
         raise InputError(f"size: {size} replies are no round; give 1 or more, or leave it out for all")
-    there = rateable_replies(plan, store)
-    if not there:
+    rateable = rateable_replies(plan, store)
+    if not rateable:
         raise InputError(f"study {study}: has no reply to rate yet; run it first (toolkit run)")
-    kept = stored_order(store, study, rater, rubric_hash, seed)
-    order, kept_size = kept or ((), None)
-    wanted = kept_size if kept and size is None else size
-    order_now = _extended(order, there, f"{seed}:{rater}:{len(order)}", wanted)
-    if kept is not None and (order_now != order or wanted != kept_size):
-        _at_once(keep_order, store, study, rater, rubric_hash, seed, wanted, order_now)
-    replies = {reply.run_id: reply for _, reply in there}
-    shown = tuple(replies[run_id] for run_id in order_now if run_id in replies)
-    blobs = {reply.run_id: reply.blob_id for reply in shown}
-    ratings = {run: said for (_, run), said in newest_ratings(store, blobs, rubric_hash, rater).items()}
+    stored = stored_order(store, study, rater, rubric_hash, seed)
+    order, stored_size = stored or ((), None)
+    limit = stored_size if stored and size is None else size
+    order_now = _extended(order, rateable, f"{seed}:{rater}:{len(order)}", limit)
+    if stored is not None and (order_now != order or limit != stored_size):
+        _at_once(keep_order, store, study, rater, rubric_hash, seed, limit, order_now)
+    replies = {reply.run_id: reply for _, reply in rateable}
+    ordered = tuple(replies[run_id] for run_id in order_now if run_id in replies)
+    blobs = {reply.run_id: reply.blob_id for reply in ordered}
+    ratings = {run: rating for (_, run), rating in newest_ratings(store, blobs, rubric_hash, rater).items()}
     _at_once(keep_judgements, store, tuple(ratings.values()))  # whoever was killed before this last step
-    return Round(rater, seed, shown, ratings, (wanted, order_now) if kept is None else None)
+    return Round(rater, seed, ordered, ratings, (limit, order_now) if stored is None else None)
 
 
 def end_round(plan: Plan, store: Store, round_: Round) -> Round:
@@ -171,14 +171,20 @@ def end_round(plan: Plan, store: Store, round_: Round) -> Round:
 
     What was scored in part stays in the history and counts nowhere. A larger ``size`` goes on with it later.
     """
-    done = tuple(
-        reply for reply in round_.replies if (said := round_.ratings.get(reply.run_id)) and said.finished
+    finished = tuple(
+        reply for reply in round_.replies if (rating := round_.ratings.get(reply.run_id)) and rating.finished
     )
     if round_.unkept is None:
-        ended = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed, [one.run_id for one in done])
+        ended = (
+            plan.study.name,
+            round_.rater,
+            plan.rubric.digest,
+            round_.seed,
+            [reply.run_id for reply in finished],
+        )
         _at_once(end_order, store, *ended)
-    kept = {one.run_id: round_.ratings[one.run_id] for one in done}
-    return replace(round_, replies=done, ratings=kept)
+    ratings = {reply.run_id: round_.ratings[reply.run_id] for reply in finished}
+    return replace(round_, replies=finished, ratings=ratings)
 
 
 def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
@@ -186,8 +192,10 @@ def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
 
     Every version stays in the history; the newest of each has no score.
     """
-    desk = (said for said in round_.ratings.values() if said.source == "desk")  # a file is no part of a round
-    _at_once(keep_ratings, store, [replace(said, scores={}, reasons=None) for said in desk])
+    ratings = (
+        rating for rating in round_.ratings.values() if rating.source == "desk"
+    )  # a file is no part of a round
+    _at_once(keep_ratings, store, [replace(rating, scores={}, reasons=None) for rating in ratings])
     return end_round(plan, store, replace(round_, ratings={}))
 
 
@@ -199,7 +207,9 @@ def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
     unrated = [reply for reply in turned if reply.run_id not in round_.ratings]
-    unfinished = [one for one in turned if (said := round_.ratings.get(one.run_id)) and not said.finished]
+    unfinished = [
+        reply for reply in turned if (rating := round_.ratings.get(reply.run_id)) and not rating.finished
+    ]
     return next(iter([*unrated, *unfinished]), None)
 
 
@@ -212,8 +222,8 @@ def rate(
     reasons: str = "",
 ) -> Round:
     """Keep what the rater says of a reply, on the disk, and return the round as it stands then."""
-    given = checked_scores(scores)
-    if not given and not reasons.strip():
+    checked = checked_scores(scores)
+    if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
     rating = Rating(
         study=plan.study.name,
@@ -222,12 +232,12 @@ def rate(
         blob_id=reply.blob_id,
         rubric=plan.rubric.name,
         rubric_hash=plan.rubric.digest,
-        scores=given,
+        scores=checked,
         reasons=reasons.strip() or None,
     )
     if round_.unkept is not None:
-        about = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        _at_once(keep_order, store, *about, *round_.unkept)
+        key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.says(rating):
         _at_once(keep_ratings, store, [rating])
@@ -239,18 +249,18 @@ def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:
     for name in scores:
         if name not in DIMENSIONS:
             raise InputError(f"dimension {name!r} is unknown; {choices(name, DIMENSIONS, 'the rubric has')}")
-    found = {name: on_scale(scores.get(name), name) for name in DIMENSIONS}
-    return {name: score for name, score in found.items() if score is not None}
+    values = {name: on_scale(scores.get(name), name) for name in DIMENSIONS}
+    return {name: score for name, score in values.items() if score is not None}
 
 
 def _extended(
-    order: Sequence[str], there: Iterable[tuple[PlannedRun, Reply]], seed: str, size: int | None
+    order: Sequence[str], rateable: Iterable[tuple[PlannedRun, Reply]], seed: str, size: int | None
 ) -> tuple[str, ...]:
     """Return an order with what it lacks at its end, shuffled and balanced, up to the size."""
-    known = set(order)
+    present = set(order)
     cells: dict[tuple[Any, str], list[str]] = defaultdict(list)
-    for run, reply in there:
-        if reply.run_id not in known:
+    for run, reply in rateable:
+        if reply.run_id not in present:
             cells[getattr(run.item.context, "length_bin", None), run.model].append(reply.run_id)
     most = None if size is None else max(size, len(order))
     return tuple(chain(order, _balanced(list(cells.values()), seed)))[:most]
@@ -261,12 +271,12 @@ def _balanced(cells: list[list[str]], seed: str) -> list[str]:
     source = random.Random(seed)
     for cell in cells:
         source.shuffle(cell)
-    found: list[str] = []
+    members_in_order: list[str] = []
     for turn in zip_longest(*cells):
         members = [member for member in turn if member is not None]
         source.shuffle(members)
-        found += members
-    return found
+        members_in_order += members
+    return members_in_order
 
 
 def _at_once(work: Any, *arguments: Any) -> None:

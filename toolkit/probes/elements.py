@@ -40,33 +40,33 @@ class Target:
         return elements_request(self.judge, self.elements, self.run.prompt.text, self.text)
 
 
-def elements_of(plan: Plan) -> Mapping[str, Sequence[str]]:
+def elements_by_prompt(plan: Plan) -> Mapping[str, Sequence[str]]:
     """Return the required elements by prompt, where the dataset tells them."""
     return {p.prompt_id: p.metadata["elements"] for p in plan.dataset.prompts if p.metadata.get("elements")}
 
 
 def element_targets(plan: Plan, store: Store) -> tuple[Target, ...]:
     """Return every stored reply of a base with elements, once for each judge; nothing is asked."""
-    required = elements_of(plan)
+    required = elements_by_prompt(plan)
     if not required:
         raise InputError(
             f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
             'elements, or take dataset = "rq1_controlled"'
         )
     stored = stored_runs(store, plan.study.name, plan.call_ids)
-    whole = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
-    texts = reply_texts(store, whole.values())
+    usable = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
+    texts = reply_texts(store, usable.values())
     return tuple(
         Target(
             run,
-            found.run_id,
-            texts.get(found.blob_id or "", ""),
+            record.run_id,
+            texts.get(record.blob_id or "", ""),
             required[run.prompt.prompt_id],
             spec.of_run(run.repeat),
             run.model in spec.related,
         )
         for run in plan.runs
-        if (found := whole.get(run.key)) and run.prompt.prompt_id in required
+        if (record := usable.get(run.key)) and run.prompt.prompt_id in required
         for spec in plan.judges_of(run.model).values()
     )
 
@@ -77,8 +77,8 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Ju
     store.add_rubric(DIGEST, INSTRUMENT, DIGEST[:12], CONTENT)
 
     async def work(ask: Ask, stop: threading.Event) -> tuple[Judgement, ...]:
-        async def one(target: Target) -> Judgement:
-            found = await find_elements(
+        async def look(target: Target) -> Judgement:
+            judgement = await find_elements(
                 target.text,
                 target.run.prompt.text,
                 target.elements,
@@ -86,25 +86,27 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Ju
                 ask=ask,
                 related=target.related,
             )
-            if found.answered:
-                store.writer.post(judgement_record(target.run_id, plan.study.name, found))
-            return found
+            if judgement.answered:
+                store.writer.post(judgement_record(target.run_id, plan.study.name, judgement))
+            return judgement
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(target)) for target in targets]
+            tasks = [group.create_task(look(target)) for target in targets]
         return tuple(task.result() for task in tasks)
 
     return ask_study(plan, store, work, requests=[target.request for target in targets], progress=progress)
 
 
-def elements_summary(study: Study, found: Sequence[Judgement]) -> Summary:
+def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
     """Say what the judges found, and how far it agrees with the rubric; exit code 1 where a judge did not answer."""
     result = study.required_elements()
-    unanswered = sum(not one.answered for one in found)
-    unread = sum(one.failed and one.answered for one in found)
-    lines = [f"elements  {counted(len(found), 'judgements')}, {unread} unreadable, {unanswered} unanswered"]
+    unanswered = sum(not judgement.answered for judgement in judgements)
+    unread = sum(judgement.failed and judgement.answered for judgement in judgements)
+    lines = [
+        f"elements  {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered"
+    ]
     fields = {
-        "judgements": len(found),
+        "judgements": len(judgements),
         "unreadable": unread,
         "unanswered": unanswered,
         "elements": result.to_dict(),

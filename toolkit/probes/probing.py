@@ -62,9 +62,9 @@ def probe_targets(
             f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
         )
     stored = stored_runs(store, name, plan.call_ids)
-    whole = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
-    by_blob = reply_texts(store, whole.values())
-    texts = {key: by_blob.get(run.blob_id or "", "") for key, run in whole.items()}
+    usable = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
+    by_blob = reply_texts(store, usable.values())
+    texts = {key: by_blob.get(run.blob_id or "", "") for key, run in usable.items()}
     chosen = balanced_sample([run for run in plan.runs if texts.get(run.key, "").strip()], replies, seed)
     if not chosen:
         raise InputError(
@@ -75,8 +75,8 @@ def probe_targets(
         task, text = run.prompt.text, texts[run.key]
         prior = fence_code(task if plan.rubric.shows_task else "", text, seed)
         probes = (Probe(CONTROL, "unaltered", text), *probes_of(Altering(text, seed, hand, prior)))
-        about = (whole[run.key].run_id, _base(run), _bin(run), run.model, run.repeat)
-        targets.append(Target(*about, task, text, probes))
+        origin = (usable[run.key].run_id, _base(run), _bin(run), run.model, run.repeat)
+        targets.append(Target(*origin, task, text, probes))
     return tuple(targets)
 
 
@@ -88,14 +88,14 @@ def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[P
         cells[run.model, _bin(run)].append(run)
     order = [cells[name] for name in sorted(cells)]
     dice.shuffle(order)
-    used: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     chosen: list[PlannedRun] = []
     while len(chosen) < min(size, len(runs)):
         for cell in order:
             if cell and len(chosen) < size:
-                run = min(cell, key=lambda one: used[_base(one)])
+                run = min(cell, key=lambda candidate: counts[_base(candidate)])
                 cell.remove(run)
-                used[_base(run)] += 1
+                counts[_base(run)] += 1
                 chosen.append(run)
     return tuple(chosen)
 
@@ -105,24 +105,24 @@ def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest,
     requests = (
         request
         for target in targets
-        for _, asked, _, text in _asked(plan, target)
+        for _, spec, _, text in _judge_texts(plan, target)
         for request in judgement_requests(
-            asked, plan.rubric, task=target.task, response=text, manner=plan.manner
+            spec, plan.rubric, task=target.task, response=text, manner=plan.manner
         )
     )
     return tuple({request.identity(): request for request in requests}.values())
 
 
-def _asked(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
+def _judge_texts(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
     """Yield each judge as it is named and as it is asked, with each text: the original (None) and the altered."""
     # Both members of a pair are asked under the repeat index of the original's judgement, so that they differ in the
     # text alone; the control is the next time that the judge judges this run (test-retest).
-    for spec in plan.judges_of(target.model).values():
+    for judge_spec in plan.judges_of(target.model).values():
         for probe in (None, *target.probes):
             text = target.text if probe is None else probe.text
             if text is not None:
                 again = 1 if probe is not None and probe.kind == CONTROL else 0
-                yield spec, spec.of_run(target.repeat, again), probe, text
+                yield judge_spec, judge_spec.of_run(target.repeat, again), probe, text
 
 
 def probe_judges(
@@ -139,24 +139,32 @@ def probe_judges(
                 new.append(answer)
             return answer
 
-        async def said(target: Target, spec: JudgeSpec, text: str) -> Judgement:
-            how: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
-            return await judge(text, target.task, judge=spec, related=target.model in spec.related, **how)
+        async def judge_text(target: Target, spec: JudgeSpec, text: str) -> Judgement:
+            options: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
+            return await judge(text, target.task, judge=spec, related=target.model in spec.related, **options)
 
         # All at once: the gateway keeps the limits.
         tasks: dict[tuple[int, str, Probe | None], asyncio.Task[Judgement]] = {}
         async with asyncio.TaskGroup() as group:
-            for place, target in enumerate(targets):
-                for spec, asked, probe, text in _asked(plan, target):
-                    tasks[place, spec.role, probe] = group.create_task(said(target, asked, text))
-        found = {key: task.result() for key, task in tasks.items()}
+            for index, target in enumerate(targets):
+                for spec, repeat_spec, probe, text in _judge_texts(plan, target):
+                    tasks[index, spec.role, probe] = group.create_task(judge_text(target, repeat_spec, text))
+        judgements = {key: task.result() for key, task in tasks.items()}
         pairs = tuple(
-            Pair(target, spec, probe, found[place, spec.role, None], found.get((place, spec.role, probe)))
-            for place, target in enumerate(targets)
+            Pair(
+                target,
+                spec,
+                probe,
+                judgements[index, spec.role, None],
+                judgements.get((index, spec.role, probe)),
+            )
+            for index, target in enumerate(targets)
             for spec in plan.judges_of(target.model).values()
             for probe in target.probes
         )
-        return ProbeResult(plan.study.name, targets, pairs, len(new), total_aud(one.aud_cost for one in new))
+        return ProbeResult(
+            plan.study.name, targets, pairs, len(new), total_aud(answer.aud_cost for answer in new)
+        )
 
     return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
 
@@ -182,9 +190,9 @@ class Pair:
 
     def row(self, score: str) -> dict[str, Any]:
         """Return the pair as a row of `ProbeResult.frame`."""
-        about = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
+        origin = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
         return {
-            **about,
+            **origin,
             "judge": self.spec.role,
             "judge_model": self.spec.name,
             **{name: getattr(self.probe, name) for name in ("kind", "variant", "detail")},
@@ -195,10 +203,10 @@ class Pair:
         }
 
 
-def _score(said: Judgement | None, score: str) -> float | None:
-    if said is None or said.scores is None:
+def _score(judgement: Judgement | None, score: str) -> float | None:
+    if judgement is None or judgement.scores is None:
         return None
-    return said.scores[score] if score in DIMENSIONS else getattr(said, score)
+    return judgement.scores[score] if score in DIMENSIONS else getattr(judgement, score)
 
 
 @dataclass(frozen=True)
@@ -213,9 +221,9 @@ class ProbeResult:
 
     def frame(self, score: str = STRICT) -> pd.DataFrame:
         """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
-        known = (STRICT, "composite", *DIMENSIONS)
-        if score not in known:
-            raise InputError(f"score {score!r} is unknown; {choices(score, known)}")
+        allowed = (STRICT, "composite", *DIMENSIONS)
+        if score not in allowed:
+            raise InputError(f"score {score!r} is unknown; {choices(score, allowed)}")
         frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
@@ -226,8 +234,13 @@ class ProbeResult:
     @property
     def unanswered(self) -> int:
         """How many judgements have no answer yet; the same command asks them again."""
-        said = {id(one): one for pair in self.pairs for one in (pair.original, pair.altered) if one}
-        return sum(not one.answered for one in said.values())
+        judgements = {
+            id(judgement): judgement
+            for pair in self.pairs
+            for judgement in (pair.original, pair.altered)
+            if judgement
+        }
+        return sum(not judgement.answered for judgement in judgements.values())
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what the command line says at the end; exit code 1 where a judge did not answer."""
@@ -238,10 +251,14 @@ class ProbeResult:
             f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
             f"calls    {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
         ]
-        lines += [f"{one.judge}: {found.sentence()}" for one in shifts.shifts for found in one.estimates]
-        for one in shifts.shifts:
-            missing = one.missing.items()
-            lines += [f"{one.judge}: missing, {one.kind}: {count} x {reason}" for reason, count in missing]
+        lines += [
+            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.estimates
+        ]
+        for shift in shifts.shifts:
+            missing = shift.missing.items()
+            lines += [
+                f"{shift.judge}: missing, {shift.kind}: {count} x {reason}" for reason, count in missing
+            ]
         fields = {
             **{"replies": len(self.targets), "pairs": len(self.pairs)},
             **{name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")},

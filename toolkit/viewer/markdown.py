@@ -28,7 +28,7 @@ _TAG: Final = re.compile(r"(<[^>]*>)")
 _MARKS: Final = re.compile(f"([{_OPEN}{_CLOSE}])")
 
 
-class _Shown(mistune.HTMLRenderer):
+class _TextRenderer(mistune.HTMLRenderer):
     """Draws what a link or picture says and where it points, as text; nothing of a reply is left out."""
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
@@ -54,24 +54,26 @@ class _Shown(mistune.HTMLRenderer):
 
 def markdown_html(text: str, spans: Iterable[Span] = ()) -> str:
     r"""Return a reply as HTML that draws its Markdown, with places of it marked, and that can do nothing."""
-    places = spans_in_order(spans)
-    drawn = _drawn(_with_marks(text, places)) if len(text) <= LONGEST else None
-    marked = _marked(drawn, len(places)) if drawn is not None else None
-    return f"<pre>{marked_text(text, places)}</pre>" if marked is None else marked
+    ordered = spans_in_order(spans)
+    rendered = _render(_with_marks(text, ordered)) if len(text) <= LONGEST else None
+    marked = _marked(rendered, len(ordered)) if rendered is not None else None
+    return f"<pre>{marked_text(text, ordered)}</pre>" if marked is None else marked
 
 
-def _drawn(source: str) -> str | None:
+def _render(source: str) -> str | None:
     # The parser is not ours, the text is anybody's, and a reply must be readable all the same.
     try:
-        drawn = _markdown()(source)
+        rendered = _markdown()(source)
     except Exception:
         return None
-    return nh3.clean(drawn, tags=set(TAGS), attributes={"ol": {"start"}}, link_rel=None)
+    return nh3.clean(rendered, tags=set(TAGS), attributes={"ol": {"start"}}, link_rel=None)
 
 
 @cache
 def _markdown() -> Callable[[str], str]:
-    markdown = mistune.create_markdown(renderer=_Shown(escape=True), plugins=["table", "strikethrough"])
+    markdown = mistune.create_markdown(
+        renderer=_TextRenderer(escape=True), plugins=["table", "strikethrough"]
+    )
     # Drawn as Markdown, definitions of links would vanish, and so would a backslash of a path or a formula. Lists and
     # quotations have rules of their own.
     for rules in (markdown.block.rules, markdown.block.list_rules, markdown.block.block_quote_rules):
@@ -80,14 +82,14 @@ def _markdown() -> Callable[[str], str]:
     return cast(Callable[[str], str], markdown)
 
 
-def _as_written(inline: Any, found: re.Match[str], state: Any) -> int:
-    inline.process_text(found[0], state, parse_emphasis=False)
-    return found.end()
+def _as_written(inline: Any, match: re.Match[str], state: Any) -> int:
+    inline.process_text(match[0], state, parse_emphasis=False)
+    return match.end()
 
 
-def _with_marks(text: str, places: Sequence[Span]) -> str:
+def _with_marks(text: str, spans: Sequence[Span]) -> str:
     parts, at = [], 0
-    for start, end in places:
+    for start, end in spans:
         lead = _LEAD.match(text, start, end)
         first = lead.end() if lead else start
         last = first + len(text[first:end].rstrip("*_~`| \t"))
@@ -96,11 +98,11 @@ def _with_marks(text: str, places: Sequence[Span]) -> str:
     return "".join([*parts, visible(text[at:])])
 
 
-def _marked(drawn: str, count: int) -> str | None:
+def _marked(rendered: str, count: int) -> str | None:
     """Return the HTML with the text between signs in ``mark``; ``None`` where Markdown has lost or moved a sign."""
     parts: list[str] = []
-    inside, seen = False, 0
-    for piece in _TAG.split(drawn):
+    inside, signs = False, 0
+    for piece in _TAG.split(rendered):
         if piece.startswith("<"):
             parts.append(piece)
             continue
@@ -108,8 +110,8 @@ def _marked(drawn: str, count: int) -> str | None:
             if text in (_OPEN, _CLOSE):
                 if inside == (text == _OPEN):
                     return None
-                inside, seen = not inside, seen + 1
+                inside, signs = not inside, signs + 1
             else:
                 # Text node by text node, so that no mark reaches over the end of a tag.
                 parts.append(f"<mark>{text}</mark>" if inside and text.strip() else text)
-    return "".join(parts) if seen == 2 * count and not inside else None
+    return "".join(parts) if signs == 2 * count and not inside else None

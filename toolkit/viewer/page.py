@@ -20,7 +20,7 @@ from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import OpenRun, open_runs
 from toolkit.viewer.parts import number, run_html, state
 from toolkit.viewer.people import HIDDEN, with_people
-from toolkit.viewer.visible import shown, visible
+from toolkit.viewer.visible import escaped, visible
 from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -42,23 +42,23 @@ _STATIC: Final = {
     "status": ("state", None), "composite": ("composite", 2), "strict": ("strict", 2), "SD": ("sd", 2),
     "people": ("people", 2), "AUD": ("aud", 4), "tokens": ("tokens", 0),
 }  # fmt: skip
-_HERE: Final = Path(__file__).parent
-STYLE: Final = (_HERE / "app.css").read_text("utf-8")
+_FOLDER: Final = Path(__file__).parent
+STYLE: Final = (_FOLDER / "app.css").read_text("utf-8")
 
 
 def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
     """Return what the table shows of runs, by column, with ``None`` for what is missing; no text of it can act."""
-    found = {}
+    columns = {}
     for name, column in COLUMNS.items():
         values = runs[column].astype(object).where(runs[column].notna(), None).tolist()
-        found[name] = [visible(value) if isinstance(value, str) else value for value in values]
-    known = runs[["status", "excluded", "defect", "judged", HIDDEN]]
-    known = known.astype(object).where(known.notna(), None)
-    found["state"] = [visible(state(row)) for row in known.to_dict("records")]
-    return found
+        columns[name] = [visible(value) if isinstance(value, str) else value for value in values]
+    states = runs[["status", "excluded", "defect", "judged", HIDDEN]]
+    states = states.astype(object).where(states.notna(), None)
+    columns["state"] = [visible(state(row)) for row in states.to_dict("records")]
+    return columns
 
 
-def about(plan: Plan) -> dict[str, Any]:
+def heading(plan: Plan) -> dict[str, Any]:
     """Return what stands over the table."""
     words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
     return {name: visible(text) for name, text in words.items()} | {"dimensions": list(DIMENSIONS)}
@@ -68,19 +68,19 @@ def static_html(table: Mapping[str, Sequence[Any]], opened: Sequence[OpenRun], c
     """Return runs as HTML that needs no script: a table of the first ones, and those that are open whole."""
     heads = "".join(f"<th>{name}</th>" for name in _STATIC)
     lines = []
-    for place in range(len(table["run"])):
-        values = [(table[name][place], digits) for name, digits in _STATIC.values()]
+    for index in range(len(table["run"])):
+        values = [(table[name][index], digits) for name, digits in _STATIC.values()]
         texts = [
             number(value, digits) if digits is not None else "–" if value is None else value
             for value, digits in values
         ]
-        lines.append(f"<tr>{''.join(f'<td>{shown(text)}</td>' for text in texts)}</tr>")
-    said = (
+        lines.append(f"<tr>{''.join(f'<td>{escaped(text)}</td>' for text in texts)}</tr>")
+    notice = (
         f"{len(lines):,} of {count:,} runs. The viewer itself needs a running notebook, or an exported page."
     )
     articles = "".join(f"<article>{run_html(run)}</article>" for run in opened)
     return (
-        f"<div class='tv'><p class='tv-soft'>{said}</p><table><thead><tr>{heads}</tr></thead>"
+        f"<div class='tv'><p class='tv-soft'>{notice}</p><table><thead><tr>{heads}</tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table>{articles}</div>"
     )
 
@@ -123,17 +123,17 @@ def write_page(
         raise InputError("page of 0 runs: give rows of study.runs()")
     ids = [str(run_id) for run_id in runs["run_id"]]
     if extra := [run_id for run_id in pair or () if run_id not in set(ids)]:
-        every = planned_runs(plan, store).set_index("run_id", drop=False)
-        runs = every.loc[[*ids, *extra]]
+        all_runs = planned_runs(plan, store).set_index("run_id", drop=False)
+        runs = all_runs.loc[[*ids, *extra]]
         ids += extra
     frame = with_people(plan, store, runs, blind=blind)
-    data = about(plan) | {"rows": rows(frame), "chosen": visible(chosen), "pair": pair, "part": PART}
+    data = heading(plan) | {"rows": rows(frame), "chosen": visible(chosen), "pair": pair, "part": PART}
     opened = open_parts(plan, store, frame, ids)
     content = page_html(data, opened)
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
     digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
-    place = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
-    return write_atomically(place, content.encode())
+    target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
+    return write_atomically(target, content.encode())
 
 
 def open_parts(plan: Plan, store: Store, frame: pd.DataFrame, ids: Sequence[str]) -> Iterator[list[OpenRun]]:
@@ -149,7 +149,7 @@ def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> st
         f"<script type='text/plain' class='tv-part'>{_packed([run_html(run) for run in part])}</script>\n"
         for part in parts
     )
-    name = shown(data["name"])
+    name = escaped(data["name"])
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -169,7 +169,7 @@ def script_and_policy() -> tuple[str, str]:
 
     The policy names the hash of the script and not a nonce, with which no two pages would be the same bytes.
     """
-    script = (_HERE / "app.js").read_text("utf-8") + "\nstartPage();\n"
+    script = (_FOLDER / "app.js").read_text("utf-8") + "\nstartPage();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "

@@ -32,17 +32,20 @@ def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = T
 
     rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
     blobs = dict(zip(rateable["run_id"], rateable["output_blob_id"], strict=True))
-    there = known_raters(store, plan.study.name)
-    said = ratings_by_run(plan, store, blobs) if there else {}
-    running = running_rounds(plan, store) if there and blind else {}
+    has_raters = known_raters(store, plan.study.name)
+    ratings = ratings_by_run(plan, store, blobs) if has_raters else {}
+    running = running_rounds(plan, store) if has_raters and blind else {}
     finished = [
-        [one.judgement().composite for one in said.get(run, ()) if one.finished] for run in runs["run_id"]
+        [rating.judgement().composite for rating in ratings.get(run, ()) if rating.finished]
+        for run in runs["run_id"]
     ]
-    found = [[score for score in one if score is not None] for one in finished]
+    composites = [[score for score in scores if score is not None] for scores in finished]
     hidden = [", ".join(running.get(run, ())) or None for run in runs["run_id"]]
     columns: dict[str, Any] = {
-        "people_composite": pd.array([fmean(one) if one else None for one in found], dtype="Float64"),
-        "people_count": pd.array([len(one) for one in found], dtype="Int64"),
+        "people_composite": pd.array(
+            [fmean(scores) if scores else None for scores in composites], dtype="Float64"
+        ),
+        "people_count": pd.array([len(scores) for scores in composites], dtype="Int64"),
         HIDDEN: pd.array(hidden, dtype="string"),
     }
     frame = runs.assign(**columns)
@@ -53,7 +56,7 @@ def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = T
 def ratings_by_run(plan: Plan, store: Store, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
     """Return the newest rating of each rater, unfinished ones too, by run id and in the order of their names."""
     ratings = newest_ratings(store, blobs, plan.rubric.digest)
-    found: dict[str, tuple[Rating, ...]] = {}
+    by_run: dict[str, tuple[Rating, ...]] = {}
     for (_, run_id), rating in sorted(ratings.items()):
-        found[run_id] = (*found.get(run_id, ()), rating)
-    return found
+        by_run[run_id] = (*by_run.get(run_id, ()), rating)
+    return by_run

@@ -37,10 +37,10 @@ def visible(text: str) -> str:
     `toolkit.report.show.plain_text` drops such characters because a finding is read as prose. Here it matters that
     they were there: an escape or an override in a reply is a finding of its own.
     """
-    return str(_UNUSUAL.sub(_seen, text.replace("\r\n", "\n")))
+    return str(_UNUSUAL.sub(_replacement, text.replace("\r\n", "\n")))
 
 
-def _seen(part: Any) -> str:
+def _replacement(part: Any) -> str:
     return str(part[0]) if part["drawn"] else _sign(part[0])
 
 
@@ -53,24 +53,24 @@ def _sign(character: str) -> str:
     return f"[U+{ord(character):04X}]" if hidden else character
 
 
-def shown(text: object) -> str:
+def escaped(text: object) -> str:
     """Return anything as HTML that shows it as text and does nothing else."""
     return html.escape(visible(str(text)))
 
 
 def spans_in_order(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return spans in the order in which they stand, each once, and none that reaches into the one before."""
-    kept: list[Span] = []
+    ordered: list[Span] = []
     for start, end in sorted(set(spans)):
-        if end > start and (not kept or start >= kept[-1][1]):
-            kept.append((start, end))
-    return tuple(kept)
+        if end > start and (not ordered or start >= ordered[-1][1]):
+            ordered.append((start, end))
+    return tuple(ordered)
 
 
 def marked_text(text: str, spans: Iterable[Span] = ()) -> str:
     """Return a text as it was received, as HTML, with places of it marked."""
     parts, at = [], 0
     for start, end in spans_in_order(spans):
-        parts += [shown(text[at:start]), f"<mark>{shown(text[start:end])}</mark>"]
+        parts += [escaped(text[at:start]), f"<mark>{escaped(text[start:end])}</mark>"]
         at = end
-    return "".join([*parts, shown(text[at:])])
+    return "".join([*parts, escaped(text[at:])])
