@@ -1,11 +1,6 @@
-"""papermill's engine with what it lacks: parameters are checked, and an end that is no end is an error.
+"""papermill's engine with checked parameters; a kernel that died or left by ``sys.exit()`` is an error.
 
-For whoever uses papermill itself: ``papermill --engine toolkit IN.ipynb OUT.ipynb -p study my.toml``. papermill warns
-about unknown parameters, writes "completed" into the notebook of a kernel that died, and takes ``sys.exit(0)`` for
-success. Here each of these is an error of its own, and the notebook shows where it happened.
-
-Kernels talk over sockets that are files. Jupyter's usual five ports are chosen, let go, and bound by the kernel a
-second later: whoever takes one meanwhile, be it another kernel or one of a hundred connections to models, ends it.
+Use it with papermill itself: ``papermill --engine toolkit IN.ipynb OUT.ipynb -p study my.toml``.
 """
 
 from __future__ import annotations
@@ -19,7 +14,7 @@ import signal
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +28,16 @@ from toolkit.errors import ToolkitError
 from toolkit.files import held, left, mark
 
 LONGEST = 62
-"""Bytes of the path of the folder for temporary files: some systems take 103 for a socket, and our names need 41."""
+"""Longest path of the folder of sockets, in bytes: some systems allow 103 for a socket, and our names take 41."""
 STOP_SECONDS = 15.0
-"""How long a notebook may take to stop when it is asked to: calls that are under way come home and are kept."""
+"""Seconds that a notebook has to stop: the replies to calls under way are still received and saved."""
 OUTPUT_SECONDS = 60
-"""How long what a cell put out may come after its end; papermill gives it 4 s, which a busy machine exceeds."""
+"""Seconds that a cell's output may arrive after its end; papermill waits 4 s, too short on a busy machine."""
 EXITED = "left by sys.exit() or exit() before its end"
 
 
 class NotebookFailed(ToolkitError):
-    """A notebook did not come to its end; ``status`` is one of `toolkit.batch.records.FAILED`, or ``stopped``."""
+    """A notebook did not run to its end; ``status`` is one of `toolkit.batch.records.FAILED`, or ``stopped``."""
 
     exit_code = 1
 
@@ -52,10 +47,7 @@ class NotebookFailed(ToolkitError):
 
 
 class Watch:
-    """Who may end the kernel of the notebook under way, and why it ended.
-
-    Only the process of the kernel and its group are ended: papermill would wait for a cell that never ends.
-    """
+    """The running kernel: ends it on a time-out or a stop, and records the reason."""
 
     def __init__(self) -> None:
         self.client: Any = None
@@ -67,7 +59,7 @@ class Watch:
         self._cell_timer: threading.Timer | None = None
 
     def end(self, status: str, reason: str, number: int = signal.SIGKILL) -> None:
-        """End the kernel by a signal, now or as soon as there is one; the first reason stays."""
+        """Signal the kernel now, or when it has started; the first reason is kept."""
         if not self.status:
             self.status, self.reason = status, reason
         manager = self.client and self.client.km
@@ -76,33 +68,33 @@ class Watch:
             signal_group(self.process, number)
 
     def stop(self) -> None:
-        """Have the notebook stop as by Ctrl-C, and end its kernel when it does not."""
+        """Interrupt the notebook as Ctrl-C does, and kill its kernel when it does not stop."""
         self.end("stopped", "stopped", signal.SIGINT)
         self.end_after(STOP_SECONDS, "stopped", "stopped")
 
     def end_after(self, seconds: float | None, status: str, reason: str) -> threading.Timer | None:
-        """End the kernel after some seconds, unless the notebook ends before."""
+        """Kill the kernel after some seconds, unless the notebook ends before."""
         if not seconds:
             return None
         timer = threading.Timer(seconds, self.end, (status, reason.format(f"more than {seconds:g} s")))
-        timer.daemon = True  # nothing waits for an alarm
+        timer.daemon = True
         timer.start()
         self._timers.append(timer)
         return timer
 
     def ready(self) -> None:
-        """Note the kernel's process once it answers."""
+        """Record the process of a kernel that answers."""
         self.process = kernel_process(self.client.km)
         if self.status:
             self.end(self.status, self.reason)
 
     def cell_begins(self, cell_index: int, seconds: float | None) -> None:
-        """Note which cell runs, and end the kernel when it takes too long."""
+        """Record which cell runs, and kill the kernel when it takes too long."""
         self.cell = cell_index
         self._cell_timer = self.end_after(seconds, "timeout", "the cell took {}")
 
     def cell_ended(self, reply: Mapping[str, Any] | None) -> None:
-        """Note that a cell ended, and whether it asked the kernel to end, as ``exit()`` does."""
+        """Stop the cell's timer, and record whether the cell ended the kernel, as ``exit()`` does."""
         if self._cell_timer is not None:
             self._cell_timer.cancel()
         payload = (reply or {}).get("content", {}).get("payload", ())
@@ -110,14 +102,14 @@ class Watch:
             self.exit_cell = self.cell  # the kernel ends a moment later, perhaps in the next cell
 
     def close(self) -> None:
-        """End what the kernel began and left behind; what has a session of its own, as the store has, lives on."""
+        """Kill the kernel's process group; a process with its own session, such as the embedded store, goes on."""
         for timer in self._timers:
             timer.cancel()
         if self.process is not None:
             signal_group(self.process, signal.SIGKILL)
 
     def death(self) -> tuple[str, str]:
-        """Return the status and the reason of a kernel that is gone."""
+        """Return status and reason of a kernel that ended."""
         if self.status:
             return self.status, self.reason
         if self.exit_cell is not None:
@@ -127,43 +119,11 @@ class Watch:
         return "dead kernel", f"the kernel died ({ending(code)}{memory})"
 
 
-class Ahead:
-    """At most one booted kernel that has not run anything, for a notebook in the same folder."""
-
-    def __init__(self) -> None:
-        self._manager: AsyncKernelManager | None = None
-        self._folder = Path()
-
-    async def boot(self, kernel_name: str) -> None:
-        """Have a kernel boot in the working folder, and do not wait for it."""
-        if self._manager is None:
-            manager = new_manager(kernel_name)
-            # The notebook under way has no part in a failure; the next one boots its own, and says why not.
-            with contextlib.suppress(Exception):
-                # As nbclient starts one: what a notebook runs is not added to the history of the user's own sessions.
-                await manager.start_kernel(extra_arguments=["--HistoryManager.hist_file=:memory:"])
-                self._manager, self._folder = manager, Path.cwd()
-
-    def take(self) -> AsyncKernelManager | None:
-        """Return the kernel that boots, where it is in this folder and lives; else none."""
-        if self._manager and (self._folder != Path.cwd() or kernel_process(self._manager).poll() is not None):
-            self.end()
-        manager, self._manager = self._manager, None
-        return manager
-
-    def end(self) -> None:
-        """End the kernel that boots, when nobody took it."""
-        if self._manager is not None:
-            process = kernel_process(self._manager)
-            signal_group(process, signal.SIGKILL)
-            process.wait()
-            self._manager.cleanup_connection_file()
-            self._manager.cleanup_ipc_files()
-            self._manager = None
-
-
 def new_manager(kernel_name: str) -> AsyncKernelManager:
-    """Return the manager of a kernel that is not started yet, with sockets that nobody else can take."""
+    """Return the manager of a kernel to start, which talks over sockets that are files.
+
+    Jupyter's five TCP ports are chosen a second before the kernel binds them, and another process may take one.
+    """
     name = sockets() / uuid.uuid4().hex[:12]
     return AsyncKernelManager(
         kernel_name=kernel_name, transport="ipc", ip=str(name), connection_file=f"{name}.json"
@@ -172,16 +132,18 @@ def new_manager(kernel_name: str) -> AsyncKernelManager:
 
 @functools.cache
 def sockets() -> Path:
-    """Return this process's folder of sockets, which only its user may open; those of killed processes are removed."""
+    """Return this process's private folder of sockets; folders of killed processes are removed."""
     usual = tempfile.gettempdir()
     parent = Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
     for folder in left(parent, f"kernels-{mark()}-[a-z0-9_]{{8}}"):
         shutil.rmtree(folder, ignore_errors=True)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"kernels-{mark()}-", dir=parent))
-        with contextlib.suppress(FileNotFoundError):  # taken for left before it could be opened
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # another process removed it as a leftover before it was locked
             handle = os.open(folder, os.O_RDONLY)
-            if held(handle):  # and open for as long as this process lives
+            if held(handle):  # the handle stays open as long as this process lives
                 break
             os.close(handle)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -189,21 +151,21 @@ def sockets() -> Path:
 
 
 def signal_group(process: Any, number: int) -> None:
-    """Send a signal to a process with all that it began."""
+    """Send a signal to a process and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def kernel_process(manager: AsyncKernelManager) -> Any:
-    """Return the process of a kernel, where it has one already."""
+    """Return the process of a kernel, or nothing before it has started."""
     provisioner: Any = manager.provisioner
     return provisioner.process if provisioner is not None else None
 
 
 class ToolkitEngine:
-    """The engine; registered with papermill under the name ``toolkit``.
+    """The engine that papermill knows as ``toolkit``.
 
-    papermill loads it in the middle of its own import, so it is no subclass, and asks papermill when something runs.
+    papermill loads it during its own import, so it is no subclass of papermill's engine and imports it when it runs.
     """
 
     nb_kernel_name = staticmethod(lambda nb, name=None: _papermills().nb_kernel_name(nb, name))
@@ -211,7 +173,7 @@ class ToolkitEngine:
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
-        """Check the parameters, then execute; nothing is written when they do not fit."""
+        """Check the parameters, then execute; a parameter that does not fit stops it before anything is written."""
         location = str(nb.metadata.papermill.get("input_path") or "notebook")
         fitting(template_parameters(nb, location), nb.metadata.papermill.get("parameters") or {}, location)
         return _papermills().execute_notebook.__func__(cls, nb, kernel_name, **options)
@@ -225,35 +187,28 @@ class ToolkitEngine:
         execution_timeout: float | None = None,
         notebook_timeout: float | None = None,
         watch: Watch | None = None,
-        ahead: Ahead | None = None,
-        more: Callable[[], bool] = lambda: False,
         **options: Any,
     ) -> None:
-        """Execute the cells, and raise `NotebookFailed` for every end that papermill takes for a good one."""
+        """Execute the cells; raise `NotebookFailed` where papermill would report success."""
         from papermill.clientwrap import PapermillNotebookClient
         from papermill.log import logger
 
-        watch, ahead = watch or Watch(), ahead or Ahead()
-
-        async def ready(notebook: Any) -> None:
-            watch.ready()
-            if more():
-                await ahead.boot(kernel_name)
+        watch = watch or Watch()
 
         def execute() -> None:
             watch.client = PapermillNotebookClient(
                 nb_man,
-                km=ahead.take() or new_manager(kernel_name),
+                km=new_manager(kernel_name),
                 kernel_name=kernel_name,
                 startup_timeout=start_timeout,
                 iopub_timeout=OUTPUT_SECONDS,
                 log=logger,
                 **{name: options.get(name) for name in ("log_output", "stdout_file", "stderr_file")},
-                on_notebook_start=ready,
+                on_notebook_start=lambda notebook: watch.ready(),
                 on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
                 on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
             )
-            watch.client.execute(cleanup_kc=True)  # the kernel is ours to end, whoever made it
+            watch.client.execute(cleanup_kc=True)
 
         watch.end_after(notebook_timeout, "timeout", "the notebook took {}")
         try:
@@ -262,7 +217,7 @@ class ToolkitEngine:
             except RuntimeError:
                 if watch.process is not None or watch.status:
                     raise
-                execute()  # it died before its first word: nothing was done, and another may live
+                execute()  # the kernel died before it ran anything: start another one
         except DeadKernelError:
             raise _failed(nb_man.nb, watch, *watch.death()) from None
         except CellTimeoutError:
@@ -294,14 +249,16 @@ def _papermills() -> Any:
 
 
 def _failed(notebook: Any, watch: Watch, status: str, reason: str) -> NotebookFailed:
-    """Return the error of a notebook, and have the notebook itself show where it ended."""
+    """Return the error of a notebook, and show in the notebook which cell failed."""
     notebook.metadata.papermill["exception"] = True
     index = watch.cell if watch.exit_cell is None else watch.exit_cell
     code = [number for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    failing = index if index is not None else next(iter(code), None)  # none began: the first shows it
+    failing = (
+        index if index is not None else next(iter(code), None)
+    )  # no cell began: show the error at the first
     if failing is not None:
         cell = notebook.cells[failing]
-        # With a failed cell papermill leaves those behind it pending, else it would call them completed.
+        # papermill marks the cells after a failed one as pending, and without one as completed.
         cell.metadata.papermill.update(status="failed", exception=True)
         if cell.cell_type == "code" and not any(output.output_type == "error" for output in cell.outputs):
             cell.outputs.append(

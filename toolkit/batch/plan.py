@@ -1,4 +1,4 @@
-"""A batch made concrete before anything starts: the cells of its grid, each checked, with what it depends on as a hash.
+"""The cells of a grid, checked before anything runs, and the identity of each notebook: a hash of all it depends on.
 
 A grid is TOML, or a mapping with the same tables::
 
@@ -10,7 +10,7 @@ A grid is TOML, or a mapping with the same tables::
     model = ["gpt-4o", "claude-3-5-haiku"]
     label = ["OpenAI", "Anthropic"]
 
-    [[list]]                        # one more cell of the grid, as it stands
+    [[list]]                        # one more cell of the grid
     study = "c.toml"
     k = 9
 
@@ -18,16 +18,10 @@ A grid is TOML, or a mapping with the same tables::
     study = "b.toml"
     k = 5
 
-Two notebooks with the same identity would come to the same, so the second is not run: the same template, parameters,
-code, and content of the files that parameters name; of a study also its dataset, rubric, own test, requests and judges.
-
-What the store held when the batch began counts for those templates alone that say in their metadata that they only
-show it: ``{"toolkit": {"reads": "store"}}``. One that asks models itself changes the store, so its second call would
-never find what its first began with. What we cannot see is not part of it: other packages, and files that a template
-names in its own code. A file that a notebook writes and a parameter names is data from then on: name its folder.
-
-Of a template the `parameters` cell is plain Python, so we read it as Python. papermill only warns about a parameter it
-does not know and finds defaults by a regular expression, which misses lines with two equal signs.
+A notebook's identity covers template, parameters, code, and the files that parameters name; of a study also its
+dataset, rubric, test, requests and judges. The content of the store counts only for a template whose metadata says
+``{"toolkit": {"reads": "store"}}``: one that asks models changes the store, and would never be finished. Other packages
+and files named in the template's own code do not count.
 """
 
 from __future__ import annotations
@@ -57,12 +51,12 @@ if TYPE_CHECKING:
 Cell = dict[str, Any]
 TABLES: Final = ("product", "zip", "list", "exclude")
 MOST: Final = 100_000
-"""Cells of a product: a list too many, and it would be written out until the machine has no memory left."""
+"""Most cells of a product: one list too many would fill the machine's memory."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One notebook to be: its identity, its parameters, and the files of its studies with their hashes."""
+    """One notebook to run: its identity, its parameters, and the files of its studies with their hashes."""
 
     identity: str
     parameters: Mapping[str, Any]
@@ -80,12 +74,12 @@ class BatchPlan:
 
     @property
     def copy_name(self) -> str:
-        """The name of the copy of the template that is run, whatever becomes of the file meanwhile."""
+        """The name of the copy of the template that is run, so that edits of the file do not matter."""
         return f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
 
 
 def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[Cell, ...]:
-    """Return the cells of a grid or its file in their order; the last parameter of the product varies fastest."""
+    """Return the cells of a grid or its file; the last parameter of the product varies fastest."""
     if isinstance(grid, Path):
         grid, location = read_toml(grid, what="grid file"), str(grid)
     if unknown := [name for name in grid if name not in TABLES]:
@@ -147,7 +141,7 @@ def _rows(grid: Mapping[str, Any], table: str, location: str) -> list[Cell]:
 
 
 def _matches(cell: Cell, exclusion: Cell) -> bool:
-    """Whether a cell has all of these values; true is not 1 here."""
+    """Return whether a cell has all of these values; true is not 1 here."""
     return all(
         name in cell and cell[name] == value and isinstance(cell[name], bool) == isinstance(value, bool)
         for name, value in exclusion.items()
@@ -155,7 +149,7 @@ def _matches(cell: Cell, exclusion: Cell) -> bool:
 
 
 def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path, location: str) -> BatchPlan:
-    """Return what a batch will run; each file is read once, so that all its notebooks are planned from one state."""
+    """Return what a batch will run; each file is read once, so that all notebooks are planned from one state."""
     content, notebook = _opened(template)
     parameters, shows = template_parameters(notebook, str(template)), reads_store(notebook, str(template))
     source = functools.cache(functools.partial(_source, folder, shows))
@@ -184,11 +178,7 @@ def _hash(value: Any) -> str:
 
 
 def code_hash() -> str:
-    """Return the SHA-256 of the toolkit's own files.
-
-    Not its version and commit: a commit that touches the thesis only changes nothing, and an edit that is not
-    committed yet does. Read anew for every batch: a notebook's kernel may live while its user edits them.
-    """
+    """Return the SHA-256 of the toolkit's own files, as they are now: an edit need not be committed to count."""
     import toolkit
 
     root = Path(toolkit.__file__).parent
@@ -200,7 +190,7 @@ def code_hash() -> str:
 
 
 def changed(files: Mapping[str, str]) -> str:
-    """Return the first file that is not as it was any more; empty where all are."""
+    """Return the first file that has changed; empty where none has."""
     for name, digest in files.items():
         if not Path(name).is_file() or _sha256(Path(name)) != digest:
             return name
@@ -213,7 +203,7 @@ def _sha256(path: Path) -> str:
 
 
 def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, str]] | None:
-    """Return what the file of a name comes to, and for a study file the files that must not change meanwhile."""
+    """Return the digests of a named file, and for a study file the files that must not change during the batch."""
     if not _is_file(folder, name):
         return None
     path = folder / name
@@ -243,14 +233,14 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_file(folder: Path, name: str) -> bool:
-    try:  # a word without a slash or a dot is no path, though a file may be named so
+    try:  # a word without a slash or a dot is taken for text
         return ("/" in name or "." in name) and (folder / name).is_file()
-    except (OSError, ValueError):  # too long, or with a zero byte: a text
+    except (OSError, ValueError):  # too long, or with a zero byte
         return False
 
 
 def _study_plan(path: Path) -> Plan | None:
-    """Return what a study file plans; none for other TOML, or a fault: the notebook that needs it will say which."""
+    """Return the plan of a study file; nothing for other TOML or a faulty study, which its notebook will report."""
     from toolkit.plan import make_plan
     from toolkit.study_file import load_study_file
 
@@ -262,7 +252,7 @@ def _study_plan(path: Path) -> Plan | None:
 
 
 def _study_files(plan: Plan) -> Iterator[Path]:
-    """Yield the files that a study names, its test's options among them; what the toolkit ships is part of the code."""
+    """Yield the files that a study and the options of its test name; files of the toolkit count as code."""
     import inspect
 
     dataset = Path(plan.study.dataset)
@@ -295,7 +285,7 @@ class Parameter:
 
 
 def _opened(template: Path) -> tuple[bytes, Any]:
-    """Return the content of the file of a template, and the notebook in it as one of format 4."""
+    """Return the bytes of a template, and its notebook in format 4."""
     if not template.is_file():
         raise InputError(f"{template}: no such template; {similar_file(template)}check the path")
     try:
@@ -303,13 +293,13 @@ def _opened(template: Path) -> tuple[bytes, Any]:
         return content, nbformat.reads(content.decode("utf-8"), as_version=4)
     except OSError as error:
         raise InputError(f"{template}: cannot be read ({error.strerror})") from None
-    except Exception as error:  # nbformat raises what its parts raise
+    except Exception as error:  # nbformat raises errors of several libraries
         message = " ".join(str(error).split())[:200]
         raise InputError(f"{template}: is no notebook ({type(error).__name__}: {message})") from None
 
 
 def reads_store(notebook: Any, location: str) -> bool:
-    """Whether a template says that what it shows is in the store: ``{"toolkit": {"reads": "store"}}``."""
+    """Return whether the metadata of a template say that it reads the store: ``{"toolkit": {"reads": "store"}}``."""
     settings = notebook.metadata.get("toolkit", {})
     if settings in ({}, {"reads": "store"}):
         return bool(settings)
@@ -320,10 +310,11 @@ def reads_store(notebook: Any, location: str) -> bool:
 
 
 def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
-    """Return what the cell tagged `parameters` of a Python notebook takes."""
-    kernel_language = notebook.metadata.get("kernelspec", {}).get(
-        "language"
-    )  # which not every notebook says there
+    """Return the parameters that the cell tagged `parameters` of a Python notebook sets.
+
+    The cell is parsed as Python: papermill's own expression misses lines with two equal signs.
+    """
+    kernel_language = notebook.metadata.get("kernelspec", {}).get("language")
     language = kernel_language or notebook.metadata.get("language_info", {}).get("name") or "python"
     if language.lower() not in ("python", "ipython"):
         raise InputError(f"{location}: is a notebook in {language}; templates are Python notebooks")
@@ -349,11 +340,11 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
             continue
         try:
             default = line.value and ast.literal_eval(line.value)
-        except ValueError:  # calculated: anything may be given in its place
+        except ValueError:  # a calculated default: any type is accepted
             default = None
         if isinstance(line, ast.AnnAssign):
             targets, kind = [line.target], _annotated_type(line.annotation)
-        else:  # a default of None says that something else may be given
+        else:  # a default of None accepts any type
             targets = line.targets  # type: ignore[assignment]
             kind = type(default) if isinstance(default, _KINDS) else Any
         for target in targets:
@@ -362,9 +353,9 @@ def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
 
 
 def _annotated_type(annotation: ast.expr) -> Any:
-    """Return the type that an annotation names; ``Any`` for one we cannot judge."""
+    """Return the type that an annotation names; ``Any`` for one that cannot be checked."""
     text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
-    try:  # without builtins: plain types only, and whose template it is runs it anyway
+    try:  # without builtins: plain types only, and the template's code is run anyway
         kind = eval(str(text), dict(_NAMES))
         TypeAdapter(kind)
     except Exception:
@@ -373,7 +364,7 @@ def _annotated_type(annotation: ast.expr) -> Any:
 
 
 def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters as a notebook can be given them; refuse what the template does not take."""
+    """Return the parameters as plain values; refuse those that the template does not take."""
     location = str(template)
     return fitting(template_parameters(_opened(template)[1], location), parameters, location)
 
@@ -381,7 +372,7 @@ def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str,
 def fitting(
     parameters: Mapping[str, Parameter], arguments: Mapping[str, Any], location: str
 ) -> dict[str, Any]:
-    """Return the given parameters as plain values that fit; see `check_parameters`."""
+    """Return parameters as plain values of the types that a template takes; see `check_parameters`."""
     if unknown := [name for name in arguments if name not in parameters]:
         accepted = choices(unknown[0], sorted(parameters), "this template takes")
         raise InputError(f"{location}: unknown parameter {unknown[0]!r}; {accepted}")
@@ -402,7 +393,7 @@ def fitting(
 
 
 def plain(value: Any, location: str) -> Any:
-    """Return a value in the plain types that papermill writes into a notebook as they are."""
+    """Return a value in the plain types that papermill can write into a notebook."""
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not hasattr(value, "__len__"):
         # datetime64 in nanoseconds would become a number.
         value = str(value) if value.dtype.kind in "mM" else value.item()
@@ -411,7 +402,9 @@ def plain(value: Any, location: str) -> Any:
             return value
         case str():
             if any("\ud800" <= letter <= "\udfff" for letter in value):
-                raise InputError(f"{location}: {short(value)} holds half a character; no file can hold it")
+                raise InputError(
+                    f"{location}: {short(value)} holds half a character, which no file holds; remove it"
+                )
             return str.__str__(value)
         case int():
             return int(value)

@@ -1,11 +1,8 @@
-"""The workers of a batch: processes of this machine, or of those of a Dask cluster.
+"""The workers of a batch: processes of this machine, or of the machines of a Dask cluster.
 
-Not a `ProcessPoolExecutor` of notebooks: when one of its workers dies it ends all others, and when its parent is killed
-they stay. So each place is a thread, here or on a Dask worker, that starts a process and one more when it died.
-
-The machines of a cluster share the folder of the batch and the store: ``MONGODB_URI`` for all of them, or, where all
-are this machine, the embedded server that each finds by its lock file. So claims, the ledger and the budget hold for
-all of them as they do for processes of one machine.
+Each slot is a thread, here or on a Dask worker, that starts a worker process and another one when it died. A
+`ProcessPoolExecutor` would end all workers when one dies. The machines of a cluster share the folder of the batch and
+the store, so that claims, ledger and budget hold for all of them.
 """
 
 from __future__ import annotations
@@ -35,17 +32,17 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 DESERTED_SECONDS = 60.0
-"""How long a cluster may be without any worker: a nanny needs some seconds to replace one that died."""
+"""Seconds that a cluster may have no worker: Dask needs some to replace one that died."""
 GOES_ON = "the same call goes on from here when the cluster is up again"
 
 
 def serve(slot: int, orders: str, at_once: int, expected: dict[str, str] | None = None) -> None:
-    """Have a process take orders until all are through; one that dies over a notebook fails that one only."""
+    """Keep a worker process running until all orders are run; a process that dies fails its own notebook only."""
     if expected and (mismatch := differences(expected, orders)):
         raise ToolkitError(f"worker {socket.gethostname()}: {mismatch}")
     from toolkit.runs.gateway import SHARE_ENV
 
-    # Plain lines of progress, a share of the limits for each notebook, and Ctrl-C in the terminal is ours to pass on.
+    # Plain lines of progress, and a share of the limits for each notebook. A session of its own: we pass Ctrl-C on.
     environment = {**os.environ, "TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
     command = [sys.executable, "-c", "from toolkit.batch.worker import main; main()", orders, str(slot)]
     while True:
@@ -86,13 +83,13 @@ class Processes:
         self._futures: list[Future[None]] = []
 
     def start(self, orders: Path, at_once: int, count: int) -> None:
-        """Have so many workers take orders."""
+        """Start a number of workers."""
         threads = ThreadPoolExecutor(count, "batch")
         self._futures = [threads.submit(serve, slot, str(orders), at_once) for slot in range(count)]
         threads.shutdown(wait=False)
 
     def ended(self) -> str | None:
-        """Return nothing while any works, then what ended all of them, empty where they are through."""
+        """Return nothing while a worker runs, then the error that ended them, empty where all is run."""
         for future in self._futures:
             if future.done():
                 future.result()
@@ -100,7 +97,7 @@ class Processes:
 
 
 class Cluster:
-    """The workers of a Dask cluster, of which Dask decides who serves."""
+    """The workers of a Dask cluster."""
 
     def __init__(self, client: Client, expected: dict[str, str]) -> None:
         self._client = client
@@ -109,13 +106,13 @@ class Cluster:
         self._alone_since: float | None = None
 
     def start(self, orders: Path, at_once: int, count: int) -> None:
-        """Have so many workers take orders."""
+        """Start a number of workers."""
         keys = [f"{orders.stem}-{slot}" for slot in range(count)]
         task = partial(serve, orders=str(orders), at_once=at_once, expected=self._expected)
         self._futures = self._client.map(task, range(count), key=keys, pure=False)
 
     def ended(self) -> str | None:
-        """Return nothing while any works, then what ended all of them, empty where they are through."""
+        """Return nothing while a worker runs, then the error that ended them, empty where all is run."""
         if self._client.status == "closed":
             return f"the scheduler of the cluster is gone; {GOES_ON}"
         if all(future.done() for future in self._futures):
@@ -123,7 +120,7 @@ class Cluster:
                 str(future.exception())[:300] for future in self._futures if future.status != "finished"
             ]
             return f"the workers of the cluster died ({faults[0]}); {GOES_ON}" if faults else ""
-        # Dask waits for workers for ever. A scheduler that does not answer is seen by what is awaited of it.
+        # Dask waits for workers for ever. A scheduler that does not answer is noticed by its futures.
         with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
             self._alone_since = None if self._client.nthreads() else self._alone_since or time.monotonic()
         if self._alone_since is None or time.monotonic() - self._alone_since <= DESERTED_SECONDS:
@@ -134,7 +131,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def connected(address: str, folder: Path) -> Iterator[tuple[Cluster, int]]:
-    """Connect to a cluster, all workers of which can take part, and yield it and how many threads it has."""
+    """Connect to a cluster whose workers can all take part; yield it and its number of threads."""
     option = f"--cluster {address}"
     try:
         from distributed import Client
@@ -157,7 +154,7 @@ def connected(address: str, folder: Path) -> Iterator[tuple[Cluster, int]]:
 
 
 def facts() -> dict[str, str]:
-    """Return what all that take part must have in common; the store by a hash, for its address may hold a password."""
+    """Return what all workers must share; the store as a hash, because its address may hold a password."""
     uri = os.environ.get("MONGODB_URI", "")
     return {
         "toolkit": code_hash(),
@@ -168,7 +165,7 @@ def facts() -> dict[str, str]:
 
 
 def differences(expected: dict[str, str], folder: str) -> str:
-    """Return in one line why this worker cannot take part; empty when it can."""
+    """Return why this worker cannot take part; empty when it can."""
     mine = facts()
     if mine["host"] != expected["host"] and not (mine["store"] or expected["store"]):
         return "is another machine, which cannot reach the embedded store; set MONGODB_URI here and there"

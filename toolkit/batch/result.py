@@ -1,4 +1,4 @@
-"""What a batch came to: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
+"""The result of a batch: a row for each notebook, as a frame, a CSV and a summary notebook that links to all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STORE = {
     True: f"{_UNCHANGED}, and so is what the store holds of their studies",
     False: f"{_UNCHANGED}; what the store holds does not count, for this template asks for what is missing itself",
 }
-"""When a notebook is done already; see `toolkit.batch.plan`."""
+"""The condition under which a notebook is already done; see `toolkit.batch.plan`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A batch that came to its end: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
+    """A finished batch: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
 
     template: str
     folder: Path
@@ -63,23 +63,23 @@ class BatchResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cells have which status; statuses that none has are left out."""
+        """Number of cells by status; statuses without a cell are left out."""
         counter = Counter(cell.status for cell in self.cells)
         return {status: counter[status] for status in STATUSES if counter[status]}
 
     @property
     def started(self) -> int:
-        """How many notebooks were run now."""
+        """Number of notebooks that this call ran."""
         return sum(cell.ran for cell in self.cells)
 
     @property
     def already_done(self) -> int:
-        """How many notebooks were done before, and not run now."""
+        """Number of notebooks that an earlier call had run."""
         return sum(cell.status == COMPLETED and not cell.ran for cell in self.cells)
 
     @property
     def beside(self) -> int:
-        """How many notebooks of the same template stand in the folder and belong to none of the cells."""
+        """Number of notebooks of the same template in the folder that belong to none of the cells."""
         name = re.compile(rf"{re.escape(self.template)}_[0-9a-f]{{12}}\.ipynb")
         files = (path.name for path in self.folder.iterdir()) if self.folder.is_dir() else ()
         return len({file for file in files if name.fullmatch(file)} - {cell.notebook for cell in self.cells})
@@ -99,7 +99,7 @@ class BatchResult:
         return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
 
     def results(self) -> pd.DataFrame:
-        """Return what the templates found (`toolkit.result`): their rows beside the parameters of each cell."""
+        """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""
         import pandas as pd
 
         rows = [
@@ -117,13 +117,13 @@ class BatchResult:
         return {**values, "folder": str(self.folder), "cells": [asdict(cell) for cell in self.cells]}
 
     def sentence(self, template: str = "") -> str:
-        """Return the result in one sentence, of the template under another name where that is given."""
+        """Return the result in one sentence; ``template`` is another name for the template."""
         statuses = ", ".join(f"{count} {status}" for status, count in self.counts.items())
         notebooks = f"{counted(len(self.cells), 'notebooks')} of {template or self.template}"
         return f"{notebooks}: {statuses}; {self.started} run now in {duration(self.seconds)}"
 
     def summary(self) -> Summary:
-        """Return what the command line says at the end."""
+        """Return the summary that the command line prints."""
         lines = [self.sentence()]
         for cell in self.cells:
             if cell.status != COMPLETED:
@@ -140,10 +140,7 @@ class BatchResult:
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
 
     def write(self) -> tuple[Path, Path]:
-        """Write the summary as CSV and as a notebook into the folder, and return both files.
-
-        What the templates found stands beside them, as CSV and, where it has intervals, as a figure over the grid.
-        """
+        """Write the summary as CSV and as a notebook, and return both files; results are written beside them."""
         results = self.results()
         for name in (RESULTS_NAME, FIGURE_NAME):
             (self.folder / name).unlink(missing_ok=True)
@@ -197,13 +194,14 @@ class BatchResult:
                 v4.new_code_cell(f'results = frame_of_csv("{RESULTS_NAME}")\nresults'),
             ]
         for number, cell in enumerate(cells):
-            cell["id"] = f"summary-{number}"  # drawn at random otherwise: the same result is the same file
+            cell["id"] = (
+                f"summary-{number}"  # nbformat draws a random id: the same result must be the same file
+            )
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
 
 
 def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows that a notebook gave to `toolkit.result`."""
     content = json.loads(notebook.read_text(encoding="utf-8"))
     for cell in content.get("cells", ()):
         for output in cell.get("outputs", ()):
@@ -211,7 +209,7 @@ def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
 
 
 def draw_grid(results: pd.DataFrame, path: Path) -> None:
-    """Draw the estimates of a grid with their intervals, named by what differs; nothing where there are none."""
+    """Draw the estimates of a grid with their intervals; labels name the parameters that differ."""
     if not {"name", "estimate", "low", "high"} <= set(results) or not results["estimate"].notna().any():
         return
     from matplotlib.figure import Figure
@@ -237,12 +235,12 @@ def draw_grid(results: pd.DataFrame, path: Path) -> None:
 
 
 def _brief(value: Any) -> str:
-    """Return a parameter as it is, cut where it is long; the CSV has all of it."""
+    """Return a parameter as text, cut where it is long."""
     text = str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _text(value: Any) -> str:
-    """Return anything as Markdown that shows it as text: an error may quote what a model wrote."""
+    """Return anything as escaped Markdown: an error may quote what a model wrote."""
     text = "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())
     return re.sub(r"[^\w ,;/-]|_", lambda sign: f"&#{ord(sign[0])};", text)

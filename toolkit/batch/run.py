@@ -1,4 +1,4 @@
-"""A batch: a template over a grid of parameters, each notebook once, from the first check to the summary."""
+"""Runs a batch: a template over a grid of parameters, each notebook once, from the first check to the summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolkit.runs.progress import Progress
 RECORDS = "records"
 END_SECONDS = 5.0
 STOP_SECONDS = 25.0
-"""How long workers may take to stop: longer than a notebook may, see `toolkit.batch.engine`."""
+"""Seconds that workers have to stop: longer than a notebook has, see `toolkit.batch.engine`."""
 
 
 def run_batch(
@@ -95,7 +95,7 @@ def run_batch(
 
 
 def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple[Path, ...]:
-    """Execute templates into notebooks with parameters, whatever was run before, and return the notebooks."""
+    """Execute templates with parameters, also those that were run before, and return the notebooks."""
     with tempfile.TemporaryDirectory() as records:
         orders = []
         for number, (template, output, parameters) in enumerate(jobs):
@@ -119,7 +119,7 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
 
 
 def _toolkit() -> str:
-    """Return version and commit of the toolkit in words."""
+    """Return version and commit of the toolkit."""
     from toolkit.report.manifest import toolkit_commit
     from toolkit.words import VERSION
 
@@ -127,9 +127,9 @@ def _toolkit() -> str:
 
 
 def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, progress: bool) -> None:
-    """Have the workers of a pool run what is pending, and wait for them."""
+    """Have the workers of a pool run the pending orders, and wait for them."""
     for order in pending:
-        with order.claimed() as free:  # else another batch has it under way
+        with order.claimed() as free:  # else another batch runs it
             if free and not order.is_finished():
                 order.write(order.waiting(order.tried))
     bar = Progress("notebooks", len(pending), shown=progress, money=False)
@@ -142,7 +142,7 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
                 while (reason := pool.ended()) is None:
                     remaining = _step(remaining, bar, counts)
                     time.sleep(LOOK_SECONDS + len(remaining) / 2000)  # to look at 2,000 takes a tenth second
-                # What nobody can tell us of any more may run on, and ends by itself.
+                # Notebooks of a cluster that is gone may run on, and end by themselves.
                 while (remaining := _step(remaining, bar, counts)) and any(map(_is_under_way, remaining)):
                     time.sleep(LOOK_SECONDS)
                 if reason and remaining:
@@ -155,7 +155,7 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
 
 
 def _step(pending: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list[Order]:
-    """Count what has ended, and return what has not."""
+    """Count orders that have ended, and return the others."""
     waiting = []
     for order in pending:
         record = order.read()
@@ -174,7 +174,7 @@ def _is_under_way(order: Order) -> bool:
 
 @contextlib.contextmanager
 def _orders_file(orders: Sequence[Order]) -> Iterator[Path]:
-    """Write the orders for workers to read, and hold the file for as long as they are to be run."""
+    """Write the orders for workers to read, and lock the file as long as they are to be run."""
     records = Path(orders[0].records)
     for old in records.glob("batch-*.orders"):
         if old.stat().st_size and not is_called_for(old):  # of a batch that was killed
@@ -196,7 +196,7 @@ def _remove(file: Path) -> None:
 
 
 def _stop(file: Path, pool: Processes | Cluster) -> None:
-    """Have what is under way stop; a second Ctrl-C ends it at once."""
+    """Stop all workers; a second Ctrl-C kills them."""
     stop = file.with_suffix(".stop")
     stop.touch()
     try:
@@ -208,14 +208,14 @@ def _stop(file: Path, pool: Processes | Cluster) -> None:
 
 def _wait(pool: Processes | Cluster, seconds: float) -> None:
     until = time.monotonic() + seconds
-    with contextlib.suppress(Exception):  # whatever ended them, they are ended
+    with contextlib.suppress(Exception):  # an error of the workers ends them too
         while pool.ended() is None and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
 
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    """Have SIGTERM end the block as Ctrl-C does; only the main thread hears signals."""
+    """Have SIGTERM end the block as Ctrl-C does; only the main thread receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
