@@ -289,7 +289,7 @@ def test_paid_once(tmp_path: Path, study: Callable[[StubServer], Path], toolkit:
         (out / "doc_policy_patching.provenance.json").unlink()
         code, _, err = toolkit("prompts", "write", folder, "--study", path, "--out", out)
         assert (code, server.count) == (2, 6)
-        assert "doc_policy_patching.toml: is there and was not written from policy_patching.md; choose" in err
+        assert "doc_policy_patching.toml: exists and was not written from policy_patching.md; choose" in err
 
 
 def test_killed_half_way_it_goes_on(

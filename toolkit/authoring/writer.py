@@ -1,7 +1,7 @@
-"""Bases written from documents: a model takes out facts with quotes, and what the document does not say is dropped.
+"""Writes bases from documents: a model extracts facts with quotes, and unsupported facts are dropped.
 
-The facts that are left are placed in S, M and L by counting tokens, in the order of importance that the model gave.
-Text of documents and models is data: it is compared, counted, escaped and written, never carried out.
+Facts are placed in S, M and L by counting tokens, in the model's order of importance. Text of documents and models is
+data: it is compared, counted, escaped and written, never executed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, compose
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, counted, one_line
 
-ELEMENTS: Final = (5, 10)  # how many a base has
-LONGEST_FACT: Final = 60  # words: a longer one takes a length bin alone
-AIM: Final = 0.75  # of a length bin: a short prompt needs its facts beside a long task
+ELEMENTS: Final = (5, 10)  # least and most elements of a base
+LONGEST_FACT: Final = 60  # words: a longer fact fills a length bin alone
+AIM: Final = 0.75  # position in a length bin that a prompt aims at: facts need room beside a long task
 FOCUS: Final = "prompts from documents"
 PROVENANCE: Final = ".provenance.json"
 _ORDER: Final = re.compile(
@@ -43,12 +43,12 @@ _ORDER: Final = re.compile(
     r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```",
     re.IGNORECASE,
 )
-"""What speaks to a model, or closes what holds it, in place of telling a fact."""
+"""Text that instructs a model or closes its fence, instead of stating a fact."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact, its kind, and the words of the document that it rests on."""
+    """One fact, its kind, and the quote of the document that supports it."""
 
     kind: str
     text: str
@@ -57,7 +57,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Extract:
-    """What a model took out of a document, checked: the facts that rest on it, and those dropped, each with why."""
+    """The checked extract of a document: its supported facts, and the dropped ones with a reason each."""
 
     scenario: str
     category: str
@@ -71,7 +71,7 @@ class Extract:
 
 @dataclass(frozen=True)
 class Draft:
-    """What became of one document: ``sizes`` facts of its extract in S, in M and in L, or why there is no base."""
+    """The outcome of one document: the number of facts in S, M and L (``sizes``), or why there is no base."""
 
     document: Document
     base: str
@@ -113,12 +113,12 @@ def _words() -> Mapping[str, Any]:
 
 
 def prompt_digest() -> str:
-    """Return the SHA-256 of the words that a writer is asked with: the identity of its prompt."""
+    """Return the SHA-256 of the writer's prompt."""
     return hashlib.sha256(json.dumps(dict(_words()), sort_keys=True).encode()).hexdigest()
 
 
 def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
-    """Return the request that has a model take the facts of one document out of it."""
+    """Return the request that has a model extract the facts of one document."""
     values = {
         "nonce": fence_code("", document.text, writer.seed),
         "document": document.text,
@@ -151,7 +151,7 @@ def _enum(names: Sequence[str]) -> dict[str, object]:
 
 
 def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
-    """Read what a model took out of a document, or raise `Unreadable`; facts that do not rest on it are dropped."""
+    """Read a model's extract of a document, or raise `Unreadable`; unsupported facts are dropped."""
     try:
         reply = checked(_Reply, one_object(text, finish_reason), "reply")
     except InputError as error:
@@ -201,13 +201,7 @@ def _sentence(text: str) -> str:
 
 
 def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
-    """Return how many facts, the first ones, make S, M and L: in range under both encodings, near ``AIM`` of it.
-
-    Raises
-    ------
-    InputError
-        Where there is no such number, with the length bin and why.
-    """
+    """Return how many of the first facts make S, M and L: in range under both encodings, and near ``AIM``."""
     texts = [compose(opening, facts[: number + 1], task) for number in range(len(facts))]
     counts = np.array([count_all(texts, encoding) for encoding in ENCODINGS]).reshape(len(ENCODINGS), -1)
     sizes: list[int] = []
@@ -229,22 +223,22 @@ def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
 
 
 async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: Ask) -> Draft:
-    """Have a model take the facts of one document out of it and place them; one repair where it cannot be read."""
+    """Have a model extract the facts of one document, and place them; ask once more where it cannot be read."""
     request = writer_request(writer, document)
-    heard = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
+    outcome = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
     model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
-    draft = Draft(document, base, model, heard.call_id, heard.read)
-    if heard.read is None:
-        return replace(draft, reason=heard.reason or "")
+    draft = Draft(document, base, model, outcome.call_id, outcome.read)
+    if outcome.read is None:
+        return replace(draft, reason=outcome.reason or "")
     try:
-        facts = [fact.text for fact in heard.read.facts]
-        return replace(draft, sizes=bin_sizes(heard.read.opening, facts, heard.read.task))
+        facts = [fact.text for fact in outcome.read.facts]
+        return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
     except InputError as error:
         return replace(draft, reason=str(error))
 
 
 def base_names(documents: Sequence[Document]) -> list[str]:
-    """Return the name of the base of each document: of its file's name, safe as a path, and no two alike.
+    """Return a unique name, safe as a path, for the base of each document.
 
     Examples
     --------
@@ -266,7 +260,7 @@ def _slug(document: Document) -> str:
 
 
 def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[Draft]:
-    """Return the drafts; one that is a near-copy of a base that is there, or of a draft before it, gets no sizes."""
+    """Return the drafts; a near-copy of a known base or of an earlier draft gets no sizes."""
     texts_by_bin: dict[str, list[tuple[str, str]]] = {length_bin: [] for length_bin in LENGTH_BINS}
     for prompt in prompts:
         texts_by_bin.get(prompt.length_bin, []).append((prompt.base, prompt.text))
@@ -291,7 +285,7 @@ def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[D
 
 
 def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Iterable[str]) -> None:
-    """Refuse a folder that has a base of such a name which was not written from this document: it is somebody's."""
+    """Refuse a folder that has a base of the same name which was not written from this document."""
     for document, base in zip(documents, bases, strict=True):
         path, provenance = folder / f"{base}.toml", folder / f"{base}{PROVENANCE}"
         if path.exists():
@@ -299,16 +293,16 @@ def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Ite
             source = content.get("document") if isinstance(content, dict) else None
             if not isinstance(source, dict) or source.get("name") != document.name:
                 raise InputError(
-                    f"{path}: is there and was not written from {document.name}; choose another --out"
+                    f"{path}: exists and was not written from {document.name}; choose another --out"
                 )
 
 
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
-    """Write every base with its provenance beside it and the index of the dataset, each file whole or not at all."""
+    """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
     for draft in drafts:
         if draft.sizes:
-            # Provenance first: a base without one is taken for somebody's own.
+            # Provenance first: a base without it counts as the user's own.
             provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
             write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
             written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
@@ -318,7 +312,7 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
 
 
 def _save_index(folder: Path) -> Path:
-    """Write name, version and its date of a dataset: the version is that of its bases, what else is told is kept."""
+    """Write the index of a dataset with the version of its bases; its other keys are kept."""
     path, name = folder / INDEX, folder.resolve().name
     bases = sorted(file for file in folder.glob("*.toml") if file.name != INDEX)
     digest = hashlib.sha256(
@@ -336,7 +330,7 @@ def _save_index(folder: Path) -> Path:
 
 
 def base_toml(draft: Draft) -> str:
-    """Return a base in the format of a dataset; text stands in it as basic strings, escaped, whatever it holds."""
+    """Return a base as TOML; every text is an escaped basic string."""
     extract = draft.extract
     if extract is None:
         raise InputError(f"{draft.document.name}: nothing was taken out of it, so there is no base to write")
@@ -369,7 +363,7 @@ def base_toml(draft: Draft) -> str:
 
 
 def _toml(text: str) -> str:
-    """Return a text as a basic string of TOML: what JSON escapes is escaped there too, and DEL besides."""
+    """Return a text as a basic string of TOML: escaped as in JSON, and DEL."""
     return json.dumps(clean(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

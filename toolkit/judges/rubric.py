@@ -1,4 +1,4 @@
-"""Rubrics as data: dimensions, anchors and prompt text in a TOML file, known by the hash of its content."""
+"""Rubrics as data: dimensions, anchors and prompt text in a TOML file, identified by the hash of its content."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from toolkit.words import DIMENSIONS, SCALE, choices
 SHIPPED: Final = ("default", "seed-v1")
 PLACEHOLDERS: Final = {"response_content", "key_sentences", "focus", "task", "nonce", "criteria", "step"}
 STATIC: Final = {"criteria", "step"}
-"""Placeholders that depend on the rubric alone; only these may stand in ``instructions``."""
+"""Placeholders that depend on the rubric alone; only these are allowed in ``instructions``."""
 SCORED_OVERALL: Final = ("completeness", "actionability")
-"""Dimensions that are judged on the whole reply unless the rubric says otherwise."""
+"""Dimensions with scope ``whole`` unless the rubric says otherwise."""
 PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 """A name in braces; the braces of the JSON example in a prompt never match it."""
 
 
 class Dimension(Strict):
-    """One thing a judge scores: its column name, its title, its question, and what each whole score means.
+    """One dimension that a judge scores, with its question and the meaning of each whole score.
 
-    ``scope`` says where ``per_sentence`` looks for it: ``local``, segment by segment, or ``whole``, in the whole
-    reply at once, so that what is left out counts.
+    ``scope``: ``per_sentence`` asks about it segment by segment (``local``), or about the whole reply (``whole``).
     """
 
     name: str
@@ -58,7 +57,7 @@ class Dimension(Strict):
 
 
 class Rubric(Strict):
-    """What a judge is told; ``instructions`` go first and never change, ``template`` holds what is judged."""
+    """The text of a judge's prompt: fixed ``instructions`` first, then ``template`` with the material."""
 
     name: str
     version: str
@@ -71,7 +70,7 @@ class Rubric(Strict):
     focus: str = ""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Rubric:
-        """Return it with other fields, and without what is remembered of this one: its names and its digest."""
+        """Return a copy with other fields; cached properties are not copied."""
         return Rubric.model_construct(**{**dict(self), **(update or {})})
 
     @cached_property
@@ -81,22 +80,22 @@ class Rubric(Strict):
 
     @cached_property
     def criteria(self) -> str:
-        """The dimensions as they stand in a prompt, one a line."""
+        """The dimensions as the prompt lists them, one a line."""
         return "\n".join(dimension.line() for dimension in self.dimensions)
 
     @property
     def lists_focus(self) -> bool:
-        """Whether its prompt has a place for focus sentences."""
+        """Whether its prompt has a placeholder for focus sentences."""
         return bool(self.focus) or "{key_sentences}" in self.template
 
     @property
     def lists_criteria(self) -> bool:
-        """Whether its dimensions are put into the prompt, and so can be put in another order."""
+        """Whether its dimensions are put into the prompt, so that their order can change."""
         return "{criteria}" in self.template + self.instructions
 
     @property
     def content(self) -> str:
-        """The whole content as JSON text."""
+        """The content as JSON text."""
         return json.dumps(self.model_dump(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
@@ -114,7 +113,7 @@ class Rubric(Strict):
             raise ValueError(f"no dimension has scope {missing.pop()}; per_sentence needs both")
         needed = {"task"} if self.shows_task else set()
         if missing := {"response_content", *needed} - _placeholders(self.template):
-            raise ValueError(f"template lacks {_braced(missing)}; put it where the text is to stand")
+            raise ValueError(f"template lacks {_braced(missing)}; put it where the text belongs")
         if bool(self.focus) != ("focus" in _placeholders(self.template)):
             raise ValueError("the text focus and its place {focus} in template need each other")
         for text, allowed in (
@@ -128,18 +127,18 @@ class Rubric(Strict):
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders of a prompt in one pass: what was put in is never read as a placeholder."""
+    """Replace the placeholders of a prompt in one pass: inserted text is never read as a placeholder."""
     return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 @cache
 def shipped_words(name: str) -> Mapping[str, Any]:
-    """Return one of the files of words that ship with the judges."""
+    """Return one of the TOML files that ship with the judges."""
     return read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml", name)
 
 
 def load_rubric(name_or_path: str | Path) -> Rubric:
-    """Read a rubric that ships with the toolkit, by name, or one of your own, by the path of its TOML file.
+    """Read a rubric: by its name one that ships with the toolkit, by its path a TOML file.
 
     Examples
     --------

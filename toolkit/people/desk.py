@@ -1,7 +1,6 @@
-"""The desk at which a person rates replies in a notebook: widgets over the functions of `toolkit.people.rating`.
+"""The desk: notebook widgets at which a person rates replies, over the functions of `toolkit.people.rating`.
 
-Scores are toggle buttons and not sliders: a slider at rest looks like a 0, and no score may be given by not touching
-anything. All text from models is escaped; nothing of it is rendered.
+Scores are toggle buttons: a slider at rest looks like a 0. All text of models is escaped and never rendered.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from toolkit.words import DIMENSIONS, SCALE, counted
 STEP: Final = 0.5
 STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))
 NO_SCORE: Final = "–"
-_STYLE: Final = (  # buttons of half steps stand in one line beside the texts
+_STYLE: Final = (  # all half steps fit in one line beside the texts
     "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
     ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
 )
@@ -31,7 +30,7 @@ _WIDE: Final = widgets.Layout(width="auto")
 
 
 def typed_scores(text: str) -> tuple[float | None, ...]:
-    """Return the scores of a line typed by somebody who does not use a mouse, in the order of the dimensions."""
+    """Return the scores of a typed line, in the order of the dimensions."""
     words = text.split()
     values: dict[str, float | None] = {f"{step:g}": step for step in STEPS}
     values |= {f"{step:.1f}": step for step in STEPS} | {"-": None, NO_SCORE: None}
@@ -44,18 +43,18 @@ def typed_scores(text: str) -> tuple[float | None, ...]:
 
 
 def plain(text: str) -> str:
-    r"""Return text of a model as HTML that shows it and does nothing else; control characters are dropped."""
+    """Return text of a model as escaped HTML without control characters."""
     return html.escape(plain_text(text))
 
 
 class Desk:
-    """The widgets of one rater and what they do; ``box`` is what a notebook shows."""
+    """The widgets of one rater; a notebook shows ``box``."""
 
     def __init__(self, plan: Plan, store: Store, round_: Round) -> None:
         self.plan, self.store = plan, store
         self.round = round_
         self.reply: Reply | None = None
-        self._pending: str | None = None  # what the next press of the same button would do
+        self._pending: str | None = None  # action of a button that must be pressed again
         rubric = plan.rubric
         pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "2.6em"}}
         self.scores = {name: widgets.ToggleButtons(**pressed) for name in rubric.names}
@@ -69,7 +68,7 @@ class Desk:
         self.reasons = widgets.Textarea(
             placeholder="Why these scores? (optional)",
             description="Reasons:",
-            # Sent whole when the field is left: letter by letter, a busy kernel is told of Save before the last ones.
+            # Sent when the field is left: sent by letter, the last ones could arrive at a busy kernel after Save.
             continuous_update=False,
             rows=2,
             layout=_WIDE,
@@ -89,7 +88,7 @@ class Desk:
         in_order = sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
         rows = [_row(dimension, self.scores[dimension.name]) for dimension in in_order]
         wrapped = widgets.Layout(flex_flow="row wrap")
-        # Texts beside scores, so that a laptop's screen has both: each text scrolls in its own box.
+        # Texts beside scores, so that both fit on a laptop's screen: each text scrolls in its own box.
         read = widgets.VBox([self.texts, self.reasons], layout=widgets.Layout(flex="1 1 24em", min_width="0"))
         scores = widgets.VBox(rows, layout=widgets.Layout(flex="0 1 34em", min_width="0"))
         self._form = (
@@ -123,7 +122,7 @@ class Desk:
             return
         self.texts.value = _text_box("The task", reply.task, 10) + _text_box("The reply", reply.text, 16)
         self.box.children = (self.header, self.bar, *self._form)
-        self.typed.focus()  # so that the next reply is in sight, and can be scored, without a mouse
+        self.typed.focus()  # the next reply can be scored without a mouse
 
     def _save(self) -> None:
         if self.reply is None:
@@ -164,7 +163,7 @@ class Desk:
             self._say("Thrown away. Run the cell again to begin a new round.")
 
     def _confirmed(self, action: str, question: str) -> bool:
-        """Return whether a button is pressed for the second time; the first time its question is asked."""
+        """Return whether a button is pressed for the second time; the first time, show its question."""
         if self._pending == action:
             return True
         self._pending = action
@@ -193,12 +192,12 @@ class Desk:
 
 
 def status_line(text: str) -> str:
-    """Return as HTML what a notebook says of what was done, also to who cannot see it."""
+    """Return a status message as HTML that screen readers announce."""
     return f'<div role="status" aria-live="polite"><b>{text}</b></div>'
 
 
 def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: str) -> Callable[[Any], None]:
-    """Return a callback that says its error where it is pressed: JupyterLab would put it where nobody looks."""
+    """Return a callback that shows its error at the button: JupyterLab would write it to its log."""
 
     def callback(_: Any) -> None:
         try:
@@ -212,7 +211,7 @@ def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: st
 
 
 def _options(score: float | None) -> tuple[tuple[str, float | None], ...]:
-    """Return what can be pressed: every half step, and a score between two of them that came from a file."""
+    """Return the options: every half step, and a score between two of them that came from a file."""
     steps = sorted({*STEPS, *(() if score is None else (score,))})
     return ((NO_SCORE, None), *((f"{step:g}", step) for step in steps))
 
@@ -241,7 +240,7 @@ def _text_box(title: str, text: str, lines: int) -> str:
     )
     return (
         f"<b>{title}</b>"
-        # JupyterLab would take its arrow keys to another cell.
+        # JupyterLab would use the arrow keys to change the cell.
         f'<pre dir="auto" tabindex="0" data-lm-suppress-shortcuts="true" role="region" aria-label="{title}" '
         f'style="{style}">{plain(text)}</pre>'
     )

@@ -1,4 +1,4 @@
-"""Ratings that people wrote into a CSV file: every line is checked before anything is kept."""
+"""Imports ratings of people from a CSV file: every line is checked before anything is saved."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from toolkit.table_files import MISSING, read_texts
 from toolkit.words import DIMENSIONS, SCALE, Summary, choices
 
 IGNORED: Final = ("study", "prompt_id", "base", "task", "reply")
-"""Columns that help whoever fills in the file, and are not read."""
+"""Columns that help a person fill in the file, and are not read."""
 _READ: Final = ("run_id", "rater", "dimension", "score", "reasons", *DIMENSIONS)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did."""
+    """The result of an import."""
 
     file: Path
     raters: tuple[str, ...]
@@ -38,7 +38,7 @@ class Imported:
     empty: int
 
     def summary(self) -> Summary:
-        """Return what a command says of it."""
+        """Return the summary of the command line."""
         lines = [
             f"{self.file}: {self.new} new ratings, {self.changed} changed (the earlier versions are kept), "
             f"{self.unchanged} unchanged; raters: {', '.join(self.raters) or 'none'}"
@@ -53,7 +53,7 @@ class Imported:
 
 @dataclass
 class _Entry:
-    """What the file says of one run by one rater, gathered line by line."""
+    """Scores and reasons of one rater for one run, collected from several lines."""
 
     scores: dict[str, float] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of the file; its number, and its cells by column."""
+    """One line of the file, with its cells by column."""
 
     file: Path
     number: int
@@ -72,10 +72,9 @@ class _Line:
 
 
 def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None = None) -> Imported:
-    """Keep the ratings of a CSV file as judgements of human judges; nothing is kept unless every line is right.
+    """Save the ratings of a CSV file as judgements of human judges, or nothing where a line is wrong.
 
-    A dimension that the file leaves empty keeps the score that the rater gave before. The same file twice changes
-    nothing.
+    An empty dimension keeps the rater's earlier score. A second import of the same file changes nothing.
     """
     file = Path(path)
     lines = [_Line(file, number, cells) for number, cells in read_texts(file) if any(cells.values())]
@@ -99,7 +98,7 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
 
     async def keep() -> None:
         await keep_ratings(store, [*new, *changed])
-        await keep_judgements(store, ratings)  # also where an import was killed before this step
+        await keep_judgements(store, ratings)  # also of an import that was killed before this step
 
     run_anywhere(keep, threading.Event())
     return Imported(
@@ -116,7 +115,7 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
 def _gathered(
     plan: Plan, store: Store, lines: Iterable[_Line], rater: str | None, blobs: Mapping[str, str]
 ) -> tuple[dict[tuple[str, str], _Entry], int]:
-    """Return what the file says, by rater and run, and how many lines say nothing."""
+    """Return the entries by rater and run, and the number of empty lines."""
     study = plan.study.name
     refused = {run.run_id: why_not(run) for run in stored_runs(store, study, plan.call_ids).values()}
     names: dict[str, str] = {}
@@ -165,7 +164,7 @@ def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> No
 
 
 def _line_rater(line: _Line, rater: str | None, names: dict[str, str], store: Store, study: str) -> str:
-    """Return the checked name of the rater of a line; each name is looked up once."""
+    """Return the checked name of the rater of a line; each name is checked once."""
     written = line.cells["rater"] if rater is None else rater
     if written not in names:
         try:
@@ -184,7 +183,6 @@ def _line_rater(line: _Line, rater: str | None, names: dict[str, str], store: St
 
 
 def _scores(line: _Line) -> dict[str, float]:
-    """Return the scores of a line by dimension."""
     if "score" not in line.cells:
         named = {name: _score(line, name) for name in DIMENSIONS}
     else:

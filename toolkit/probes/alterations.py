@@ -1,6 +1,6 @@
-"""Replies altered to see what moves a judge: attacks, planted errors, paragraphs in another order, padding.
+"""Alters replies to measure what moves a judge: attacks, planted errors, another order of paragraphs, padding.
 
-What attacks say to the judge is data to measure judges with, never executed, never rendered.
+The text of attacks is data, never executed and never rendered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EMPTY: Final = "empty: there is no reply to alter"
 
 @dataclass(frozen=True)
 class Probe:
-    """One altered reply; ``text`` is ``None`` where none could be made, and ``reason`` says why."""
+    """One altered reply; ``text`` is ``None`` where it could not be made, and ``reason`` says why."""
 
     kind: str
     variant: str
@@ -44,7 +44,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Altering:
-    """What a kind of probe is made from: a reply, a seed, attacks, and the code that fenced the reply before."""
+    """The source of probes: a reply, a seed, attacks, and the fence code of the unaltered reply."""
 
     text: str
     seed: int
@@ -52,7 +52,7 @@ class Altering:
     prior: str = "0123456789abcdef"
 
     def dice(self, label: str) -> random.Random:
-        """Return what decides by chance: the same for the same reply and seed."""
+        """Return a random generator that depends on reply and seed alone."""
         return random.Random(f"{label} {self.seed} {self.text}")
 
 
@@ -73,7 +73,7 @@ def probes_of(source: Altering) -> tuple[Probe, ...]:
 # --- attacks: instructions to the judge -----------------------------------------------------------------------------
 
 PRIOR: Final = "{prior}"
-"""Stands for the code that fenced the same reply before the attack was in it: the best guess there is."""
+"""Stands for the fence code of the unaltered reply: the best guess an attacker has."""
 _TAG_BLOCK, _FULL_WIDTH = 0xE0000, 0xFEE0
 _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
     "plain": str,
@@ -86,7 +86,7 @@ _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
     ),
     "base64": lambda text: base64.b64encode(text.encode()).decode("ascii"),
 }
-"""How the text of an attack is written."""
+"""Encodings of the text of an attack."""
 
 
 @cache
@@ -115,7 +115,7 @@ def _attacked(source: Altering) -> list[Probe]:
 
 
 def _middle(reply: str) -> int:
-    """Return where the middle is: the end of the paragraph, line or word nearest to it."""
+    """Return the end of the paragraph, line or word nearest to the middle."""
     half = len(reply) / 2
     begin, end = len(reply) - len(reply.lstrip()), len(reply.rstrip())
     for pattern in (r"\n[ \t]*\n", r"\n", r"\s"):
@@ -126,7 +126,7 @@ def _middle(reply: str) -> int:
 
 
 def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> list[tuple[Attack, ...]]:
-    """Give every reply its attacks like cards from a shuffled deck, so that each attack is used equally often."""
+    """Deal attacks to replies as from a shuffled deck, so that each attack is used equally often."""
     if per_reply < 0:
         raise InputError(f"attacks: {per_reply} for each reply; give a number from 0 on")
     dice = random.Random(f"deal {seed}")
@@ -147,7 +147,7 @@ def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> 
 
 
 def _planted(source: Altering) -> list[Probe]:
-    """Plant exactly one error: a kind of fact is drawn from those that the reply holds, then one of its places."""
+    """Plant one error: draw a kind of fact that the reply has, then one occurrence of it."""
     dice = source.dice("error")
     candidates: dict[str, list[tuple[Mapping[str, Any], re.Match[str]]]] = {}
     for swap, pattern in _swaps():
@@ -170,7 +170,7 @@ def _planted(source: Altering) -> list[Probe]:
 
 @cache
 def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
-    """Return kinds of facts and where they are found; group 1 of the pattern is what is replaced."""
+    """Return kinds of facts with their patterns; group 1 of a pattern is replaced."""
     swaps = []
     for swap in shipped_words("probes")["swaps"]:
         words = "|".join(re.escape(word).replace(r"\ ", "[ ]") for word in swap.get("wrong", ()))
@@ -182,7 +182,7 @@ def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
 def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -> str:
     word = " ".join(was.lower().split())
     if choices := swap.get("absent"):
-        # One that the reply does not hold, so that it cannot be right by chance.
+        # One that the reply does not have, so that it cannot be right by chance.
         free = [choice for choice in choices if choice not in reply]
         return dice.choice(free or [choice for choice in choices if choice != was])
     if "moved" in swap:
@@ -196,17 +196,17 @@ def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -
     return swap["wrong"][word.removesuffix(plural)] + plural
 
 
-# --- the paragraphs in another order: what belongs together stays together, and nothing is lost -----------------------
+# --- paragraphs in another order: nothing is lost ---------------------------------------------------------------------
 
 _DRAWS: Final = 64
-"""Orders that are drawn before a reply is said to have no other: half of them change two paragraphs that differ."""
+"""Draws of an order before a reply counts as having no other one."""
 _ITEM: Final = re.compile(r"[ \t]{0,3}(?:[-*+•]|[0-9]{1,3}[.)])[ \t]")
 _FENCE: Final = re.compile(r"[ \t]{0,3}(```|~~~)")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A heading or lead-in, a list item with its number, or any other paragraph; ``gap`` is what stands before it."""
+    """A heading or lead-in, a list item, or another paragraph; ``gap`` is the text before it."""
 
     kind: str
     text: str
@@ -215,8 +215,8 @@ class _Part:
 
 def _shuffled(source: Altering) -> list[Probe]:
     """Put the paragraphs of a reply, and the items of each list, into another order."""
-    # A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
-    # further lines; fenced code is never cut.
+    # A heading, or a line that ends in a colon, stays above the part that it introduces; a list item keeps its number
+    # and its lines; fenced code is never cut.
     sections = _sections(source.text)
     # There must be two different sections, or a list with two different items.
     items = [{part.text for part in section if part.kind == "item"} for section in sections]
@@ -276,7 +276,7 @@ def _parts(reply: str) -> list[_Part]:
 
 
 def _sections(reply: str) -> list[tuple[_Part, ...]]:
-    """Put headings and lead-ins together with what they introduce, and the items of a list together."""
+    """Join headings and lead-ins to the parts that they introduce, and the items of a list."""
     sections: list[list[_Part]] = []
     for part in _parts(reply):
         last = sections[-1] if sections else []
@@ -293,7 +293,7 @@ def _written(section: tuple[_Part, ...], dice: random.Random) -> str:
     items = [part for part in section if part.kind == "item"]
     order = iter(dice.sample(items, len(items)))
     moved = [next(order) if part.kind == "item" else part for part in section]
-    # Gaps belong to the places, so that a tight list stays tight.
+    # Gaps stay at their positions, so that a tight list stays tight.
     return _joined(
         tuple(_Part(part.kind, part.text, slot.gap) for part, slot in zip(moved, section, strict=True))
     )
@@ -305,7 +305,7 @@ def _joined(section: tuple[_Part, ...]) -> str:
 
 # --- padding: general sentences that say nothing of the task --------------------------------------------------------
 
-PADDING: Final = 0.5  # how much longer a padded reply is, as a share of its tokens (o200k_base)
+PADDING: Final = 0.5  # padding as a share of the tokens of a reply (o200k_base)
 SENTENCES: Final = 4  # sentences in one paragraph of padding
 
 
@@ -315,7 +315,7 @@ def _padded(source: Altering) -> list[Probe]:
 
     fillers = shipped_words("probes")["fillers"]
     filler = source.dice("padding").choice(fillers)
-    # Its own sentences first, in the order in which they make most sense; those of others when they are used up.
+    # Sentences of the filler in their order first, then those of the other fillers.
     more = [
         sentence for paragraph in fillers if paragraph is not filler for sentence in paragraph["sentences"]
     ]
@@ -334,7 +334,7 @@ def _padded(source: Altering) -> list[Probe]:
         else [_joined(section) for section in _sections(source.text)]
     )
     step = len(pieces) / (len(blocks) + 1)
-    for number in range(len(blocks), 0, -1):  # from the end, so that the places before stay where they are
+    for number in range(len(blocks), 0, -1):  # from the end, so that earlier positions stay valid
         pieces.insert({"start": 0, "end": 1}.get(position, round(number * step)), blocks[number - 1])
     return [Probe("padded", filler["name"], "\n\n".join(pieces), f"{added} tokens at: {position}")]
 
@@ -345,4 +345,4 @@ KINDS: Final[Mapping[str, Callable[[Altering], list[Probe]]]] = {
     "shuffled": _shuffled,
     "attacked": _attacked,
 }
-"""Kinds of probes, in the order in which they are made; a new one is a function and a row, never the reply itself."""
+"""Kinds of probes, in the order in which they are made; a new kind is a function and a row here."""

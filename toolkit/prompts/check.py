@@ -1,4 +1,4 @@
-"""Is a dataset fit to compare prompt lengths with? Every reason why not, one by one."""
+"""Checks whether a dataset is fit to compare prompt lengths, and lists every problem."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
 BINNED_BY: Final = "o200k_base"
-"""The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
-SHORTEST_SENTENCE: Final = 4  # words below which a repeated sentence is a heading and not filler
-BOILERPLATE: Final = 8  # words from which a sentence that many bases share is a template's
-SHARED: Final = 3  # bases from which it is
-EVEN: Final = 3  # times an even share of the bases that a category may hold
-GRADES: Final = 4.0  # school grades by which two lengths of a base may differ in readability
-EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows unless it is asked for all
+"""The encoding whose counts make `load_dataset` refuse a prompt."""
+SHORTEST_SENTENCE: Final = 4  # words of a repeated sentence; a shorter one is a heading and not filler
+BOILERPLATE: Final = 8  # least words of a sentence that counts as boilerplate
+SHARED: Final = 3  # least bases with the same sentence or cause
+EVEN: Final = 3  # most bases of a category, as a multiple of an even share
+GRADES: Final = 4.0  # largest difference of readability, in school grades, between two lengths of a base
+EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE: Final = 200
-"""Characters of prompt and problem that a line of `check_summary` shows: a line of a prompt may be all of its text."""
+"""Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing of a kind (see ``KINDS``) that is wrong with one prompt: ``what`` in words, and how to ``mend`` it."""
+    """One problem of one prompt: its kind (see ``KINDS``), ``what`` is wrong, and how to ``mend`` it."""
 
     kind: str
     prompt_id: str
@@ -42,7 +42,7 @@ class Problem:
 
 
 def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
-    """Check a dataset and say what is wrong with it: what `toolkit prompts check` prints.
+    """Check a dataset and list its problems: what `toolkit prompts check` prints.
 
     Parameters
     ----------
@@ -51,14 +51,13 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
     every
         Show every problem and not the first ``EXAMPLES`` of each kind.
     files
-        Figures that were written besides; they are named at the end.
+        Figures that were written; they are named at the end.
 
     Returns
     -------
     Summary
-        Each kind with its count, and under it a line for each problem with prompt, what and what to do, cut to
-        ``LONGEST_LINE`` characters (the fields have all of them, whole); a line with the counts; the files. Exit code
-        0 when there is no problem, 1 otherwise.
+        Each kind with its count and its problems, cut to ``LONGEST_LINE`` characters (the fields have all of them,
+        whole); a line with the counts; the files. Exit code 0 when there is no problem, 1 otherwise.
     """
     dataset = load_dataset(source, check_ranges=False)
     problems = check_dataset(dataset)
@@ -127,7 +126,7 @@ def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
-    """Return everything in a dataset that would confound a comparison of prompt lengths, in the order of its prompts.
+    """Return every problem that would confound a comparison of prompt lengths, in the order of the prompts.
 
     Examples
     --------
@@ -248,7 +247,7 @@ def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 _DOUBLED: Final = re.compile(
     r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b"
 )
-"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), if it is no name ("Wagga Wagga")."""
+"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), but not a name ("Wagga Wagga")."""
 _LISTED: Final = (
     r"(?:findings|indicators|events|alerts|logs?|evidence|details|facts|items|controls|requirements|observations|"
     r"steps|questions|table|list|data)"
@@ -260,7 +259,7 @@ _PROMISED: Final = re.compile(
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s*\S|\s{4,}\S")
-"""How the line of a list begins: a bullet, a number, a cell, "name: value", or an indented block."""
+"""The start of a line of a list: a bullet, a number, a cell, "name: value", or an indented block."""
 
 
 def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -406,13 +405,13 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     _balance: {"balance": "a category holds most of the bases"},
     _readabilities: {"readability": "the lengths of a base differ in difficulty"},
 }
-"""Every check with the kinds of problems that it finds; a new one is a function and a row here."""
+"""Every check with the kinds of problems that it finds; a new check is a function and a row here."""
 KINDS: Final = {kind: words for kinds in CHECKS.values() for kind, words in kinds.items()}
-"""Kinds of problems, as ``accept_flaws`` of a study file names them."""
+"""Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 
 
 def flaw_counts(problems: Iterable[Problem]) -> dict[str, int]:
-    """Return how many problems there are of each kind that there is, in the order of ``KINDS``."""
+    """Return the number of problems of each kind that occurs, in the order of ``KINDS``."""
     counts = Counter(problem.kind for problem in problems)
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 

@@ -1,4 +1,4 @@
-"""What one prompt says: dates that exist, sums that add up, hashes of their length, addresses that are nobody's."""
+"""Checks of the text of one prompt: leftovers, dates, sums, hashes, addresses and identifiers; and its readability."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ _WELL_FORMED: Final = re.compile(r"CVE-(?:1999|20\d\d)-\d{4,7}|T\d{4}(?:\.\d{3})
 
 
 def scars_in(text: str) -> Iterator[Flaw]:
-    """Yield what a template, a model or a wrong encoding left in a text."""
-    plain = _QUOTED.sub("Q", text)  # what is quoted from a log is as the machine wrote it
+    """Yield leftovers of a template, a model or a wrong encoding."""
+    plain = _QUOTED.sub("Q", text)  # a quotation from a log is left as it is
     if placeholder := _PLACEHOLDER.search(plain):
         yield "placeholder", f"has a placeholder: {placeholder.group()}", "write what belongs there"
     if talk := _MODEL_TALK.search(text):
@@ -103,7 +103,7 @@ def scars_in(text: str) -> Iterator[Flaw]:
 
 
 def dates_in(text: str) -> Iterator[Flaw]:
-    """Yield dates and times that do not exist, weekdays that are others, and spans that run backwards."""
+    """Yield dates and times that do not exist, wrong weekdays, and spans that run backwards."""
     for weekday, day, month, year in _WORDED.findall(text):
         yield from _day(f"{day} {month} {year}", int(year), _MONTHS[month.casefold()], int(day), weekday)
     for year, month, day in _ISO.findall(text):
@@ -140,7 +140,7 @@ def _date(text: str) -> date | None:
 
 
 def sums_in(text: str) -> Iterator[Flaw]:
-    """Yield parts larger than their whole, shares that are other percentages, and lists that do not add up."""
+    """Yield parts larger than their total, wrong percentages, and lists that do not add up."""
     for part, group, _, percent in _SHARE.findall(text):
         few, all_ = _count(part), _count(group)
         if few > all_ and not 1900 <= all_ <= 2100:
@@ -169,7 +169,7 @@ def _count(digits: str) -> int:
 
 
 def technical_in(text: str) -> Iterator[Flaw]:
-    """Yield hashes of no hash's length, addresses and domains that belong to somebody, identifiers that cannot be."""
+    """Yield hashes of a wrong length, addresses and domains that may be in use, and malformed identifiers."""
     for label, digits in _HEX.findall(text):
         if digits.isdigit() and not label:
             continue  # a long number is no hash
@@ -208,7 +208,7 @@ def readability(text: str) -> float:
     """Return the Flesch-Kincaid grade of a text: 0.39 words a sentence + 11.8 syllables a word - 15.59.
 
     Kincaid et al. 1975, Derivation of new readability formulas for Navy enlisted personnel. A line of a list is a
-    sentence; syllables are counted as groups of vowels less a silent final e, which the formula's own users do.
+    sentence; a syllable is a group of vowels, less a silent final e.
 
     Examples
     --------

@@ -1,9 +1,7 @@
-"""The dataset of a study: prompts with a version, checked as they are loaded.
+"""The dataset of a study: prompts under one version, checked when they are loaded.
 
-A folder has one TOML file a base, its facts written once: the S prompt states ``facts_s``, M adds ``facts_m`` and L
-adds ``facts_l``, and opening and task are the same in all three. So the same work is asked at every length, and a
-longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``. A table has one
-prompt a row.
+In a folder each base is one TOML file whose S prompt states ``facts_s``; M adds ``facts_m`` and L adds ``facts_l``, so
+that a longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
-"""What a fact is about; a decoy is true and leads astray."""
-TASK: Final = "\n\nTask:\n"  # what stands between the facts of a base and its task
+"""Kinds of facts; a decoy is true and misleads."""
+TASK: Final = "\n\nTask:\n"  # separates the facts of a base from its task
 INDEX: Final = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
 
 
@@ -38,11 +36,10 @@ INDEX: Final = "dataset.toml"  # optional file of a folder that gives the datase
 class Prompt:
     """One text of a base at one length bin; the fields are those of seed 002, section 3.1.
 
-    ``token_count`` counts ``o200k_base`` tokens of the text. ``metadata`` has ``data_sources`` (list of
-    texts), ``academic_grade`` (whether the prompt was composed from a checked base) and ``base_scenario``, and
-    where its base tells them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, what a good
-    answer has) and ``fact_kinds`` (list of texts, one of each fact that has a kind).
-    The prompts of other tests than the rubric study have no scenario, category and length bin.
+    ``token_count`` counts ``o200k_base`` tokens. ``metadata`` has ``data_sources`` (list of texts),
+    ``academic_grade`` (whether the prompt was composed from a base) and ``base_scenario``, and where the base has
+    them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, parts of a good answer) and ``fact_kinds``
+    (list of texts). Prompts of other tests than the rubric study have no scenario, category and length bin.
     """
 
     prompt_id: str
@@ -60,7 +57,7 @@ class Prompt:
 class Dataset:
     """Prompts under one version; ``digest`` is the SHA-256 of their content, whatever their order.
 
-    ``date`` is that of the version and ``focus`` what it was made for, where the dataset tells.
+    ``date`` is the date of the version and ``focus`` its purpose, where the dataset has them.
     """
 
     name: str
@@ -131,11 +128,9 @@ class _Row(Strict):
 _IGNORED_KEYS: Final = frozenset(
     ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
 )
-"""Keys of a prompt in the layout of seed 002, section 3.1, that say nothing which is not counted anew."""
-
-
+"""Keys of a prompt in the layout of seed 002, section 3.1, that are not read."""
 _SourcedRow = tuple[str, _Row, Mapping[str, Any]]
-"""Where a prompt comes from, what it says, and what else its base tells where it is composed from one."""
+"""The location of a prompt, its row, and the metadata of its base."""
 
 
 def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
@@ -148,10 +143,9 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
         prompt_id, text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base
         it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``;
-        what the layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
+        other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
-        Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` loads without
-        refusing, to list every one of them.
+        Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
 
     Returns
     -------
@@ -207,7 +201,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
 
 
 def _bases(folder: Path) -> Iterator[_SourcedRow]:
-    """Yield every prompt of a folder of bases with where it comes from and what its base tells of it."""
+    """Yield every prompt of a folder of bases, with its location and the metadata of its base."""
     paths = [path for path in sorted(folder.glob("*.toml")) if path.name != INDEX]
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
@@ -243,7 +237,7 @@ def _table(path: Path) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
     for location, cells in _rows(path):
-        # An empty cell of an optional column says nothing, like a key that JSON lines leave out.
+        # An empty cell of an optional column is like a missing key.
         row = checked(
             _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, location
         )
@@ -260,7 +254,7 @@ def _table(path: Path) -> tuple[str, list[_SourcedRow]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where each row of a table stands and its cells, without what the architecture document keeps besides."""
+    """Yield the location and the cells of each row of a table, without the ignored keys."""
     if path.suffix.lower() == ".json":
         content = read_json(path)
         listed = content.get("prompts") if isinstance(content, dict) else content
@@ -276,7 +270,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         metadata = cells.get("metadata")
         if isinstance(metadata, Mapping) and metadata.get("base_scenario"):
             row.setdefault("base", metadata["base_scenario"])
-        if row.get("scenario") == "CTI_SUMMARY":  # what the architecture document's own dataset calls it
+        if row.get("scenario") == "CTI_SUMMARY":  # the name in the dataset of the architecture document
             row["scenario"] = "CTI_ANALYSIS"
         yield location, row
 
@@ -298,8 +292,7 @@ def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
 def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     """Return the cluster of each base: bases that share a text, directly or through others, are one independent unit.
 
-    One text is one call and one reply, so that such bases are no two observations. A cluster has the name of the
-    first of its bases; a base that shares no text is its own cluster.
+    One text is one call and one reply, and so one observation. A cluster has the name of its first base.
 
     Examples
     --------
@@ -325,7 +318,7 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
 
 
 def digest_of(prompts: Iterable[Prompt]) -> str:
-    """Return the SHA-256 of everything that is written in the prompts, independent of their order.
+    """Return the SHA-256 of the content of prompts, independent of their order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What changed between two versions of a dataset, prompt by prompt."""
+"""Compares two versions of a dataset prompt by prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change:
 
 
 def diff_datasets(before: Dataset, after: Dataset) -> tuple[Change, ...]:
-    """Return the prompts that two versions of a dataset do not share, in the order of the later, removed ones last.
+    """Return the prompts that differ, in the order of the later version, removed ones last.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def _change(old: Prompt | None, new: Prompt) -> Change | None:
 
 
 def diff_summary(before: str | Path, after: str | Path) -> Summary:
-    """Compare two datasets and say what changed: what `toolkit prompts diff` prints; exit code 1 when they differ."""
+    """Compare two datasets: what `toolkit prompts diff` prints; exit code 1 when they differ."""
     old, new = (load_dataset(source, check_ranges=False) for source in (before, after))
     changes = diff_datasets(old, new)
     counts = {

@@ -1,4 +1,4 @@
-"""What a dataset holds, as numbers: each prompt, how alike its bases are, and what its facts are about."""
+"""Numbers about a dataset: its prompts, the similarity of its bases, and the kinds of its facts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolkit.prompts.similarity import NEAR, jaccard, novelty
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
 CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
-"""Upper ends of the classes of similarity; the first is that of texts without a gram in common."""
+"""Upper ends of the classes of similarity; texts of the first class share no gram."""
 UNTOLD: Final = "not told"
 
 
@@ -24,14 +24,14 @@ def by_bin(dataset: Dataset) -> dict[str, list[Prompt]]:
 
 
 def prompts_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return a row for each prompt: its labels, its tokens, how it reads and what it adds to those before it.
+    """Return a row for each prompt: labels, tokens, readability and novelty.
 
     Returns
     -------
     DataFrame
-        ``place`` counts the bases in the order of the dataset, from 1; ``tokens`` are ``o200k_base``; ``grade`` is the
-        Flesch-Kincaid grade; ``novelty`` is 1 - the highest similarity to a base before it at the same length, missing
-        for the first; ``csf`` is ``not told`` where the base does not tell it.
+        ``place`` numbers the bases in the order of the dataset, from 1; ``tokens`` are ``o200k_base``; ``grade`` is
+        the Flesch-Kincaid grade; ``novelty`` is 1 - the highest similarity to an earlier base at the same length,
+        missing for the first; ``csf`` is ``not told`` where the base has none.
 
     Examples
     --------
@@ -58,13 +58,13 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
 
 
 def similarity_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return how many pairs of bases fall into each class of similarity, at each length.
+    """Return the number of pairs of bases in each class of similarity, at each length.
 
     Returns
     -------
     DataFrame
         ``pairs`` have a Jaccard similarity of word 5-grams above that of the class before and up to ``up_to`` (one of
-        ``CLASSES``; up to 0 share no gram). Two prompts of one base are no pair.
+        ``CLASSES``). Two prompts of one base are no pair.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def similarity_profile(dataset: Dataset) -> pd.DataFrame:
 
 
 def facts_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return how many facts of each kind a prompt has in the mean, at each length, over the bases that tell kinds."""
+    """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
     rows = []
     for length_bin, prompts in by_bin(dataset).items():
         kind_lists = [
@@ -98,7 +98,7 @@ def facts_profile(dataset: Dataset) -> pd.DataFrame:
 
 
 def balance_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return how many bases each scenario, category and CSF function has, scenarios in their order."""
+    """Return the number of bases of each scenario, category and CSF function."""
     keys = ["scenario", "category", "csf"]
     first = prompts_profile(dataset).drop_duplicates("base")
     order = {name: position for position, name in enumerate(SCENARIOS)}

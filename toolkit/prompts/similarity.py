@@ -1,4 +1,4 @@
-"""How alike texts are: Jaccard similarity of word 5-grams, for all pairs at once."""
+"""Jaccard similarity of word 5-grams, for all pairs of texts at once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from scipy.sparse import csr_array
 
 WORDS: Final = 5
-"""Words of a gram: long enough that two texts share one only where one was made from the other."""
+"""Words of a gram: two texts share one of this length only where one was made from the other."""
 NEAR: Final = 0.35
 """Similarity from which a text is a near-copy of another."""
 
 
 def grams(text: str) -> frozenset[str]:
-    """Return the word n-grams of a text; one shorter than a gram is one gram."""
+    """Return the word n-grams of a text; a shorter text is one gram."""
     words = re.findall(r"\w+(?:[.'%:/-]\w+)*", text.casefold())
     return frozenset(" ".join(words[i : i + WORDS]) for i in range(max(1, len(words) - WORDS + 1)))
 
 
 def jaccard(texts: Sequence[str]) -> np.ndarray:
-    """Return the Jaccard similarity of all pairs of texts: shared grams over grams of either, a square matrix.
+    """Return the Jaccard similarity of all pairs of texts as a square matrix.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def jaccard(texts: Sequence[str]) -> np.ndarray:
 
 
 def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
-    """Return 1 - the highest similarity of each text to one of another base before it; nan where there is none.
+    """Return 1 - the highest similarity of each text to an earlier one of another base; nan where there is none.
 
     Examples
     --------

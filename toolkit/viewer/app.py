@@ -1,6 +1,6 @@
-"""The viewer in a notebook: `app.js` in an anywidget, which asks this side for rows, runs, searches and pages.
+"""The viewer in a notebook: an anywidget runs `app.js`, which asks this module for rows, runs, searches and pages.
 
-Everything goes as messages and nothing as state of the widget: what is state would be saved into the notebook.
+All data are sent as messages: the state of a widget would be saved into the notebook.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.filters import planned_runs
-from toolkit.viewer.model import open_runs, search_texts
+from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
 from toolkit.viewer.page import STYLE, heading, rows, static_html, write_page
 from toolkit.viewer.parts import run_html
-from toolkit.viewer.people import HIDDEN, with_people
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STATIC_ROWS: Final = 20
-"""Rows of the table where there is no kernel; whoever wants all of them exports a page."""
+"""Rows of the table that is shown without a kernel; an exported page has all."""
 _GROWING: Final = ("runs", "judgements", "human_ratings")
 
 
@@ -50,7 +49,7 @@ class Viewer(anywidget.AnyWidget):
         self.on_msg(self._on_message)
 
     def _ipython_display_(self) -> None:
-        """Show a page that needs no kernel, and over it the widget, which hides the page once it is alive."""
+        """Show a page that needs no kernel, and the widget, which hides that page when it has started."""
         from IPython.display import HTML, display
 
         static = static_html(rows(self.runs.head(STATIC_ROWS)), self.opened, len(self.runs))
@@ -59,7 +58,7 @@ class Viewer(anywidget.AnyWidget):
         display(bundle[0] if bundle else {}, raw=True)
 
     def _read(self) -> pd.DataFrame:
-        self.stamp = self._on_stamp()  # before, so that what comes meanwhile is asked for again
+        self.stamp = self._on_stamp()  # before reading, so that later changes are noticed
         runs = with_people(self.plan, self.store, planned_runs(self.plan, self.store), blind=self.blind)
         if self.chosen is None:
             return runs
@@ -72,12 +71,12 @@ class Viewer(anywidget.AnyWidget):
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """Prompts and replies to search in: read once, when they are first searched."""
+        """Prompts and replies to search in, read at the first search."""
         return search_texts(self.plan, self.store, self.runs)
 
     def _on_message(self, _widget: object, request: Mapping[str, Any], _buffers: object) -> None:
-        """Answer the app, with what it asked for or with the error, which it shows where the person looks."""
-        if request["ask"] == self.answered.get("to"):  # asked again, because the answer was lost on its way
+        """Answer a message of the app with a value, or with an error that it shows."""
+        if request["ask"] == self.answered.get("to"):  # a repeated request: the answer was lost
             return self.send(self.answered)
         try:
             work = getattr(self, f"_on_{request['what']}")
@@ -111,7 +110,7 @@ class Viewer(anywidget.AnyWidget):
         }
 
     def _on_stamp(self) -> list[int]:
-        """Return numbers that change when the store has more to show, without reading any of it."""
+        """Return the sizes of collections, which change when there is more to show."""
         return [self.store.database[name].estimated_document_count() for name in _GROWING]
 
     def _on_open(self, *, ids: list[str]) -> list[str]:

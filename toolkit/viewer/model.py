@@ -1,30 +1,39 @@
-"""What the viewer shows of a run, read from the store: everything that is known of it, as frozen objects."""
+"""Reads runs with their replies, judgements, ratings and calls from the store for the viewer, as frozen objects.
+
+Scores of replies in a running round of ratings are hidden, so that its rater does not see one by accident.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, cast
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement
-from toolkit.people.rating import why_not
+from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
-from toolkit.store.ratings import Rating
+from toolkit.store.ratings import Rating, known_raters, newest_ratings
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
-from toolkit.viewer.people import HIDDEN, ratings_by_run
 from toolkit.viewer.visible import Span, spans_in_order
+from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
     import pandas as pd
 
+HIDDEN: Final = "hidden_for"
+"""Column with the raters whose running rounds hide the scores of a run; missing where none does."""
+_COMPOSITES: Final = ("composite", "composite_strict", "composite_std", "composite_low", "composite_high")
+_SCORES: Final = (*DIMENSIONS, *_COMPOSITES, "zeros", "people_composite")
+
 
 @dataclass(frozen=True)
 class LedgerCall:
-    """A call as the ledger keeps it."""
+    """A call in the ledger."""
 
     call_id: str
     state: str
@@ -41,7 +50,7 @@ class LedgerCall:
 
 @dataclass(frozen=True)
 class JudgedReply:
-    """One judgement, and the calls it was read from; ``complete`` says whether these are all of them."""
+    """One judgement and its calls; ``complete`` says whether these are all of them."""
 
     judgement: Judgement
     calls: tuple[LedgerCall, ...]
@@ -50,7 +59,7 @@ class JudgedReply:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """One run with everything that is known of it."""
+    """One run with everything that the store has of it."""
 
     run_id: str
     facts: Mapping[str, Any]
@@ -65,7 +74,7 @@ class OpenRun:
 
 
 def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]:
-    """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id."""
+    """Return the text to search for each run id: ids, prompt and reply, case folded."""
     blob_ids = runs["output_blob_id"].dropna()
     blobs = store.find_by(OutputBlob, "blob_id", blob_ids, only=("blob_id", "content"))
     replies = {blob["blob_id"]: blob["content"].casefold() for blob in blobs}
@@ -79,7 +88,7 @@ def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]
 
 
 def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
-    """Read some runs whole, in the order of the ids."""
+    """Read runs with all their parts, in the order of the ids."""
     chosen = runs[runs["run_id"].isin(list(run_ids))]
     cleaned = chosen.astype(object).where(chosen.notna(), None)
     rows = {str(row["run_id"]): cast("dict[str, Any]", row) for row in cleaned.to_dict("records")}
@@ -129,14 +138,14 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
 
 
 def _current(by_label: Mapping[str, Judgement], stored: Stored | None) -> list[Judgement]:
-    """Return what judges said in the order of their labels; nothing of a reply that the study leaves out."""
+    """Return the current judgements in the order of their labels; none of a reply that the study leaves out."""
     if stored is None or stored.excluded:
         return []
     return [by_label[label] for label in stored.judge_calls if label in by_label]
 
 
 def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
-    """Return what is marked in a reply: what judges found fault with, or its focus sentences."""
+    """Return the marked spans of a reply and their name: segments with a fault, or focus sentences."""
     manner = plan.manner
     if manner.focus == "per_sentence" and judgements:
         findings = [
@@ -154,7 +163,7 @@ def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tu
 
 def _with_calls(judgement: Judgement, calls: Mapping[str, LedgerCall]) -> JudgedReply:
     stored = tuple(calls[call_id] for call_id in _call_ids(judgement) if call_id in calls)
-    # A judgement from before all calls were kept with it names the first one.
+    # An early version of the toolkit stored the first call of a judgement only.
     return JudgedReply(judgement, stored, complete=bool(judgement.call_ids) or not judgement.answered)
 
 
@@ -175,15 +184,7 @@ def _ledger_call(call: Mapping[str, Any]) -> LedgerCall:
 
 
 def disagreement(runs: pd.DataFrame, points: float = 1.0) -> str:
-    """Return in a sentence how many runs there are to read, and how far apart the judges are on them.
-
-    Parameters
-    ----------
-    runs
-        The runs frame.
-    points
-        Standard deviation of the judges' composites, in points, from which a run is counted as one to read.
-    """
+    """Return a sentence on the number of runs and the disagreement of judges; runs with an SD of ``points`` count."""
     spread = runs["composite_std"].dropna()
     counts = f"{len(runs)} runs, {int(runs['judged'].sum())} judged"
     if spread.empty:
@@ -192,3 +193,39 @@ def disagreement(runs: pd.DataFrame, points: float = 1.0) -> str:
         f"{counts}; judges' SD of {len(spread)} runs: median {spread.median():.2f}, largest {spread.max():.2f} "
         f"points; {int(spread.ge(points).sum())} runs at {points:g} or more"
     )
+
+
+def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:
+    """Return a runs frame with the ratings of people; while a round runs, scores of its replies are hidden."""
+    import pandas as pd
+
+    rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
+    blobs = dict(zip(rateable["run_id"], rateable["output_blob_id"], strict=True))
+    has_raters = known_raters(store, plan.study.name)
+    ratings = ratings_by_run(plan, store, blobs) if has_raters else {}
+    running = running_rounds(plan, store) if has_raters and blind else {}
+    finished = [
+        [rating.judgement().composite for rating in ratings.get(run, ()) if rating.finished]
+        for run in runs["run_id"]
+    ]
+    composites = [[score for score in scores if score is not None] for scores in finished]
+    hidden = [", ".join(running.get(run, ())) or None for run in runs["run_id"]]
+    columns: dict[str, Any] = {
+        "people_composite": pd.array(
+            [fmean(scores) if scores else None for scores in composites], dtype="Float64"
+        ),
+        "people_count": pd.array([len(scores) for scores in composites], dtype="Int64"),
+        HIDDEN: pd.array(hidden, dtype="string"),
+    }
+    frame = runs.assign(**columns)
+    frame.loc[frame[HIDDEN].notna(), list(_SCORES)] = pd.NA
+    return frame
+
+
+def ratings_by_run(plan: Plan, store: Store, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
+    """Return the newest rating of each rater, also unfinished ones, by run id and in the order of their names."""
+    ratings = newest_ratings(store, blobs, plan.rubric.digest)
+    by_run: dict[str, tuple[Rating, ...]] = {}
+    for (_, run_id), rating in sorted(ratings.items()):
+        by_run[run_id] = (*by_run.get(run_id, ()), rating)
+    return by_run

@@ -1,7 +1,7 @@
-"""One self-contained HTML page of runs, for somebody who has neither notebook nor store: the viewer, data inside.
+"""Writes runs as one self-contained HTML page that needs neither notebook nor store.
 
-Nothing of it is loaded from anywhere, and its policy forbids that and every script but its own. The data are packed in
-parts, so that a page of 10,000 runs opens as fast as one of ten. The same runs give the same bytes.
+It loads nothing, and its policy forbids loading and every script but its own. The data are packed in parts, so that a
+page of 10,000 runs opens as fast as one of ten. The same runs give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.store.filters import planned_runs
-from toolkit.viewer.model import OpenRun, open_runs
+from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, with_people
 from toolkit.viewer.parts import number, run_html, state
-from toolkit.viewer.people import HIDDEN, with_people
 from toolkit.viewer.visible import escaped, visible
 from toolkit.words import DIMENSIONS
 
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
-PART: Final = 40  # runs that are packed, and opened, together
+PART: Final = 40  # runs that are packed and opened together
 COLUMNS: Final = {
     "run": "run_id", "prompt": "prompt_id", "base": "base", "scenario": "scenario", "model": "model",
     "repeat": "repeat", "bin": "length_bin", "composite": "composite", "strict": "composite_strict",
     "sd": "composite_std", "judges": "judge_count", "people": "people_composite", "raters": "people_count",
     "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms", **dict(zip(DIMENSIONS, DIMENSIONS, strict=True)),
 }  # fmt: skip
-"""What the app knows of each run before it is opened, and the columns of the runs frame that say it."""
+"""Fields of a run in the table of the app, with their columns of the runs frame."""
 _STATIC: Final = {
     "prompt": ("prompt", None), "model": ("model", None), "rep.": ("repeat", 0), "bin": ("bin", None),
     "status": ("state", None), "composite": ("composite", 2), "strict": ("strict", 2), "SD": ("sd", 2),
@@ -47,7 +46,7 @@ STYLE: Final = (_FOLDER / "app.css").read_text("utf-8")
 
 
 def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
-    """Return what the table shows of runs, by column, with ``None`` for what is missing; no text of it can act."""
+    """Return the table of runs by column, with ``None`` for missing values and text made visible."""
     columns = {}
     for name, column in COLUMNS.items():
         values = runs[column].astype(object).where(runs[column].notna(), None).tolist()
@@ -59,13 +58,13 @@ def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
 
 
 def heading(plan: Plan) -> dict[str, Any]:
-    """Return what stands over the table."""
+    """Return the heading of the table."""
     words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
     return {name: visible(text) for name, text in words.items()} | {"dimensions": list(DIMENSIONS)}
 
 
 def static_html(table: Mapping[str, Sequence[Any]], opened: Sequence[OpenRun], count: int) -> str:
-    """Return runs as HTML that needs no script: a table of the first ones, and those that are open whole."""
+    """Return runs as HTML without script: a table of the first ones, and the opened ones in full."""
     heads = "".join(f"<th>{name}</th>" for name in _STATIC)
     lines = []
     for index in range(len(table["run"])):
@@ -102,15 +101,15 @@ def write_page(
     plan, store
         The study's: `Study.plan` and `Study.store`.
     runs
-        Rows of its runs frame, in the order in which they will stand there.
+        Rows of its runs frame, in the order of the page.
     path
         The file; by default one in the output folder of the study, named by a hash of the runs.
     pair
-        Ids of two runs with which the page opens, side by side.
+        Ids of two runs that the page opens side by side.
     chosen
-        How the runs were chosen, in words.
+        The selection of runs, in words.
     blind
-        Whether the scores of replies in running rounds of ratings are left out.
+        Whether the scores of replies in running rounds of ratings are hidden.
 
     Raises
     ------
@@ -137,7 +136,7 @@ def write_page(
 
 
 def open_parts(plan: Plan, store: Store, frame: pd.DataFrame, ids: Sequence[str]) -> Iterator[list[OpenRun]]:
-    """Open runs part by part: those of a whole study do not fit into memory at once."""
+    """Open runs in parts: those of a large study do not fit into memory at once."""
     for start in range(0, len(ids), PART):
         yield open_runs(plan, store, frame, ids[start : start + PART])
 
@@ -165,10 +164,7 @@ def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> st
 
 @cache
 def script_and_policy() -> tuple[str, str]:
-    """Return the script of a page, and the policy that lets it run and nothing else.
-
-    The policy names the hash of the script and not a nonce, with which no two pages would be the same bytes.
-    """
+    """Return the script of a page, and the policy that allows it alone, by its hash: a nonce would change the bytes."""
     script = (_FOLDER / "app.js").read_text("utf-8") + "\nstartPage();\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
@@ -179,6 +175,6 @@ def script_and_policy() -> tuple[str, str]:
 
 
 def _packed(data: object) -> str:
-    """Return data as text in which no sign has a meaning in HTML."""
+    """Return data as text without characters that have a meaning in HTML."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

@@ -1,4 +1,4 @@
-"""Pieces of HTML that the notebook and the page share. Every text passes `shown`, `marked_text` or `markdown_html`."""
+"""HTML of a run for notebook and page. Every text passes `escaped`, `marked_text` or `markdown_html`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any, Final
 from toolkit.judges.judgement import Judgement
 from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.markdown import markdown_html
-from toolkit.viewer.model import JudgedReply, LedgerCall, OpenRun
-from toolkit.viewer.people import HIDDEN
+from toolkit.viewer.model import HIDDEN, JudgedReply, LedgerCall, OpenRun
 from toolkit.viewer.visible import escaped, marked_text
 from toolkit.words import DIMENSIONS
 
 MISSING: Final = "–"
 IGNORED_BY_MATHJAX: Final = "tex2jax_ignore mathjax_ignore"
-"""Classes of everything that holds text of models: a dollar sign in it is a dollar sign."""
+"""Classes of elements with text of models, in which a dollar sign begins no formula."""
 _NO_SHORTCUTS: Final = "data-lm-suppress-shortcuts='true'"
-"""Of what can have the focus: JupyterLab would take its arrow keys to another cell, and a "b" to make one."""
+"""Attribute of elements with focus: JupyterLab would use arrow keys and letters as its shortcuts."""
 _FIRST_CALL: Final = (
     "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
     "and perhaps not its only one.</p>"
@@ -25,7 +24,7 @@ _FIRST_CALL: Final = (
 
 
 def number(value: Any, digits: int = 2, unit: str = "") -> str:
-    """Return a number for people, a dash where it is missing, and never a zero for what is only small."""
+    """Return a number as text: a dash where it is missing, and never a zero for a small one."""
     if value is None:
         return MISSING
     least = 10.0**-digits
@@ -34,7 +33,7 @@ def number(value: Any, digits: int = 2, unit: str = "") -> str:
 
 
 def state(facts: Mapping[Any, Any]) -> str:
-    """Return what became of a run: failed, why its reply is left out, or whether it is judged and may be seen."""
+    """Return the state of a run: failed, the defect of its reply, or whether it is judged or hidden."""
     if facts["status"] != "succeeded":
         return str(facts["status"])
     verdict = str(facts["defect"]) if facts["excluded"] else "judged" if facts["judged"] else "not judged"
@@ -47,15 +46,12 @@ def _people_composite(facts: Mapping[str, Any]) -> str:
 
 
 def title(facts: Mapping[str, Any]) -> str:
-    """Return the name of a run for people, as text."""
+    """Return the title of a run, as text."""
     return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
 
 
 def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
-    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out.
-
-    ``find`` names a text as it was received, for searches and comparisons.
-    """
+    """Return a text in a named box that a keyboard can scroll; ``find`` names a text as received, for searches."""
     attribute = f" data-find='{find}'" if find else ""
     return (
         f"<{tag} dir='auto' class='tv-text {IGNORED_BY_MATHJAX}' tabindex='0' {_NO_SHORTCUTS} role='region'{attribute} "
@@ -64,7 +60,7 @@ def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
 
 
 def run_html(run: OpenRun) -> str:
-    """Return everything that is known of a run: facts, prompt, reply, judges, calls."""
+    """Return a run as HTML: facts, prompt, reply, judges, calls."""
     prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
     calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
     return (
@@ -139,7 +135,7 @@ def _judges(run: OpenRun) -> str:
 
 
 def _score_table(run: OpenRun) -> str:
-    """Return the scores of judges, their mean, and then those of people, who are no part of that mean."""
+    """Return the scores of judges and their mean, and then those of people, which the mean leaves out."""
     judgements = [judgement.judgement for judgement in run.judges]
     heads = [(judgement.label, judgement.model) for judgement in judgements]
     heads += [("mean", "of the judges")] if judgements else []
@@ -232,7 +228,7 @@ def _call(call: LedgerCall, texts: bool) -> str:
 
 
 def box(summary: str, content: str, *, opened: bool = False) -> str:
-    """Return a box that opens and shuts; ``summary``, which is always seen, and ``content`` are HTML."""
+    """Return a box that opens and closes; ``summary`` and ``content`` are HTML."""
     return (
         f"<details{' open' if opened else ''}><summary {_NO_SHORTCUTS}>{summary}</summary>{content}</details>"
     )

@@ -1,4 +1,4 @@
-"""Prompts written from documents by a model of a study: asked through its gateway, checked, and kept as a dataset."""
+"""Has a model of a study write prompts from documents, through the study's gateway, and saves them as a dataset."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 MAX_TOKENS: Final = 8000
-"""The longest reply of a writer: forty facts with their quotes take some 4,000 tokens."""
+"""Longest reply of a writer, in tokens: forty facts with their quotes take some 4,000."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Documents, the name of the base of each, and the model that is to write them."""
+    """Documents, the name of the base of each, and the model that writes them."""
 
     documents: tuple[Document, ...]
     bases: tuple[str, ...]
     writer: JudgeSpec
 
     def requests(self) -> list[ModelRequest]:
-        """Return what is asked, one request a document."""
+        """Return the requests, one for each document."""
         return [writer_request(self.writer, document) for document in self.documents]
 
 
 def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens: int = MAX_TOKENS) -> Job:
-    """Read the documents of a folder, for a model of a study, by default its first; nothing is asked."""
+    """Read the documents of a folder, for a model of a study, by default its first; no model is called."""
     name = model or next(iter(plan.models))
     spec = plan.models.get(name)
     if spec is None:
@@ -75,10 +75,10 @@ def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens
 
 
 def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bool = True) -> Summary:
-    """Have a base written from every document and keep those that are whole; what the ledger has is not asked again.
+    """Have a base written from every document and save the complete ones; replies in the ledger are used again.
 
-    Returned is what became of each document and what the checks of datasets find in the folder; the exit code is 1
-    where a document gave no base or a check found something, 3 where the budget was reached.
+    The summary has the outcome of each document and the problems of the dataset. The exit code is 1 where a document
+    gave no base or the dataset has a problem, 3 where the budget was reached.
     """
     refuse_foreign_bases(out, job.documents, job.bases)
     prompts = list(plan.dataset.prompts)
@@ -97,7 +97,7 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     reached = ask_study(
         plan, store, work, requests=job.requests(), label="documents", purpose="write", progress=progress
     )
-    # In the order of the documents and not of the replies: which of two copies stays is the same every time.
+    # In the order of the documents and not of the replies, so that always the same one of two copies is kept.
     ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
     files = save_bases(ordered, out)
     return _summary(ordered, len(job.documents), out if files else None, reached)
