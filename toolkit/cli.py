@@ -413,7 +413,7 @@ def hallucination(
 def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.pipeline import confirm_asking
-    from toolkit.probes.probing import probe_judges, probe_requests, probe_targets, write_cards
+    from toolkit.probes.job import probe_judges, probe_requests, probe_targets, write_cards
 
     plan, store = study.plan, study.store
     if not yes:
@@ -487,7 +487,7 @@ def write(
     a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
     few for a length there is no base, and the line says so. What was paid for is not asked again.
     """
-    from toolkit.authoring.authoring import write_prompts, writer_job
+    from toolkit.authoring.job import write_prompts, writer_job
     from toolkit.pipeline import confirm_asking
 
     plan, store = study.plan, study.store

@@ -1,6 +1,6 @@
-"""What a test is, and how a study finds the one it names.
+"""The base class of tests, in the words of seed 001, and the search for the test that a study names.
 
-The words are those of seed 001. A test never meets a model: it is handed replies, and an ``ask``.
+A test calls no model itself: it receives replies, and an ``ask`` function.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
 from toolkit.words import choices, suggestion
 
-Result: TypeAlias = Estimate  # a number about a whole test, with its interval
+Result: TypeAlias = Estimate  # a number about a whole test
 
 
 @dataclass(frozen=True)
 class PromptWithContext:
-    """One prompt, named uniquely in its test, and the context of its reply, which the model never sees."""
+    """One prompt, named uniquely in its test, and the context for reading its reply, which the model never sees."""
 
     prompt_id: str
     text: str
@@ -42,16 +42,16 @@ class PromptWithContext:
 
 @dataclass(frozen=True)
 class TestItem:
-    """The smallest measurable piece: prompts that are read together, and the context they share.
+    """The smallest measurable piece: prompts that are read together, and their common context.
 
     Parameters
     ----------
     item_id
         Name of the item, unique in the test.
     prompts
-        What the model sees, each prompt on its own.
+        Prompts that the model sees, each in a call of its own.
     context
-        What the model never sees: an expected word, a base, a length bin.
+        Data that the model never sees: an expected word, a base, a length bin.
     """
 
     __test__: ClassVar[bool] = False  # pytest collects classes that begin with Test
@@ -63,12 +63,12 @@ class TestItem:
 
 @dataclass(frozen=True)
 class PromptReply:
-    """What one run answered to one prompt.
+    """The reply of one run to one prompt.
 
     Parameters
     ----------
     prompt
-        What was asked.
+        The prompt.
     text
         The reply; ``None`` when the run failed, and then ``failure`` says why.
     run_id, model, repeat
@@ -87,7 +87,7 @@ class PromptReply:
 
 @dataclass(frozen=True)
 class TestItemAnnotations:
-    """One item as one model answered it in one repeat, with what every annotator said.
+    """The replies of one model to one item in one repeat, with every annotation.
 
     Parameters
     ----------
@@ -96,9 +96,9 @@ class TestItemAnnotations:
     replies
         One per prompt, in the order of the prompts.
     annotations
-        For each annotator one annotation per reply, in the same order; ``None`` where there was no reply, or none came.
+        For each annotator one annotation per reply, in the same order; ``None`` where there is none.
     missing
-        For each annotator why there is no annotation, one reason per reply; ``None`` where there is one.
+        For each annotator one reason per reply why there is no annotation; ``None`` where there is one.
     """
 
     __test__: ClassVar[bool] = False
@@ -111,10 +111,7 @@ class TestItemAnnotations:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A number about one item; ``value`` is ``None`` when it is missing, and then ``reason`` says why.
-
-    A value that is not finite is missing.
-    """
+    """A number about one item; a missing or infinite ``value`` is ``None`` and has a ``reason``."""
 
     name: str
     value: float | None
@@ -148,23 +145,22 @@ class MeasuredTestItem:
 
 @dataclass(frozen=True)
 class ResultType:
-    """A result that a test will produce, known before it runs."""
+    """A result that a test will produce."""
 
     name: str
     unit: str
 
 
 Annotator: TypeAlias = Callable[[PromptReply, Ask], Awaitable[Any]]
-"""A judge or a function: a reply and an ``ask`` in, a frozen object out."""
+"""A judge or a function that returns a frozen object for a reply."""
 
 
 class PromptResponseTest(ABC):
-    """A test of single-turn prompts: everything it will ask is known before the first request is sent.
+    """A test of single-turn prompts, all of which are known before the first request is sent.
 
-    ``name`` names it in the store. ``default_repeats`` is how often a study asks each prompt when it does not say.
-    ``judged`` says that its annotators are the judges of the study, whose judgements are kept and compared;
-    ``asks_judges`` that its annotators ask them at all. ``repeats_together`` says that all repeats of a prompt are
-    asked before the next one, because it is long.
+    ``name`` is its name in the store. ``default_repeats`` is the number of repeats of a study that sets none.
+    ``judged``: its annotators are the judges of the study, whose judgements are stored and compared. ``asks_judges``:
+    its annotators ask judges at all. ``repeats_together``: all repeats of a prompt are asked before the next prompt.
     """
 
     name: str
@@ -175,15 +171,15 @@ class PromptResponseTest(ABC):
 
     @abstractmethod
     def make_test_items(self) -> tuple[TestItem, ...]:
-        """Return all items, the same ones at every call."""
+        """Return all items, the same at every call."""
 
     def annotators(self) -> Mapping[str, Annotator]:
-        """Return who annotates the replies, by name; a test that reads replies by itself has none."""
+        """Return the annotators by name; a test that reads replies itself has none."""
         return {}
 
     @abstractmethod
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
-        """Return the numbers of one item; a missing one is ``None`` with its reason."""
+        """Return the measurements of one item; a missing one is ``None`` with its reason."""
 
     @abstractmethod
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
@@ -191,7 +187,7 @@ class PromptResponseTest(ABC):
 
     @abstractmethod
     def result_types(self) -> tuple[ResultType, ...]:
-        """Return what `aggregate_measurements` will produce, in its order."""
+        """Return the results of `aggregate_measurements`, in its order."""
 
 
 async def annotate(
@@ -201,18 +197,18 @@ async def annotate(
     ask: Ask,
     stop: threading.Event | None = None,
 ) -> TestItemAnnotations:
-    """Have every annotator of a test annotate every reply of one item, all at once; a failed reply is shown to nobody.
+    """Have every annotator annotate every reply of one item, all at once; a failed reply is not annotated.
 
-    A model that did not answer leaves an annotation missing with its reason; any other error is raised, but only after
-    the others have come home, and all but a reached budget set ``stop``, so that nothing new is asked.
+    A model error leaves an annotation missing with its reason. Any other error is raised after the other annotations
+    have arrived; all but a reached budget set ``stop``, so that nothing new is asked.
     """
     annotators = test.annotators()
-    answered = [place for place, reply in enumerate(replies) if reply.text is not None]
-    asked = [(name, place) for name in annotators for place in answered]
+    answered = [index for index, reply in enumerate(replies) if reply.text is not None]
+    pairs = [(name, index) for name in annotators for index in answered]
 
-    async def annotation_of(name: str, place: int) -> Any:
+    async def run_annotator(name: str, index: int) -> Any:
         try:
-            return await annotators[name](replies[place], ask)
+            return await annotators[name](replies[index], ask)
         except (ModelError, BudgetReached):
             raise
         except Exception:
@@ -220,25 +216,25 @@ async def annotate(
                 stop.set()
             raise
 
-    found = await asyncio.gather(
-        *(annotation_of(name, place) for name, place in asked), return_exceptions=True
+    outcomes = await asyncio.gather(
+        *(run_annotator(name, index) for name, index in pairs), return_exceptions=True
     )
-    for annotation in found:
+    for annotation in outcomes:
         if isinstance(annotation, BaseException) and not isinstance(annotation, ModelError):
             raise annotation
     came: dict[tuple[str, int], Any] = {}
     missing = {(name, n): reply.failure for name in annotators for n, reply in enumerate(replies)}
-    for place, annotation in zip(asked, found, strict=True):
+    for pair, annotation in zip(pairs, outcomes, strict=True):
         if isinstance(annotation, ModelError):
-            missing[place] = f"{annotation.reason}: {annotation}"
+            missing[pair] = f"{annotation.reason}: {annotation}"
         else:
-            came[place] = annotation
-    places = range(len(replies))
+            came[pair] = annotation
+    indexes = range(len(replies))
     return TestItemAnnotations(
         item,
         tuple(replies),
-        {name: tuple(came.get((name, n)) for n in places) for name in annotators},
-        {name: tuple(missing[name, n] for n in places) for name in annotators},
+        {name: tuple(came.get((name, n)) for n in indexes) for name in annotators},
+        {name: tuple(missing[name, n] for n in indexes) for name in annotators},
     )
 
 
@@ -256,34 +252,34 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     target = SHIPPED.get(name, name)
     for offered in entry_points(group=ENTRY_POINTS, name=name):
         target = offered.value
-    where, separator, class_name = target.rpartition(":")
+    source, separator, class_name = target.rpartition(":")
     if not separator:
-        where, _, class_name = target.rpartition(".")
-    if not where or not class_name:
+        source, _, class_name = target.rpartition(".")
+    if not source or not class_name:
         raise StudyError(
             f"test: {name!r} is not known; {choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         )
     try:
-        module = _from_file(folder / where) if where.endswith(".py") else _from_path(where, folder)
+        module = _from_file(folder / source) if source.endswith(".py") else _from_path(source, folder)
     except ToolkitError:
         raise
     except Exception as error:  # whatever the user's file raises while it is imported
         raise StudyError(f"test: {name!r} cannot be imported: {type(error).__name__}: {error}") from error
-    found = getattr(module, class_name, None)
-    if not (inspect.isclass(found) and issubclass(found, PromptResponseTest)):
-        raise StudyError(f"test: {name!r}: {where} has no class {class_name} that is a PromptResponseTest")
-    if inspect.isabstract(found):
-        missing = ", ".join(sorted(found.__abstractmethods__))
+    test_class = getattr(module, class_name, None)
+    if not (inspect.isclass(test_class) and issubclass(test_class, PromptResponseTest)):
+        raise StudyError(f"test: {name!r}: {source} has no class {class_name} that is a PromptResponseTest")
+    if inspect.isabstract(test_class):
+        missing = ", ".join(sorted(test_class.__abstractmethods__))
         raise StudyError(f"test: {name!r}: {class_name} lacks {missing}")
-    return found
+    return test_class
 
 
 def make_test(
-    test: type[PromptResponseTest], options: Mapping[str, Any], given: Mapping[str, Any]
+    test: type[PromptResponseTest], options: Mapping[str, Any], provided: Mapping[str, Any]
 ) -> PromptResponseTest:
-    """Return a test made with the study's options and with what the study knows, where the test asks for it."""
+    """Return a test made with the options of a study, and with those of its objects that the constructor takes."""
     parameters = parameters_of(test)
-    allowed = [name for name in parameters if name not in given]
+    allowed = [name for name in parameters if name not in provided]
     unknown = [name for name in options if name not in allowed]
     if unknown:
         raise StudyError(
@@ -293,9 +289,9 @@ def make_test(
     missing = [n for n in allowed if parameters[n].default is inspect.Parameter.empty and n not in options]
     if missing:
         raise StudyError(f"options.{missing[0]}: test {test.__name__} needs this option")
-    wanted = {name: value for name, value in given.items() if name in parameters}
+    arguments = {name: value for name, value in provided.items() if name in parameters}
     try:
-        return test(**wanted, **options)
+        return test(**arguments, **options)
     except ToolkitError:
         raise
     except Exception as error:  # the user's own code
@@ -303,12 +299,12 @@ def make_test(
 
 
 def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter]:
-    """Return what a test's constructor takes, by name."""
+    """Return the parameters of a test's constructor, by name."""
     if test.__init__ is object.__init__:
         return {}
-    found = list(inspect.signature(test.__init__).parameters.values())[1:]
+    parameters = list(inspect.signature(test.__init__).parameters.values())[1:]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return {parameter.name: parameter for parameter in found if parameter.kind in named}
+    return {parameter.name: parameter for parameter in parameters if parameter.kind in named}
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -316,7 +312,7 @@ def _from_file(path: Path) -> ModuleType:
         raise StudyError(
             f"test: {path.name}: no such file beside the study; {similar_file(path)}check the name"
         )
-    # Named by its place and content: two studies may each have a tests.py, and a notebook edits and loads again.
+    # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
     digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"toolkit_user_{path.stem}_{digest}"
     if name in sys.modules:
@@ -343,7 +339,7 @@ def _from_path(name: str, folder: Path) -> ModuleType:
 
 
 def one_model(measured_items: Sequence[MeasuredTestItem]) -> None:
-    """Raise InputError when items of several models would be aggregated together."""
+    """Refuse to aggregate items of several models."""
     if len(models := sorted({measured.model for measured in measured_items})) > 1:
         raise InputError(f"results of {', '.join(models)} are not pooled; aggregate each model alone")
 
@@ -357,20 +353,20 @@ def mean_result(
 ) -> Result:
     """Return the mean of one measurement over items, with a t interval over the items.
 
-    The repeats of an item are one cluster: asking the same thing ten times is not ten items.
+    The repeats of an item are one cluster: ten repeats are not ten items.
 
     Parameters
     ----------
     name
-        Name of the result, as `PromptResponseTest.result_types` promises it.
+        Name of the result, as in `PromptResponseTest.result_types`.
     measured_items
         The measured items of one model.
     measurement
-        Which measurement; missing ones are left out and counted.
+        Name of the measurement; missing ones are left out and counted.
     unit
         Unit of the measurement.
     bounds
-        Least and greatest value there can be, to which the interval is clamped; 0 and 1 for a share.
+        Least and greatest possible value, to which the interval is clamped; 0 and 1 for a share.
 
     Returns
     -------
@@ -383,15 +379,17 @@ def mean_result(
     >>> mean_result("share right", items, "right").estimate
     0.5
     """
-    found = [(one.item.item_id, one.value(measurement)) for one in measured_items]
-    known = [(item, value) for item, value in found if value is not None]
-    counts = {"items": len({item for item, _ in known}), "measurements": len(known)}
-    missing = len(found) - len(known)
-    if not known:
-        reasons = {n.reason for one in measured_items for n in one.measurements if n.name == measurement}
-        why = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
-        return Estimate(name, None, unit=unit, n=counts, missing=missing, note=why)
-    mean = clustered_mean([value for _, value in known], [item for item, _ in known])
+    pairs = [(measured.item.item_id, measured.value(measurement)) for measured in measured_items]
+    present = [(item, value) for item, value in pairs if value is not None]
+    counts = {"items": len({item for item, _ in present}), "measurements": len(present)}
+    missing = len(pairs) - len(present)
+    if not present:
+        reasons = {
+            n.reason for measured in measured_items for n in measured.measurements if n.name == measurement
+        }
+        reason = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
+        return Estimate(name, None, unit=unit, n=counts, missing=missing, note=reason)
+    mean = clustered_mean([value for _, value in present], [item for item, _ in present])
     low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"
     if bounds is not None and low is not None and high is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])

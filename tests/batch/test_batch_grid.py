@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.batch.plan import cells_of
+from toolkit.batch.plan import grid_cells
 from toolkit.errors import InputError
 
 
@@ -20,7 +20,7 @@ def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Pa
         'product = {a = [1, 2], b = ["x", "y"]}\nzip = {m = ["p", "q"], n = [0.1, 0.2]}\n'
         'list = [{a = 9}]\nexclude = [{a = 2, b = "x"}]\n'
     )
-    cells = cells_of(path)
+    cells = grid_cells(path)
     assert len(cells) == 8 - 2 + 1
     assert cells[:2] == ({"a": 1, "b": "x", "m": "p", "n": 0.1}, {"a": 1, "b": "x", "m": "q", "n": 0.2})
     assert cells[-1] == {"a": 9}
@@ -29,11 +29,11 @@ def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Pa
 
 def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> None:
     """An explicit cell needs no product, an empty one is all defaults; lists, arrays and columns are values."""
-    assert cells_of({"list": [{"modes": ["cot"]}, {}]}) == ({"modes": ["cot"]}, {})
-    assert cells_of({"product": {"modes": [["cot"], []]}}) == ({"modes": ["cot"]}, {"modes": []})
+    assert grid_cells({"list": [{"modes": ["cot"]}, {}]}) == ({"modes": ["cot"]}, {})
+    assert grid_cells({"product": {"modes": [["cot"], []]}}) == ({"modes": ["cot"]}, {"modes": []})
     grid = {"product": {"x": np.arange(2), "y": pd.Series(["a"])}}
-    assert cells_of(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})
-    cells = cells_of({"product": {"a": [1, True]}, "exclude": [{"a": True}]})
+    assert grid_cells(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})
+    cells = grid_cells({"product": {"a": [1, True]}, "exclude": [{"a": True}]})
     assert cells == ({"a": 1},)
     assert cells[0]["a"] is not True
 
@@ -53,7 +53,7 @@ def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> N
 ])  # fmt: skip
 def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says) as error:
-        cells_of(grid, "g.toml")
+        grid_cells(grid, "g.toml")
     assert str(error.value).startswith("g.toml: ")
     assert "\n" not in str(error.value)
 
@@ -61,10 +61,10 @@ def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) 
 def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
     """Ten lists of ten values each are ten thousand million cells; each fault is one short line."""
     with pytest.raises(InputError, match=r"the product has 10,000,000,000 cells, more than the 100,000"):
-        cells_of({"product": {f"x{n}": list(range(10)) for n in range(10)}})
+        grid_cells({"product": {f"x{n}": list(range(10)) for n in range(10)}})
     path = tmp_path / "grid.toml"
     with pytest.raises(InputError, match="no such grid file"):
-        cells_of(path)
+        grid_cells(path)
     for text in (
         "[product\n",
         "[product]\nx = [" + "[" * 5000 + "]" * 5000 + "]",
@@ -72,7 +72,7 @@ def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_ou
     ):
         path.write_text(text)
         with pytest.raises(InputError, match="not valid TOML") as error:
-            cells_of(path)
+            grid_cells(path)
         assert len(str(error.value)) < 400
     path.write_text("\ufeff[product]\nx = [1]\n")  # as an editor of Windows writes it
-    assert cells_of(path) == ({"x": 1},)
+    assert grid_cells(path) == ({"x": 1},)

@@ -210,7 +210,7 @@ def test_a_probe_whose_sibling_fails_keeps_what_was_sent(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outside of runs too: one judge of a probe lacks its key, which is missed before anything is sent."""
-    from toolkit.probes.probing import probe_judges
+    from toolkit.probes.job import probe_judges
 
     with StubServer() as server:
         judges = [model("a", server), model("b", server, ', api_key_env = "SECOND_KEY"')]

@@ -54,7 +54,7 @@ def test_there_are_attacks_of_many_kinds_languages_and_writings() -> None:
     assert (
         len({attack.attack_id for attack in attacks}) == len({a.text for a in attacks}) == len(attacks) >= 36
     )
-    assert {attack.place for attack in attacks} == set(PLACES)
+    assert {attack.position for attack in attacks} == set(PLACES)
     assert {attack.language for attack in attacks} >= {"en", "de", "fr", "es", "ru", "zh", "ar"}
     kinds = (
         "plain polite system fenced verdict end language invisible encoded markup role flattery threat rubric"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.models.tokens import count_tokens
-from toolkit.probes.alterations import EMPTY, KINDS, ONE_PARAGRAPH, Altering, shipped_attacks
+from toolkit.probes.alterations import EMPTY, KINDS, SINGLE_PARAGRAPH, Altering, shipped_attacks
 from toolkit.probes.alterations import probes_of as made_of
 
 REPLY = """## Containment
@@ -152,7 +152,7 @@ def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
 def test_what_has_no_other_order_is_missing_with_its_reason(text: str) -> None:
     """One paragraph, one item, equal paragraphs, one block of code."""
     probe = one("shuffled", text)
-    assert (probe.text, probe.reason) == (None, ONE_PARAGRAPH)
+    assert (probe.text, probe.reason) == (None, SINGLE_PARAGRAPH)
 
 
 @settings(deadline=None, derandomize=True, max_examples=150)

@@ -15,7 +15,7 @@ from toolkit.judges.focus import (
     LINE_LENGTH,
     NO_SENTENCES,
     READABLE,
-    SAME,
+    REPEATED,
     focus_lines,
     focus_sentences,
     reply_metadata,
@@ -175,7 +175,7 @@ def by_the_formula(text: str, count: int) -> list[str]:
 
     taken: list[int] = []
     for place in sorted(range(len(said)), key=lambda place: (-centrality(words[place]), place)):
-        if len(taken) < count and all(alike(words[place], words[other]) < SAME for other in taken):
+        if len(taken) < count and all(alike(words[place], words[other]) < REPEATED for other in taken):
             taken.append(place)
     return [said[place] for place in sorted(taken)]
 

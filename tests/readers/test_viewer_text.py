@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from toolkit.report.show import plain_text
 from toolkit.viewer import markdown
 from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
-from toolkit.viewer.visible import marked_text, shown, spans_in_order, visible
+from toolkit.viewer.visible import escaped, marked_text, spans_in_order, visible
 from toolkit.words import is_unseen
 
 
@@ -81,8 +81,8 @@ def test_nothing_hidden_is_left_in_any_text(text):
 @given(st.text(st.sampled_from("<>&'\"a\n\x1b")))
 def test_shown_text_has_no_tag_and_no_quote(text):
     """It may stand in a tag's attribute as well as between tags."""
-    assert not set(shown(text)) & set("<>'\"")
-    assert html.unescape(shown(text)) == visible(text)
+    assert not set(escaped(text)) & set("<>'\"")
+    assert html.unescape(escaped(text)) == visible(text)
 
 
 @given(
@@ -94,7 +94,7 @@ def test_marks_change_no_character_of_the_text(text, spans):
     bounded = [(min(a, len(text)), min(b, len(text))) for a, b in spans]
     plain = re.sub("</?mark>", "", marked_text(text, bounded))
     pieces = spans_in_order(bounded)
-    assert plain == shown(text)
+    assert plain == escaped(text)
     assert marked_text(text, bounded).count("<mark>") == len(pieces)
     # A span that is empty or reaches into another is passed over.
     assert spans_in_order([(4, 6), (0, 2), (4, 6), (5, 9), (3, 3)]) == ((0, 2), (4, 6))

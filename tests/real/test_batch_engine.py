@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbformat
 import papermill
@@ -17,7 +15,6 @@ import pytest
 from notebook_files import write_notebook
 from papermill.engines import papermill_engines
 
-from toolkit.batch import engine
 from toolkit.batch.engine import NotebookFailed, ToolkitEngine, new_manager, sockets
 from toolkit.errors import InputError
 
@@ -205,17 +202,3 @@ def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_pa
     finally:
         second.communicate("\n")
     assert set(tmp_path.iterdir()) == set(others)
-
-
-def test_a_kernel_that_cannot_boot_ahead_is_no_fault_of_the_notebook_under_way(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The next notebook boots its own, and says what is wrong."""
-
-    async def refused(**_: object) -> None:
-        raise OSError("no memory")
-
-    monkeypatch.setattr(engine, "new_manager", lambda name: SimpleNamespace(start_kernel=refused))
-    ahead = engine.Ahead()
-    asyncio.run(ahead.boot("python3"))
-    assert ahead.take() is None

@@ -13,9 +13,9 @@ from stub_server import Fault, StubServer
 from stub_study import is_judge
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.probes import probing
+from toolkit.probes import job
 from toolkit.probes.alterations import KINDS, shipped_attacks
-from toolkit.probes.probing import (
+from toolkit.probes.job import (
     balanced_sample,
     cards_of,
     probe_judges,
@@ -179,7 +179,7 @@ def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
         assert [one.kind for one in cards[0].probes] == list(HARM)
         assert not cards_of(study)[0].probes
         # Drawing takes a second a card.
-        monkeypatch.setattr(probing, "cards_of", lambda study, result: cards[:1])
+        monkeypatch.setattr(job, "cards_of", lambda study, result: cards[:1])
         assert len(write_cards(study, result, tmp_path)) == 7
     caption = (tmp_path / "figures" / "judge_card_primary_probed.txt").read_text()
     assert "Scripted models answer and judge." in caption

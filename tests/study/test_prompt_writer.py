@@ -34,10 +34,10 @@ from toolkit.authoring.writer import (
     Draft,
     base_names,
     base_toml,
+    bin_sizes,
     parse_extract,
     prompt_digest,
     save_bases,
-    sizes_of,
     without_copies,
     writer_request,
 )
@@ -199,17 +199,17 @@ def test_lengths_are_in_range_and_a_thin_document_is_told() -> None:
         [german.format(number) for number in range(60)],
         [sentence(number) for number in range(60)],
     ):
-        sizes = sizes_of(PLAIN["opening"], facts, PLAIN["task"])
+        sizes = bin_sizes(PLAIN["opening"], facts, PLAIN["task"])
         for size, (low, high) in zip(sizes, LENGTH_BINS.values(), strict=True):
             text = compose(PLAIN["opening"], facts[:size], PLAIN["task"])
             assert all(low <= count_tokens(text, encoding) <= high for encoding in ENCODINGS)
-    assert sizes_of(PLAIN["opening"], facts[: sizes[-1]], PLAIN["task"]) == sizes
+    assert bin_sizes(PLAIN["opening"], facts[: sizes[-1]], PLAIN["task"]) == sizes
     with pytest.raises(InputError, match=r"too thin: the 1 fact that rest.* length bin S has 150 to 250"):
-        sizes_of(PLAIN["opening"], facts[:1], PLAIN["task"])
+        bin_sizes(PLAIN["opening"], facts[:1], PLAIN["task"])
     with pytest.raises(InputError, match=r"too thin: the 20 facts .* length bin L has 800 to 1000"):
-        sizes_of(PLAIN["opening"], facts[:20], PLAIN["task"])
+        bin_sizes(PLAIN["opening"], facts[:20], PLAIN["task"])
     with pytest.raises(InputError, match="too long: no number of facts fits, length bin S"):
-        sizes_of(PLAIN["opening"], facts, "Write a note. " * 100)
+        bin_sizes(PLAIN["opening"], facts, "Write a note. " * 100)
 
 
 def test_a_near_copy_is_dropped_whoever_was_first() -> None:
@@ -289,7 +289,7 @@ def test_paid_once(tmp_path: Path, study: Callable[[StubServer], Path], toolkit:
         (out / "doc_policy_patching.provenance.json").unlink()
         code, _, err = toolkit("prompts", "write", folder, "--study", path, "--out", out)
         assert (code, server.count) == (2, 6)
-        assert "doc_policy_patching.toml: is there and was not written from policy_patching.md; choose" in err
+        assert "doc_policy_patching.toml: exists and was not written from policy_patching.md; choose" in err
 
 
 def test_killed_half_way_it_goes_on(

@@ -44,7 +44,7 @@ def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study)
     assert tuple(step / 2 for step in range(11)) == STEPS
     assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
     desk.save.click()
-    assert "nothing is scored yet" in desk.said.value
+    assert "nothing is scored yet" in desk.status.value
     assert (desk.reply, kept(study)) == (first, [])
     press(desk, *[0.0] * 7)
     desk.save.click()
@@ -66,7 +66,7 @@ def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, stu
 def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
     press(desk, 3.0, 3.0)
     desk.save.click()
-    assert "Not scored: Completeness, Compliance alignment" in desk.said.value
+    assert "Not scored: Completeness, Compliance alignment" in desk.status.value
     assert kept(study) == []
     desk.save.click()
     ((_, failed, _),) = kept(study)
@@ -77,7 +77,7 @@ def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
 def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
     first = desk.reply
     desk.back.click()
-    assert "the first one" in desk.said.value
+    assert "the first one" in desk.status.value
     press(desk, *[2.0] * 7)
     desk.save.click()
     desk.back.click()
@@ -99,7 +99,7 @@ def test_skip_passes_over_and_the_last_one_left_says_so(study):
     desk.save.click()
     desk.skip.click()
     assert desk.reply == second
-    assert "the only one left" in desk.said.value
+    assert "the only one left" in desk.status.value
 
 
 def test_a_finished_round_says_so_and_stays_finished(study):
@@ -126,7 +126,7 @@ def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monk
     monkeypatch.setattr("toolkit.people.desk.rate", broken)
     press(desk, *[4.0] * 7)
     desk.save.click()
-    assert "Not kept (StoreError: human_ratings" in desk.said.value
+    assert "Not kept (StoreError: human_ratings" in desk.status.value
     assert desk.reply == first
     assert [buttons.value for buttons in desk.scores.values()] == [4.0] * 7
 
@@ -138,7 +138,7 @@ def test_seven_scores_can_be_typed_in_one_line(desk, study):
     assert [desk.scores[name].value for name in DIMENSIONS] == scores
     for text in ("4 4", "4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"):
         desk.typed.value = text
-        assert ("these are 2 scores; write 7" if text == "4 4" else "is no score") in desk.said.value
+        assert ("these are 2 scores; write 7" if text == "4 4" else "is no score") in desk.status.value
         assert [desk.scores[name].value for name in DIMENSIONS] == scores
 
 
@@ -182,7 +182,7 @@ def test_a_round_is_ended_by_a_second_press_and_waits_for_nothing_then(study):
     """What has all scores stays; a larger size goes on; a round in which nobody rated leaves nothing behind."""
     empty = opened(study)
     empty.end.click()
-    assert "6 replies will be left out of the round" in empty.said.value
+    assert "6 replies will be left out of the round" in empty.status.value
     empty.end.click()
     assert running_rounds(study.plan, study.store) == {}
     assert study.store.database["rating_rounds"].count_documents({}) == 0
@@ -211,11 +211,12 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     assert study.human()["run_id"].tolist() == [first.run_id]
     desk.throw.click()
     assert (
-        "1 ratings will count nowhere" in desk.said.value or "1 rating will count nowhere" in desk.said.value
+        "1 ratings will count nowhere" in desk.status.value
+        or "1 rating will count nowhere" in desk.status.value
     )
     assert len(study.human()) == 1
     desk.throw.click()
-    assert "Thrown away" in desk.said.value
+    assert "Thrown away" in desk.status.value
     assert len(study.human()) == 0
     assert running_rounds(study.plan, study.store) == {}
     history = history_frame(study.store, study.runs(), study.plan.rubric.digest)

@@ -17,10 +17,9 @@ from toolkit.people.ratings_file import import_ratings
 from toolkit.store.dictionary import typed
 from toolkit.store.frames import RUN_TYPES
 from toolkit.study import Study
-from toolkit.viewer.model import OpenRun, disagreement, open_runs
+from toolkit.viewer.model import OpenRun, disagreement, open_runs, with_people
 from toolkit.viewer.page import rows, write_page
 from toolkit.viewer.parts import run_html, state
-from toolkit.viewer.people import with_people
 from toolkit.words import DIMENSIONS
 
 REMARK = "Too mild: <script>document.title='OWNED'</script> \x1b[31m$5"
@@ -38,7 +37,7 @@ class Asked:
     def __call__(self, what: str, **more: object) -> Any:
         """Return the answer, as it comes through JSON."""
         self.asked += 1
-        self.viewer._asked(None, {"ask": str(self.asked), "what": what, "with": more}, [])
+        self.viewer._on_message(None, {"ask": str(self.asked), "what": what, "with": more}, [])
         answer = json.loads(json.dumps(self.sent.pop()))
         assert answer.pop("to") == str(self.asked)
         return answer.get("value", answer)
@@ -63,10 +62,10 @@ def test_what_is_asked_again_is_said_again_and_not_done_twice(study: Study) -> N
     app = Asked(study)
     ids = app("rows", blind=True)["rows"]["run"][:2]
     asked = {"ask": "page", "what": "export", "with": {"ids": ids, "pair": None, "chosen": ""}}
-    app.viewer._asked(None, asked, [])
+    app.viewer._on_message(None, asked, [])
     (path,) = re.findall(r"page: (.+)", app.sent[-1]["value"])
     Path(path).unlink()
-    app.viewer._asked(None, asked, [])
+    app.viewer._on_message(None, asked, [])
     assert app.sent[0] == app.sent[1]
     assert not Path(path).exists()
 

@@ -20,10 +20,9 @@ from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.viewer import page as page_module
-from toolkit.viewer.model import OpenRun, open_runs, search_texts
+from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, search_texts, with_people
 from toolkit.viewer.page import page_html, rows, static_html, write_page
 from toolkit.viewer.parts import run_html, state
-from toolkit.viewer.people import HIDDEN, with_people
 
 OURS = set(
     re.findall(

@@ -1,6 +1,6 @@
-"""Documents that prompts are written from: read as text, quotes found in them, and what a quote must hold of a fact.
+"""Reads documents as text, finds quotes in them, and checks that a quote supports a fact.
 
-Whatever stands in a document is material: it is read, compared and quoted, and nothing in it is carried out.
+The text of a document is data: it is compared and quoted, and nothing in it is executed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from toolkit.words import is_unseen, one_line
 
 SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
 LONGEST: Final = 200_000
-"""Characters that a document may have: one request holds all of it, some 50,000 tokens."""
+"""Longest document, in characters: one request holds all of it, some 50,000 tokens."""
 SHORTEST_QUOTE: Final = 4
-"""Words from which a quote says something: the word "the" stands in every document."""
+"""Least words of a quote: the word "the" is in every document."""
 
 _LIGATURES: Final = {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
 _ALIKE: Final = str.maketrans(
@@ -36,7 +36,7 @@ _ALIKE: Final = str.maketrans(
         **dict.fromkeys("*`", ""),  # emphasis and code of Markdown
     }
 )
-# Begins where a word does: a hostile text of one long word must not be searched from each of its letters.
+# It starts at the start of a word: one long word of a hostile text must not be searched from each of its letters.
 _HYPHENATED: Final = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")
 _BETWEEN_LETTERS: Final = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
 _EDGE: Final = 2  # lines at the top and the foot of a page that may be a running head or a page number
@@ -59,7 +59,7 @@ _NAME: Final = re.compile(r"(?<=[a-z0-9,;:)] )[A-Z]\w+")
 
 @dataclass(frozen=True)
 class Document:
-    """One document: the name of its file, the SHA-256 of its bytes, and its text as it is shown to a model."""
+    """One document: the name of its file, the SHA-256 of its bytes, and its text as a model sees it."""
 
     name: str
     sha256: str
@@ -67,7 +67,7 @@ class Document:
 
     @cached_property
     def flat(self) -> str:
-        """Its text as quotes are looked for in it."""
+        """Its text in the form in which quotes are compared."""
         return flat(self.text)
 
     @cached_property
@@ -76,10 +76,10 @@ class Document:
         return frozenset(re.findall(r"\w+", f"{self.text} {self.flat}".casefold()))
 
     def fault(self, fact: str, quote: str) -> str | None:
-        r"""Return why a fact does not rest on its quote, or ``None`` where it does.
+        r"""Return why a quote does not support a fact, or ``None`` where it does.
 
-        The quote must stand in the document, and every number, date, address, path and identifier of the fact in the
-        quote; a name in the fact must stand somewhere in the document.
+        The document must contain the quote and every name of the fact; the quote must contain every number, date,
+        address, path and identifier of the fact.
 
         Examples
         --------
@@ -90,10 +90,10 @@ class Document:
         >>> report.fault("FS-1 wrote.", "the host FS-1 wrote to nobody")
         'quote is not in the document'
         """
-        wanted = flat(quote)
-        if len(wanted.split()) < SHORTEST_QUOTE:
+        needle = flat(quote)
+        if len(needle.split()) < SHORTEST_QUOTE:
             return "quote is too short to support anything"
-        if wanted not in self.flat:
+        if needle not in self.flat:
             return "quote is not in the document"
         if invented := sorted(specifics(fact) - specifics(quote)):
             return f"says {', '.join(invented)}, its quote does not"
@@ -121,36 +121,35 @@ def read_documents(folder: Path) -> tuple[Document, ...]:
 
 
 def read_document(path: Path) -> Document:
-    """Return one document with its text: UTF-8, or what a PDF says without hyphenation and running heads."""
+    """Return one document: UTF-8 text, or the text of a PDF without hyphenation and running heads."""
     text = join_pages(_pdf_pages(path)) if path.suffix.lower() == ".pdf" else read_text(path, what="document")
     text = clean(text).strip()
     if not text:
         raise InputError(f"{path}: has no text (pictures of pages are not read); give its text as .txt")
     if len(text) > LONGEST:
-        what = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
-        raise InputError(f"{what}; cut it into documents of their own")
+        problem = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
+        raise InputError(f"{problem}; cut it into documents of their own")
     return Document(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), text)
 
 
 def _pdf_pages(path: Path) -> list[str]:
     from pypdf import PdfReader
 
-    # What it finds odd in a file that it reads all the same is nothing that a user can act on.
+    # Its warnings are about files that it can read, and a user cannot act on them.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         return [page.extract_text() for page in PdfReader(path).pages]
-    except Exception as error:
-        # A parser of other people's bytes fails in many ways, and none of them is ours.
-        why = one_line(str(error), 100) or type(error).__name__
+    except Exception as error:  # a PDF parser raises errors of many kinds
+        reason = one_line(str(error), 100) or type(error).__name__
         raise InputError(
-            f"{path}: cannot be read as PDF ({why}); save it anew, or give its text as .txt"
+            f"{path}: cannot be read as PDF ({reason}); save it anew, or give its text as .txt"
         ) from None
 
 
 def join_pages(pages: Sequence[str]) -> str:
     r"""Return the text of pages as one: without page numbers, running heads, and hyphens at ends of lines.
 
-    A hyphen is kept before a digit, and in a word that the text has with its hyphen elsewhere.
+    A hyphen is kept before a digit, and in a word that has a hyphen elsewhere in the text.
 
     Examples
     --------
@@ -162,30 +161,30 @@ def join_pages(pages: Sequence[str]) -> str:
         shape for page in lines for shape in {_shape(line) for line in page[:_EDGE] + page[-_EDGE:]}
     )
     running = {shape for shape, count in edges.items() if len(pages) > 1 and count > len(pages) / 2}
-    kept = []
+    body = []
     for page in lines:
         for number, line in enumerate(page):
             at_edge = number < _EDGE or number >= len(page) - _EDGE
             if not (at_edge and (_shape(line) in running or _PAGE.fullmatch(" ".join(line.split())))):
-                kept.append(line)
-    text = "\n".join(kept)
-    whole = text.casefold()
+                body.append(line)
+    text = "\n".join(body)
+    folded = text.casefold()
 
-    def joined(found: re.Match[str]) -> str:
-        first, second = found.groups()
-        keep = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".casefold() in whole
+    def joined(match: re.Match[str]) -> str:
+        first, second = match.groups()
+        keep = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".casefold() in folded
         return f"{first}{'-' if keep else ''}{second}"
 
     return _HYPHENATED.sub(joined, text)
 
 
 def _shape(line: str) -> str:
-    """Return a line without its digits, so that the heads of two pages are one."""
+    """Return a line without its digits, so that the heads of two pages are equal."""
     return re.sub(r"\d+", "#", " ".join(line.split()))
 
 
 def clean(text: str) -> str:
-    """Return a text without what cannot be seen, kept or told apart: hidden characters, ligatures, lone surrogates."""
+    """Return a text without hidden characters, ligatures and lone surrogates."""
     for ligature, letters in _LIGATURES.items():
         text = text.replace(ligature, letters)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -195,12 +194,12 @@ def clean(text: str) -> str:
 
 
 def flat(text: str) -> str:
-    """Return a text as quotes are compared: blanks, dashes and quotation marks alike, hyphens in words left out."""
+    """Return a text for comparison: blanks, dashes and quotation marks unified, hyphens in words removed."""
     return " ".join(_BETWEEN_LETTERS.sub("", clean(text).translate(_ALIKE)).split())
 
 
 def specifics(text: str) -> frozenset[str]:
-    """Return what a text says to the letter: numbers, dates, times, addresses, domains, paths and identifiers.
+    """Return the numbers, dates, times, addresses, domains, paths and identifiers of a text.
 
     Examples
     --------
@@ -209,11 +208,11 @@ def specifics(text: str) -> frozenset[str]:
     """
     plain = clean(text).translate(_ALIKE).replace("[.]", ".")
     plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)
-    found = {_SMALL.get(word.casefold(), word.casefold()) for word in _COUNTING.findall(plain)}
-    found.update(_DAY_NAMES.findall(plain))
+    literals = {_SMALL.get(word.casefold(), word.casefold()) for word in _COUNTING.findall(plain)}
+    literals.update(_DAY_NAMES.findall(plain))
     for word in re.split(r"[\s\"'()\[\]{}<>|,;]+", plain):
         bare = word.strip(".:!?-+%$=~&#/")
         if _SPECIFIC.search(bare):
             counted = re.fullmatch(r"(\d+(?:\.\d+)?)-[A-Za-z]+", bare)  # a 45-day period
-            found.add(counted[1] if counted else bare)
-    return frozenset(found)
+            literals.add(counted[1] if counted else bare)
+    return frozenset(literals)

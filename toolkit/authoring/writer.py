@@ -1,7 +1,7 @@
-"""Bases written from documents: a model takes out facts with quotes, and what the document does not say is dropped.
+"""Writes bases from documents: a model extracts facts with quotes, and unsupported facts are dropped.
 
-The facts that are left are placed in S, M and L by counting tokens, in the order of importance that the model gave.
-Text of documents and models is data: it is compared, counted, escaped and written, never carried out.
+Facts are placed in S, M and L by counting tokens, in the model's order of importance. Text of documents and models is
+data: it is compared, counted, escaped and written, never executed.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, compose
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, counted, one_line
 
-ELEMENTS: Final = (5, 10)  # how many a base has
-LONGEST_FACT: Final = 60  # words: a longer one takes a length bin alone
-AIM: Final = 0.75  # of a length bin: a short prompt needs its facts beside a long task
+ELEMENTS: Final = (5, 10)  # least and most elements of a base
+LONGEST_FACT: Final = 60  # words: a longer fact fills a length bin alone
+AIM: Final = 0.75  # position in a length bin that a prompt aims at: facts need room beside a long task
 FOCUS: Final = "prompts from documents"
-BESIDE: Final = ".provenance.json"
+PROVENANCE: Final = ".provenance.json"
 _ORDER: Final = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
     r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```",
     re.IGNORECASE,
 )
-"""What speaks to a model, or closes what holds it, in place of telling a fact."""
+"""Text that instructs a model or closes its fence, instead of stating a fact."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact, its kind, and the words of the document that it rests on."""
+    """One fact, its kind, and the quote of the document that supports it."""
 
     kind: str
     text: str
@@ -57,7 +57,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Extract:
-    """What a model took out of a document, checked: the facts that rest on it, and those dropped, each with why."""
+    """The checked extract of a document: its supported facts, and the dropped ones with a reason each."""
 
     scenario: str
     category: str
@@ -71,7 +71,7 @@ class Extract:
 
 @dataclass(frozen=True)
 class Draft:
-    """What became of one document: ``sizes`` facts of its extract in S, in M and in L, or why there is no base."""
+    """The outcome of one document: the number of facts in S, M and L (``sizes``), or why there is no base."""
 
     document: Document
     base: str
@@ -113,12 +113,12 @@ def _words() -> Mapping[str, Any]:
 
 
 def prompt_digest() -> str:
-    """Return the SHA-256 of the words that a writer is asked with: the identity of its prompt."""
+    """Return the SHA-256 of the writer's prompt."""
     return hashlib.sha256(json.dumps(dict(_words()), sort_keys=True).encode()).hexdigest()
 
 
 def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
-    """Return the request that has a model take the facts of one document out of it."""
+    """Return the request that has a model extract the facts of one document."""
     values = {
         "nonce": fence_code("", document.text, writer.seed),
         "document": document.text,
@@ -151,7 +151,7 @@ def _enum(names: Sequence[str]) -> dict[str, object]:
 
 
 def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
-    """Read what a model took out of a document, or raise `Unreadable`; facts that do not rest on it are dropped."""
+    """Read a model's extract of a document, or raise `Unreadable`; unsupported facts are dropped."""
     try:
         reply = checked(_Reply, one_object(text, finish_reason), "reply")
     except InputError as error:
@@ -159,26 +159,26 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
     for name, value, allowed in (("scenario", reply.scenario, SCENARIOS), ("csf", reply.csf, CSF)):
         if value not in allowed:
             raise Unreadable(f"unknown {name}", quoted(value))
-    about = {name: _line(getattr(reply, name)) for name in ("category", "opening", "task")}
-    elements = tuple(dict.fromkeys(line for one in reply.elements if (line := _line(one))))
+    texts = {name: _line(getattr(reply, name)) for name in ("category", "opening", "task")}
+    elements = tuple(dict.fromkeys(line for item in reply.elements if (line := _line(item))))
     if not ELEMENTS[0] <= len(elements) <= ELEMENTS[1]:
         raise Unreadable("elements", f"{len(elements)}, {ELEMENTS[0]} to {ELEMENTS[1]} are wanted")
-    for name, value in (*about.items(), *(("elements", element) for element in elements)):
+    for name, value in (*texts.items(), *(("elements", element) for element in elements)):
         if not value or _ORDER.search(value):
             raise Unreadable(name, "speaks to a model" if value else "empty")
-    if invented := sorted(specifics(about["opening"]) - specifics(document.text)):
+    if invented := sorted(specifics(texts["opening"]) - specifics(document.text)):
         raise Unreadable("opening", f"says {', '.join(invented)}, the document does not")
     facts: dict[str, Fact] = {}
     dropped = []
-    for one in reply.facts:
-        fact = Fact(one.kind, _sentence(one.fact), _line(one.quote))
-        why = _fault(fact, document) or ("said before" if fact.text.casefold() in facts else None)
-        if why:
-            dropped.append((why, fact))
+    for entry in reply.facts:
+        fact = Fact(entry.kind, _sentence(entry.fact), _line(entry.quote))
+        reason = _fault(fact, document) or ("said before" if fact.text.casefold() in facts else None)
+        if reason:
+            dropped.append((reason, fact))
         else:
             facts[fact.text.casefold()] = fact
     return Extract(reply.scenario, csf=reply.csf, elements=elements, facts=tuple(facts.values()),
-                   dropped=tuple(dropped), **about)  # fmt: skip
+                   dropped=tuple(dropped), **texts)  # fmt: skip
 
 
 def _fault(fact: Fact, document: Document) -> str | None:
@@ -200,14 +200,8 @@ def _sentence(text: str) -> str:
     return line if not line or line[-1] in ".?!:;)]`\"'" else f"{line}."
 
 
-def sizes_of(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
-    """Return how many facts, the first ones, make S, M and L: in range under both encodings, near ``AIM`` of it.
-
-    Raises
-    ------
-    InputError
-        Where there is no such number, with the length bin and why.
-    """
+def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
+    """Return how many of the first facts make S, M and L: in range under both encodings, and near ``AIM``."""
     texts = [compose(opening, facts[: number + 1], task) for number in range(len(facts))]
     counts = np.array([count_all(texts, encoding) for encoding in ENCODINGS]).reshape(len(ENCODINGS), -1)
     sizes: list[int] = []
@@ -216,33 +210,35 @@ def sizes_of(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
         fits = [size for size in np.flatnonzero(inside) + 1 if not sizes or size > sizes[-1]]
         if not fits:
             most = int(counts[:, -1].min()) if len(facts) else 0
-            where = f"length bin {length_bin} has {low} to {high} tokens"
+            limits = f"length bin {length_bin} has {low} to {high} tokens"
             if most < low:
-                told = counted(len(facts), "facts")
-                raise InputError(f"the document is too thin: the {told} that rest on it make {most}, {where}")
-            raise InputError(f"opening, task and facts are too long: no number of facts fits, {where}")
+                supported = counted(len(facts), "facts")
+                raise InputError(
+                    f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
+                )
+            raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
         aim = low + AIM * (high - low)
         sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
     return tuple(sizes)
 
 
 async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: Ask) -> Draft:
-    """Have a model take the facts of one document out of it and place them; one repair where it cannot be read."""
+    """Have a model extract the facts of one document, and place them; ask once more where it cannot be read."""
     request = writer_request(writer, document)
-    heard = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
+    outcome = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
     model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
-    draft = Draft(document, base, model, heard.call_id, heard.read)
-    if heard.read is None:
-        return replace(draft, reason=heard.reason or "")
+    draft = Draft(document, base, model, outcome.call_id, outcome.read)
+    if outcome.read is None:
+        return replace(draft, reason=outcome.reason or "")
     try:
-        facts = [fact.text for fact in heard.read.facts]
-        return replace(draft, sizes=sizes_of(heard.read.opening, facts, heard.read.task))
+        facts = [fact.text for fact in outcome.read.facts]
+        return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
     except InputError as error:
         return replace(draft, reason=str(error))
 
 
 def base_names(documents: Sequence[Document]) -> list[str]:
-    """Return the name of the base of each document: of its file's name, safe as a path, and no two alike.
+    """Return a unique name, safe as a path, for the base of each document.
 
     Examples
     --------
@@ -251,10 +247,10 @@ def base_names(documents: Sequence[Document]) -> list[str]:
     """
     counts = Counter(map(_slug, documents))
     names = []
-    for one in documents:
-        slug = _slug(one)
-        own = "" if slug and counts[slug] == 1 else hashlib.sha256(one.name.encode()).hexdigest()[:8]
-        names.append("_".join(part for part in ("doc", slug, own) if part))
+    for document in documents:
+        slug = _slug(document)
+        suffix = "" if slug and counts[slug] == 1 else hashlib.sha256(document.name.encode()).hexdigest()[:8]
+        names.append("_".join(part for part in ("doc", slug, suffix) if part))
     return names
 
 
@@ -263,50 +259,52 @@ def _slug(document: Document) -> str:
     return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60]
 
 
-def without_copies(drafts: Iterable[Draft], known: Iterable[Prompt]) -> list[Draft]:
-    """Return the drafts; one that is a near-copy of a base that is there, or of a draft before it, gets no sizes."""
-    there: dict[str, list[tuple[str, str]]] = {length_bin: [] for length_bin in LENGTH_BINS}
-    for prompt in known:
-        there.get(prompt.length_bin, []).append((prompt.base, prompt.text))
-    found = []
+def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[Draft]:
+    """Return the drafts; a near-copy of a known base or of an earlier draft gets no sizes."""
+    texts_by_bin: dict[str, list[tuple[str, str]]] = {length_bin: [] for length_bin in LENGTH_BINS}
+    for prompt in prompts:
+        texts_by_bin.get(prompt.length_bin, []).append((prompt.base, prompt.text))
+    checked = []
     for draft in drafts:
         texts = draft.texts()
         worst = (0.0, "")
         for length_bin, text in texts.items():
-            others = [(base, other) for base, other in there[length_bin] if base != draft.base]
-            alike = jaccard([text, *(other for _, other in others)])[0, 1:]
-            worst = max([worst, *zip(alike.tolist(), (base for base, _ in others), strict=True)])
+            earlier = [
+                (base, earlier_text) for base, earlier_text in texts_by_bin[length_bin] if base != draft.base
+            ]
+            alike = jaccard([text, *(earlier_text for _, earlier_text in earlier)])[0, 1:]
+            worst = max([worst, *zip(alike.tolist(), (base for base, _ in earlier), strict=True)])
         if worst[0] > NEAR:
             reason = f"is a near-copy of base {worst[1]}: shares {worst[0]:.0%} of its word 5-grams"
             draft = replace(draft, sizes=(), reason=reason)
         else:
             for length_bin, text in texts.items():
-                there[length_bin].append((draft.base, text))
-        found.append(draft)
-    return found
+                texts_by_bin[length_bin].append((draft.base, text))
+        checked.append(draft)
+    return checked
 
 
-def refuse_others(folder: Path, documents: Iterable[Document], bases: Iterable[str]) -> None:
-    """Refuse a folder that has a base of such a name which was not written from this document: it is somebody's."""
+def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Iterable[str]) -> None:
+    """Refuse a folder that has a base of the same name which was not written from this document."""
     for document, base in zip(documents, bases, strict=True):
-        path, beside = folder / f"{base}.toml", folder / f"{base}{BESIDE}"
+        path, provenance = folder / f"{base}.toml", folder / f"{base}{PROVENANCE}"
         if path.exists():
-            told = read_json(beside) if beside.exists() else None
-            source = told.get("document") if isinstance(told, dict) else None
+            content = read_json(provenance) if provenance.exists() else None
+            source = content.get("document") if isinstance(content, dict) else None
             if not isinstance(source, dict) or source.get("name") != document.name:
                 raise InputError(
-                    f"{path}: is there and was not written from {document.name}; choose another --out"
+                    f"{path}: exists and was not written from {document.name}; choose another --out"
                 )
 
 
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
-    """Write every base with its provenance beside it and the index of the dataset, each file whole or not at all."""
+    """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
     for draft in drafts:
         if draft.sizes:
-            # Provenance first: a base without one is taken for somebody's own.
+            # Provenance first: a base without it counts as the user's own.
             provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
-            write_atomically(folder / f"{draft.base}{BESIDE}", provenance.encode())
+            write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
             written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
     if written:
         written.append(_save_index(folder))
@@ -314,27 +312,29 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
 
 
 def _save_index(folder: Path) -> Path:
-    """Write name, version and its date of a dataset: the version is that of its bases, what else is told is kept."""
+    """Write the index of a dataset with the version of its bases; its other keys are kept."""
     path, name = folder / INDEX, folder.resolve().name
-    bases = sorted(one for one in folder.glob("*.toml") if one.name != INDEX)
-    digest = hashlib.sha256(b"".join(hashlib.sha256(one.read_bytes()).digest() for one in bases)).hexdigest()
-    given = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
+    bases = sorted(file for file in folder.glob("*.toml") if file.name != INDEX)
+    digest = hashlib.sha256(
+        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in bases)
+    ).hexdigest()
+    index = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
     version = f"{name}_{digest[:12]}"
-    if given.get("version") != version:
-        given |= {"version": version, "date": datetime.date.today()}
+    if index.get("version") != version:
+        index |= {"version": version, "date": datetime.date.today()}
     lines = [
         f"{key} = {value if isinstance(value, datetime.date) else _toml(str(value))}"
-        for key, value in given.items()
+        for key, value in index.items()
     ]
     return write_atomically(path, ("\n".join(lines) + "\n").encode())
 
 
 def base_toml(draft: Draft) -> str:
-    """Return a base in the format of a dataset; text stands in it as basic strings, escaped, whatever it holds."""
+    """Return a base as TOML; every text is an escaped basic string."""
     extract = draft.extract
     if extract is None:
         raise InputError(f"{draft.document.name}: nothing was taken out of it, so there is no base to write")
-    told: dict[str, str | Sequence[str]] = {
+    fields: dict[str, str | Sequence[str]] = {
         "base": draft.base,
         "scenario": extract.scenario,
         "category": extract.category,
@@ -345,11 +345,11 @@ def base_toml(draft: Draft) -> str:
         "elements": extract.elements,
     }
     lines = []
-    for key, value in told.items():
+    for key, value in fields.items():
         if isinstance(value, str):
             lines.append(f"{key} = {_toml(value)}")
         else:
-            lines += [f"{key} = [", *(f"    {_toml(one)}," for one in value), "]"]
+            lines += [f"{key} = [", *(f"    {_toml(item)}," for item in value), "]"]
     first = 0
     for length_bin, size in zip(LENGTH_BINS, draft.sizes, strict=True):
         facts = extract.facts[first:size]
@@ -363,7 +363,7 @@ def base_toml(draft: Draft) -> str:
 
 
 def _toml(text: str) -> str:
-    """Return a text as a basic string of TOML: what JSON escapes is escaped there too, and DEL besides."""
+    """Return a text as a basic string of TOML: escaped as in JSON, and DEL."""
     return json.dumps(clean(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -383,5 +383,5 @@ def _provenance(draft: Draft) -> dict[str, Any]:
             {"length_bin": length_bin, "kind": fact.kind, "fact": fact.text, "quote": fact.quote}
             for length_bin, fact in zip(bins, facts, strict=False)
         ],
-        "dropped": [{"reason": why, "fact": fact.text, "quote": fact.quote} for why, fact in dropped],
+        "dropped": [{"reason": reason, "fact": fact.text, "quote": fact.quote} for reason, fact in dropped],
     }

@@ -1,11 +1,10 @@
-"""Templates run by papermill, many at a time: checked first, each notebook once, and no end that is no end."""
+"""Runs a notebook template with papermill for every cell of a grid of parameters, several notebooks at a time."""
 
 from __future__ import annotations
 
 import sys
 
-# nbformat imports jsonschema, and that, only to check addresses of a kind no notebook has, builds a grammar for 1.7 s
-# of work. jsonschema does without when it is not there.
+# nbformat imports jsonschema, which spends 1.7 s on a grammar of addresses that no notebook has. It works without it.
 _GRAMMAR = "rfc3987_syntax"
 if _GRAMMAR not in sys.modules:
     sys.modules[_GRAMMAR] = None  # type: ignore[assignment]

@@ -1,11 +1,8 @@
-"""The workers of a batch: processes of this machine, or of those of a Dask cluster.
+"""The workers of a batch: processes of this machine, or of the machines of a Dask cluster.
 
-Not a `ProcessPoolExecutor` of notebooks: when one of its workers dies it ends all others, and when its parent is killed
-they stay. So each place is a thread, here or on a Dask worker, that starts a process and one more when it died.
-
-The machines of a cluster share the folder of the batch and the store: ``MONGODB_URI`` for all of them, or, where all
-are this machine, the embedded server that each finds by its lock file. So claims, the ledger and the budget hold for
-all of them as they do for processes of one machine.
+Each slot is a thread, here or on a Dask worker, that starts a worker process and another one when it died. A
+`ProcessPoolExecutor` would end all workers when one dies. The machines of a cluster share the folder of the batch and
+the store, so that claims, ledger and budget hold for all of them.
 """
 
 from __future__ import annotations
@@ -35,17 +32,17 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 DESERTED_SECONDS = 60.0
-"""How long a cluster may be without any worker: a nanny needs some seconds to replace one that died."""
+"""Seconds that a cluster may have no worker: Dask needs some to replace one that died."""
 GOES_ON = "the same call goes on from here when the cluster is up again"
 
 
-def serve(slot: int, orders: str, at_once: int, wanted: dict[str, str] | None = None) -> None:
-    """Have a process take orders until all are through; one that dies over a notebook fails that one only."""
-    if wanted and (said := differences(wanted, orders)):
-        raise ToolkitError(f"worker {socket.gethostname()}: {said}")
+def serve(slot: int, orders: str, at_once: int, expected: dict[str, str] | None = None) -> None:
+    """Keep a worker process running until all orders are run; a process that dies fails its own notebook only."""
+    if expected and (mismatch := differences(expected, orders)):
+        raise ToolkitError(f"worker {socket.gethostname()}: {mismatch}")
     from toolkit.runs.gateway import SHARE_ENV
 
-    # Plain lines of progress, a share of the limits for each notebook, and Ctrl-C in the terminal is ours to pass on.
+    # Plain lines of progress, and a share of the limits for each notebook. A session of its own: we pass Ctrl-C on.
     environment = {**os.environ, "TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
     command = [sys.executable, "-c", "from toolkit.batch.worker import main; main()", orders, str(slot)]
     while True:
@@ -63,16 +60,20 @@ def serve(slot: int, orders: str, at_once: int, wanted: dict[str, str] | None = 
             lines = log.read().decode("utf-8", "replace").splitlines()
         if code == 0 or Path(orders).with_suffix(".stop").exists():
             return
-        said = next((f": {line.strip()[:200]}" for line in reversed(lines) if line.strip() and code > 0), "")
-        how, mine = f"{DIED} ({ending(code)}{said})", f"{socket.gethostname()}:{process.pid}"
-        found = [Order(**order) for order in json.loads(Path(orders).read_text(encoding="utf-8"))]
-        died = [order for order in found if order.read().process == mine]
+        last_line = next(
+            (f": {line.strip()[:200]}" for line in reversed(lines) if line.strip() and code > 0), ""
+        )
+        reason, mine = f"{DIED} ({ending(code)}{last_line})", f"{socket.gethostname()}:{process.pid}"
+        queued = [Order(**order) for order in json.loads(Path(orders).read_text(encoding="utf-8"))]
+        died = [order for order in queued if order.read().process == mine]
         if not died:
-            raise ToolkitError(f"a worker of the batch ended before it ran anything ({ending(code)}{said})")
+            raise ToolkitError(
+                f"a worker of the batch ended before it ran anything ({ending(code)}{last_line})"
+            )
         for order in died:
             with order.claimed() as free:
-                if free and (known := order.read()).process == mine and known.status == RUNNING:
-                    order.settle("failed", how, known)
+                if free and (record := order.read()).process == mine and record.status == RUNNING:
+                    order.settle("failed", reason, record)
 
 
 class Processes:
@@ -82,13 +83,13 @@ class Processes:
         self._futures: list[Future[None]] = []
 
     def start(self, orders: Path, at_once: int, count: int) -> None:
-        """Have so many workers take orders."""
+        """Start a number of workers."""
         threads = ThreadPoolExecutor(count, "batch")
         self._futures = [threads.submit(serve, slot, str(orders), at_once) for slot in range(count)]
         threads.shutdown(wait=False)
 
     def ended(self) -> str | None:
-        """Return nothing while any works, then what ended all of them, empty where they are through."""
+        """Return nothing while a worker runs, then the error that ended them, empty where all is run."""
         for future in self._futures:
             if future.done():
                 future.result()
@@ -96,28 +97,30 @@ class Processes:
 
 
 class Cluster:
-    """The workers of a Dask cluster, of which Dask decides who serves."""
+    """The workers of a Dask cluster."""
 
-    def __init__(self, client: Client, wanted: dict[str, str]) -> None:
+    def __init__(self, client: Client, expected: dict[str, str]) -> None:
         self._client = client
-        self._wanted = wanted
+        self._expected = expected
         self._futures: list[Any] = []
         self._alone_since: float | None = None
 
     def start(self, orders: Path, at_once: int, count: int) -> None:
-        """Have so many workers take orders."""
+        """Start a number of workers."""
         keys = [f"{orders.stem}-{slot}" for slot in range(count)]
-        task = partial(serve, orders=str(orders), at_once=at_once, wanted=self._wanted)
+        task = partial(serve, orders=str(orders), at_once=at_once, expected=self._expected)
         self._futures = self._client.map(task, range(count), key=keys, pure=False)
 
     def ended(self) -> str | None:
-        """Return nothing while any works, then what ended all of them, empty where they are through."""
+        """Return nothing while a worker runs, then the error that ended them, empty where all is run."""
         if self._client.status == "closed":
             return f"the scheduler of the cluster is gone; {GOES_ON}"
         if all(future.done() for future in self._futures):
-            faults = [str(one.exception())[:300] for one in self._futures if one.status != "finished"]
+            faults = [
+                str(future.exception())[:300] for future in self._futures if future.status != "finished"
+            ]
             return f"the workers of the cluster died ({faults[0]}); {GOES_ON}" if faults else ""
-        # Dask waits for workers for ever. A scheduler that does not answer is seen by what is awaited of it.
+        # Dask waits for workers for ever. A scheduler that does not answer is noticed by its futures.
         with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
             self._alone_since = None if self._client.nthreads() else self._alone_since or time.monotonic()
         if self._alone_since is None or time.monotonic() - self._alone_since <= DESERTED_SECONDS:
@@ -127,31 +130,31 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def connected(address: str, place: Path) -> Iterator[tuple[Cluster, int]]:
-    """Connect to a cluster, all workers of which can take part, and yield it and how many threads it has."""
-    where = f"--cluster {address}"
+def connected(address: str, folder: Path) -> Iterator[tuple[Cluster, int]]:
+    """Connect to a cluster whose workers can all take part; yield it and its number of threads."""
+    option = f"--cluster {address}"
     try:
         from distributed import Client
     except ImportError:
-        how = "pip install llm-security-toolkit[cluster]"
-        raise InputError(f"--cluster needs the package distributed: {how}") from None
-    place.mkdir(parents=True, exist_ok=True)
+        hint = "pip install llm-security-toolkit[cluster]"
+        raise InputError(f"--cluster needs the package distributed: {hint}") from None
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"{where}: no Dask scheduler answers there ({type(error).__name__})") from None
+        raise InputError(f"{option}: no Dask scheduler answers there ({type(error).__name__})") from None
     with client:
-        threads, wanted = client.nthreads(), facts()
+        threads, expected = client.nthreads(), facts()
         if not threads:
-            raise InputError(f"{where}: the cluster has no workers; start some with `dask worker`")
-        for worker, said in client.run(differences, wanted, str(place)).items():
-            if said:
-                raise InputError(f"{where}: worker {worker}: {said}")
-        yield Cluster(client, wanted), sum(threads.values())
+            raise InputError(f"{option}: the cluster has no workers; start some with `dask worker`")
+        for worker, mismatch in client.run(differences, expected, str(folder)).items():
+            if mismatch:
+                raise InputError(f"{option}: worker {worker}: {mismatch}")
+        yield Cluster(client, expected), sum(threads.values())
 
 
 def facts() -> dict[str, str]:
-    """Return what all that take part must have in common; the store by a hash, for its address may hold a password."""
+    """Return what all workers must share; the store as a hash, because its address may hold a password."""
     uri = os.environ.get("MONGODB_URI", "")
     return {
         "toolkit": code_hash(),
@@ -161,17 +164,17 @@ def facts() -> dict[str, str]:
     }
 
 
-def differences(wanted: dict[str, str], place: str) -> str:
-    """Return in one line why this worker cannot take part; empty when it can."""
+def differences(expected: dict[str, str], folder: str) -> str:
+    """Return why this worker cannot take part; empty when it can."""
     mine = facts()
-    if mine["host"] != wanted["host"] and not (mine["store"] or wanted["store"]):
+    if mine["host"] != expected["host"] and not (mine["store"] or expected["store"]):
         return "is another machine, which cannot reach the embedded store; set MONGODB_URI here and there"
-    if mine["store"] != wanted["store"]:
+    if mine["store"] != expected["store"]:
         return "has another MONGODB_URI than this process; set the same for all"
-    if mine["toolkit"] != wanted["toolkit"]:
+    if mine["toolkit"] != expected["toolkit"]:
         return "has other code of the toolkit; install the same version"
-    if mine["python"] != wanted["python"]:
-        return f"has Python {mine['python']}, this process {wanted['python']}"
-    if not Path(place).exists():
-        return f"does not see the folder {place}; give --out a folder that all machines share"
+    if mine["python"] != expected["python"]:
+        return f"has Python {mine['python']}, this process {expected['python']}"
+    if not Path(folder).exists():
+        return f"does not see the folder {folder}; give --out a folder that all machines share"
     return ""

@@ -1,7 +1,6 @@
-"""How each notebook of a batch stands.
+"""The record of each notebook of a batch: a small JSON file, written whole or not at all, with a lock file beside it.
 
-papermill writes "completed" into the notebook of a dead kernel, so we trust our own record: a small JSON file, written
-whole or not at all. Whoever runs a notebook holds the lock file beside its record. A lock dies with its holder, so a
+papermill writes "completed" into the notebook of a dead kernel, so it is not trusted. A lock dies with its holder: a
 record that says "running" and is not locked was left by a process that died, and is taken over.
 """
 
@@ -20,15 +19,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.files import write_atomically
+from toolkit.words import one_line
 
 QUEUED: Final = "queued"
 RUNNING: Final = "running"
-DONE: Final = "done"
+COMPLETED: Final = "done"
 FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
-"""A cell raised; a time-out ended it; the kernel died; the notebook left by `sys.exit`, whatever it said."""
-STATUSES: Final = (QUEUED, RUNNING, DONE, *FAILED)
+"""A cell raised an error; a time-out ended it; the kernel died; the notebook called `sys.exit`."""
+STATUSES: Final = (QUEUED, RUNNING, COMPLETED, *FAILED)
 LOOK_SECONDS: Final = 0.3
-AT_ONCE: Final = "now"  # what the stop file says when notebooks are not to be asked but ended
+AT_ONCE: Final = "now"  # in the stop file: kill notebooks instead of interrupting them
 DIED: Final = "the process that ran it died"
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -54,7 +54,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Order:
-    """One notebook to run, in plain values, for it travels to other processes; and its record."""
+    """One notebook to run, in plain values that travel to other processes, and access to its record."""
 
     template: str
     output: str
@@ -78,56 +78,59 @@ class Order:
 
     def waiting(self, attempts: int) -> Record:
         """Return the record of a notebook that waits."""
-        about = (self.template, self.parameters)
-        return Record(self.identity, QUEUED, *about, attempts=attempts, toolkit=self.toolkit)
+        return Record(
+            self.identity, QUEUED, self.template, self.parameters, attempts=attempts, toolkit=self.toolkit
+        )
 
     def read(self) -> Record:
-        """Return the record; that of a notebook that waits where there is none, or none that can be read."""
-        names = {known.name for known in fields(Record)}
+        """Return the record; one that waits where there is none or it cannot be read."""
+        names = {column.name for column in fields(Record)}
         try:
             content = json.loads((Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8"))
             record = Record(**{name: value for name, value in content.items() if name in names})
         except (OSError, ValueError, TypeError, AttributeError):
             return Record(self.identity)
-        known = record.identity == self.identity and record.status in STATUSES
-        return record if known else Record(self.identity)
+        valid = record.identity == self.identity and record.status in STATUSES
+        return record if valid else Record(self.identity)
 
     def write(self, record: Record) -> None:
-        """Write the record; only for who holds the claim."""
+        """Write the record; the caller must hold the claim."""
         content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
         write_atomically(Path(self.records) / f"{self.identity}.json", content.encode())
 
-    def is_finished(self, known: Record | None = None) -> bool:
-        """Whether the notebook needs no run: it is done, or failed and is not to be tried again."""
-        known = known or self.read()
-        done = known.status == DONE and (Path(self.records).parent / known.notebook).is_file()
-        return done or (known.status in FAILED and (not self.retry or known.attempts > self.tried))
+    def is_finished(self, record: Record | None = None) -> bool:
+        """Return whether the notebook needs no run: it is done, or it failed and is not to be run again."""
+        record = record or self.read()
+        completed = record.status == COMPLETED and (Path(self.records).parent / record.notebook).is_file()
+        return completed or (record.status in FAILED and (not self.retry or record.attempts > self.tried))
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[bool]:
-        """Hold the notebook for the time of the block; false where another process has it."""
+        """Lock the notebook during the block; false where another process holds it."""
         Path(self.records).mkdir(parents=True, exist_ok=True)
         with (Path(self.records) / f"{self.identity}.lock").open("a") as lock:
             yield locked(lock.fileno(), fcntl.LOCK_EX)
 
     def settle(self, status: str, error: str, record: Record) -> None:
-        """Name the file by how the notebook ended, and write that into its record; for who holds the claim."""
+        """Name the file by its status and write the record; the caller must hold the claim."""
         output, failed = Path(self.output), Path(self.output).with_suffix(".failed.ipynb")
-        if status == DONE:
+        if status == COMPLETED:
             self.draft.replace(output)
-            failed.unlink(missing_ok=True)  # what failed before has been made good
+            failed.unlink(missing_ok=True)  # of an earlier attempt
         elif self.draft.exists():
             self.draft.replace(failed)
-        kept, ended, seconds = output if status == DONE else failed, time.time(), record.seconds
+        final, ended, seconds = output if status == COMPLETED else failed, time.time(), record.seconds
         if record.began and seconds is None:
-            seconds = max(0.0, ended - record.began)  # the clock may have been set back meanwhile
-        where = os.path.relpath(kept, Path(self.records).parent) if kept.exists() else ""
-        record = replace(record, status=status, notebook=where, error=one_line(error))
+            seconds = max(0.0, ended - record.began)  # the clock may have been set back
+        relative = os.path.relpath(final, Path(self.records).parent) if final.exists() else ""
+        record = replace(
+            record, status=status, notebook=relative, error=one_line(_COLOURS.sub("", error), 300)
+        )
         self.write(replace(record, seconds=seconds, ended=ended))
 
 
 def is_called_for(orders: Path) -> bool:
-    """Whether whoever wrote a file of orders lives and is not through: it holds a lock on the file."""
+    """Return whether the batch that wrote a file of orders still runs: it holds a lock on the file."""
     try:
         with orders.open() as file:
             return not locked(file.fileno(), fcntl.LOCK_SH)
@@ -135,10 +138,10 @@ def is_called_for(orders: Path) -> bool:
         return False
 
 
-def locked(handle: int, how: int) -> bool:
-    """Lock an open file for as long as it is open; false where another process holds it."""
+def locked(handle: int, operation: int) -> bool:
+    """Lock an open file until it is closed; false where another process holds it."""
     try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
+        fcntl.flock(handle, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -147,8 +150,3 @@ def locked(handle: int, how: int) -> bool:
 def ending(code: int | None) -> str:
     """Return in words how a process ended."""
     return f"signal {-code}, {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-
-
-def one_line(text: str) -> str:
-    """Return text without colours on one line of at most 300 characters."""
-    return " ".join(_COLOURS.sub("", text).split())[:300]

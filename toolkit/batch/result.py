@@ -1,4 +1,4 @@
-"""What a batch came to: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
+"""The result of a batch: a row for each notebook, as a frame, a CSV and a summary notebook that links to all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from toolkit.batch.records import DONE, STATUSES
+from toolkit.batch.records import COMPLETED, STATUSES
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
 from toolkit.table_files import csv_bytes
@@ -31,12 +31,12 @@ _EXPLAINED = (
     "cells took too long; *dead kernel* when its Python process died; *exited* when it left by `sys.exit()` before its "
     "end. Failed ones are kept, and run again with `--retry`."
 )
-_SAME = "the template, its parameters, the toolkit and the files that they name are the same"
+_UNCHANGED = "the template, its parameters, the toolkit and the files that they name are the same"
 _STORE = {
-    True: f"{_SAME}, and so is what the store holds of their studies",
-    False: f"{_SAME}; what the store holds does not count, for this template asks for what is missing itself",
+    True: f"{_UNCHANGED}, and so is what the store holds of their studies",
+    False: f"{_UNCHANGED}; what the store holds does not count, for this template asks for what is missing itself",
 }
-"""When a notebook is done already; see `toolkit.batch.plan`."""
+"""The condition under which a notebook is already done; see `toolkit.batch.plan`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A batch that came to its end: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
+    """A finished batch: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
 
     template: str
     folder: Path
@@ -63,23 +63,23 @@ class BatchResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cells have which status; statuses that none has are left out."""
-        found = Counter(cell.status for cell in self.cells)
-        return {status: found[status] for status in STATUSES if found[status]}
+        """Number of cells by status; statuses without a cell are left out."""
+        counter = Counter(cell.status for cell in self.cells)
+        return {status: counter[status] for status in STATUSES if counter[status]}
 
     @property
     def started(self) -> int:
-        """How many notebooks were run now."""
+        """Number of notebooks that this call ran."""
         return sum(cell.ran for cell in self.cells)
 
     @property
     def already_done(self) -> int:
-        """How many notebooks were done before, and not run now."""
-        return sum(cell.status == DONE and not cell.ran for cell in self.cells)
+        """Number of notebooks that an earlier call had run."""
+        return sum(cell.status == COMPLETED and not cell.ran for cell in self.cells)
 
     @property
     def beside(self) -> int:
-        """How many notebooks of the same template stand in the folder and belong to none of the cells."""
+        """Number of notebooks of the same template in the folder that belong to none of the cells."""
         name = re.compile(rf"{re.escape(self.template)}_[0-9a-f]{{12}}\.ipynb")
         files = (path.name for path in self.folder.iterdir()) if self.folder.is_dir() else ()
         return len({file for file in files if name.fullmatch(file)} - {cell.notebook for cell in self.cells})
@@ -87,7 +87,7 @@ class BatchResult:
     @property
     def exit_code(self) -> int:
         """0 when every cell is done, else 1."""
-        return int(any(cell.status != DONE for cell in self.cells))
+        return int(any(cell.status != COMPLETED for cell in self.cells))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a cell of the grid."""
@@ -99,13 +99,13 @@ class BatchResult:
         return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
 
     def results(self) -> pd.DataFrame:
-        """Return what the templates found (`toolkit.result`): their rows beside the parameters of each cell."""
+        """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""
         import pandas as pd
 
         rows = [
             {"cell": number, **{f"parameter_{name}": value for name, value in cell.parameters.items()}, **row}
             for number, cell in enumerate(self.cells, 1)
-            if cell.status == DONE
+            if cell.status == COMPLETED
             for row in _collected(self.folder / cell.notebook)
         ]
         return pd.DataFrame(rows)
@@ -113,37 +113,34 @@ class BatchResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
         names = ("template", "counts", "started", "already_done", "reads_store", "seconds")
-        said = {name: getattr(self, name) for name in names}
-        return {**said, "folder": str(self.folder), "cells": [asdict(cell) for cell in self.cells]}
+        values = {name: getattr(self, name) for name in names}
+        return {**values, "folder": str(self.folder), "cells": [asdict(cell) for cell in self.cells]}
 
     def sentence(self, template: str = "") -> str:
-        """Return the result in one sentence, of the template under another name where that is given."""
-        said = ", ".join(f"{count} {status}" for status, count in self.counts.items())
+        """Return the result in one sentence; ``template`` is another name for the template."""
+        statuses = ", ".join(f"{count} {status}" for status, count in self.counts.items())
         notebooks = f"{counted(len(self.cells), 'notebooks')} of {template or self.template}"
-        return f"{notebooks}: {said}; {self.started} run now in {duration(self.seconds)}"
+        return f"{notebooks}: {statuses}; {self.started} run now in {duration(self.seconds)}"
 
     def summary(self) -> Summary:
-        """Return what the command line says at the end."""
+        """Return the summary that the command line prints."""
         lines = [self.sentence()]
         for cell in self.cells:
-            if cell.status != DONE:
-                given = ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items())
-                lines.append(f"{cell.status}  {given or '(no parameters)'}: {cell.error}")
+            if cell.status != COMPLETED:
+                arguments = ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items())
+                lines.append(f"{cell.status}  {arguments or '(no parameters)'}: {cell.error}")
         if self.already_done:
             lines.append(f"already done  {self.already_done}: {_STORE[self.reads_store]}")
         if self.beside:
-            what = "of an earlier state or another grid; the summary links to what counts"
-            lines.append(f"beside them  {self.beside} {what}")
+            explanation = "of an earlier state or another grid; the summary links to what counts"
+            lines.append(f"beside them  {self.beside} {explanation}")
         lines.append(f"summary  {self.folder / NOTEBOOK_NAME}")
-        if any(cell.status != DONE and not cell.ran for cell in self.cells):
+        if any(cell.status != COMPLETED and not cell.ran for cell in self.cells):
             lines.append("failed ones are run again with --retry (in Python: retry=True)")
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
 
     def write(self) -> tuple[Path, Path]:
-        """Write the summary as CSV and as a notebook into the folder, and return both files.
-
-        What the templates found stands beside them, as CSV and, where it has intervals, as a figure over the grid.
-        """
+        """Write the summary as CSV and as a notebook, and return both files; results are written beside them."""
         results = self.results()
         for name in (RESULTS_NAME, FIGURE_NAME):
             (self.folder / name).unlink(missing_ok=True)
@@ -166,10 +163,10 @@ class BatchResult:
         for number, cell in enumerate(self.cells, 1):
             link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
             seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
-            given = [
+            arguments = [
                 _text(_brief(cell.parameters[name])) if name in cell.parameters else "" for name in names
             ]
-            rows.append([str(number), *given, cell.status, seconds, _text(cell.error), link])
+            rows.append([str(number), *arguments, cell.status, seconds, _text(cell.error), link])
         # Names of parameters are names of Python; everything else is made text.
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
         cells = [
@@ -184,7 +181,7 @@ class BatchResult:
                 "# The same as a frame, to sort and filter.\nimport pandas as pd\n\n"
                 "from toolkit.table_files import frame_of_csv\n\n"
                 'pd.set_option("display.html.use_mathjax", False)  # an error may quote a "$"\n'
-                f'frame = frame_of_csv("{CSV_NAME}")\nframe[frame.status != "{DONE}"]'
+                f'frame = frame_of_csv("{CSV_NAME}")\nframe[frame.status != "{COMPLETED}"]'
             ),
         ]
         if with_results:
@@ -197,13 +194,14 @@ class BatchResult:
                 v4.new_code_cell(f'results = frame_of_csv("{RESULTS_NAME}")\nresults'),
             ]
         for number, cell in enumerate(cells):
-            cell["id"] = f"summary-{number}"  # drawn at random otherwise: the same result is the same file
+            cell["id"] = (
+                f"summary-{number}"  # nbformat draws a random id: the same result must be the same file
+            )
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
 
 
 def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows that a notebook gave to `toolkit.result`."""
     content = json.loads(notebook.read_text(encoding="utf-8"))
     for cell in content.get("cells", ()):
         for output in cell.get("outputs", ()):
@@ -211,7 +209,7 @@ def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
 
 
 def draw_grid(results: pd.DataFrame, path: Path) -> None:
-    """Draw the estimates of a grid with their intervals, named by what differs; nothing where there are none."""
+    """Draw the estimates of a grid with their intervals; labels name the parameters that differ."""
     if not {"name", "estimate", "low", "high"} <= set(results) or not results["estimate"].notna().any():
         return
     from matplotlib.figure import Figure
@@ -220,8 +218,8 @@ def draw_grid(results: pd.DataFrame, path: Path) -> None:
 
     rows = results[results["estimate"].notna()].sort_values(["name", "cell"], kind="stable")
     rows = rows.head(MOST_ROWS).iloc[::-1]
-    given = [str(name) for name in rows if str(name).startswith("parameter_")]
-    differs = [name for name in given if rows[name].astype(str).nunique() > 1]
+    names = [str(name) for name in rows if str(name).startswith("parameter_")]
+    differs = [name for name in names if rows[name].astype(str).nunique() > 1]
     labels = [
         ", ".join([str(row["name"]), *(Path(str(row[name])).stem for name in differs)])
         for row in rows.to_dict("records")
@@ -237,12 +235,12 @@ def draw_grid(results: pd.DataFrame, path: Path) -> None:
 
 
 def _brief(value: Any) -> str:
-    """Return a parameter as it is, cut where it is long; the CSV has all of it."""
+    """Return a parameter as text, cut where it is long."""
     text = str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _text(value: Any) -> str:
-    """Return anything as Markdown that shows it as text: an error may quote what a model wrote."""
+    """Return anything as escaped Markdown: an error may quote what a model wrote."""
     text = "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())
     return re.sub(r"[^\w ,;/-]|_", lambda sign: f"&#{ord(sign[0])};", text)

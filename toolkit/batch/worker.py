@@ -1,8 +1,7 @@
-"""The process that runs notebooks, one after the other: papermill changes the folder of its whole process.
+"""The process that runs notebooks one after the other, because papermill changes the folder of its whole process.
 
-A worker is told a file of orders and takes whatever nobody has. It ends when all are through, when it is stopped (a
-file beside the orders says so, for that reaches the machines of a cluster too), and when whoever called it is dead:
-then it brings the notebook under way to its end first, for its calls are paid.
+A worker takes each order that no other process holds. It ends when all are run, when a stop file stands beside the
+orders, or when its caller is dead; a caller's death lets the current notebook finish, because its calls are paid.
 """
 
 from __future__ import annotations
@@ -15,18 +14,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from toolkit.batch.engine import STOP_SECONDS, Ahead, NotebookFailed, ToolkitEngine, Watch
+from toolkit.batch.engine import STOP_SECONDS, NotebookFailed, ToolkitEngine, Watch
 from toolkit.batch.plan import changed
 from toolkit.batch.records import (
     AT_ONCE,
+    COMPLETED,
     DIED,
-    DONE,
     LOOK_SECONDS,
     QUEUED,
     RUNNING,
@@ -41,88 +38,79 @@ _LATE: Final = "{} was changed after the batch began; call the batch again"
 
 
 class Worker:
-    """What is under way in this process, and whether it is to end."""
+    """One worker process: its orders and the notebook that it runs."""
 
     def __init__(self, orders: Path, slot: int) -> None:
         self.orders = orders
         self.slot = orders.with_suffix(f".slot-{slot}")
-        self.ahead = Ahead()
         self.watch: Watch | None = None
         self.stopping = threading.Event()
         self._caller = os.getppid()
 
     def work(self) -> None:
-        """Run what nobody else has, until all orders are through or this process is to end."""
+        """Run orders that no other process holds, until all are run or this process must end."""
         threading.Thread(target=self._listen, name="batch-stop", daemon=True).start()
         waiting = [Order(**order) for order in json.loads(self.orders.read_text(encoding="utf-8"))]
         with self.slot.open("a") as slot:
-            # Whoever had this place on a cluster before runs on when its Dask worker dies: no more at once than asked.
+            # When a Dask worker dies, its process runs on: wait for it, or more notebooks than allowed run at once.
             while not locked(slot.fileno(), fcntl.LOCK_EX):
                 if self.is_to_end(LOOK_SECONDS):
                     return
             pause = LOOK_SECONDS
-            try:
-                while waiting and not self.is_to_end(0):
-                    before, waiting = waiting, list(self._round(waiting))
-                    if len(waiting) == len(before):
-                        # Others run them: when they are through we find the records, when they die we run them.
-                        self.is_to_end(pause)
-                        pause = min(2 * pause, LOOK_AGAIN_AT_MOST)
-            finally:
-                self.ahead.end()
-
-    def _round(self, waiting: list[Order]) -> Iterator[Order]:
-        """Run each notebook that nobody has; yield those that another process has."""
-        for number, order in enumerate(waiting, 1):
-            if self.is_to_end(0):
-                return
-            if not self.fulfil(order, partial(_anything_waits, waiting[number:])):
-                yield order
+            while waiting and not self.is_to_end(0):
+                busy = [order for order in waiting if not (self.is_to_end(0) or self.fulfil(order))]
+                if len(busy) == len(waiting):
+                    # Other processes run them: look again for their records, and run them if those processes die.
+                    self.is_to_end(pause)
+                    pause = min(2 * pause, LOOK_AGAIN_AT_MOST)
+                waiting = busy
 
     def is_to_end(self, seconds: float) -> bool:
-        """Wait a while at most, and say whether it was stopped, or nobody is there any more for whom to run."""
+        """Wait at most some seconds; return whether this worker was stopped or its caller is dead."""
         stopped = self.stopping.wait(seconds) if seconds else self.stopping.is_set()
         return stopped or os.getppid() != self._caller or not is_called_for(self.orders)
 
     def _listen(self) -> None:
         stop = self.orders.with_suffix(".stop")
-        asked_at: float | None = None
+        stopped_at: float | None = None
         while True:
             time.sleep(LOOK_SECONDS)
-            said = stop.read_text() if stop.exists() else None
-            if said is None and asked_at is None:
+            command = stop.read_text() if stop.exists() else None
+            if command is None and stopped_at is None:
                 continue
-            asked_at = asked_at or time.monotonic()
+            stopped_at = stopped_at or time.monotonic()
             self.stopping.set()
             if self.watch is not None and not self.watch.status:
                 self.watch.stop()
-            if self.watch is not None and said == AT_ONCE:
+            if self.watch is not None and command == AT_ONCE:
                 self.watch.end("stopped", "stopped")
-            if time.monotonic() - asked_at > STOP_SECONDS + END_SECONDS:
-                os._exit(1)  # nothing else helped
+            if time.monotonic() - stopped_at > STOP_SECONDS + END_SECONDS:
+                os._exit(1)  # the notebook did not stop
 
-    def fulfil(self, order: Order, more: Callable[[], bool] = lambda: False) -> bool:
-        """Run a notebook unless it is finished, and keep its record; false when another process has it."""
+    def fulfil(self, order: Order) -> bool:
+        """Run a notebook unless it is finished, and save its record; false when another process holds it."""
         with order.claimed() as mine:
             if not mine:
                 return False
-            known = order.read()
-            if order.is_finished(known):
+            stored = order.read()
+            if order.is_finished(stored):
                 return True
-            if known.status == RUNNING and known.batch == order.batch:
-                order.settle("failed", DIED, known)  # and it may be the notebook that ends processes
+            if stored.status == RUNNING and stored.batch == order.batch:
+                order.settle(
+                    "failed", DIED, stored
+                )  # not run again: this notebook may be what killed the process
                 return True
-            clock = time.monotonic()  # the other may be set while it runs
-            record = order.waiting(known.attempts + 1)
-            who = f"{socket.gethostname()}:{os.getpid()}"
-            record = replace(record, status=RUNNING, began=time.time(), process=who, batch=order.batch)
+            clock = time.monotonic()  # the wall clock may be changed while it runs
+            record = order.waiting(stored.attempts + 1)
+            process = f"{socket.gethostname()}:{os.getpid()}"
+            record = replace(record, status=RUNNING, began=time.time(), process=process, batch=order.batch)
             order.write(record)
-            status, error = self._execute(order, more)
+            status, error = self._execute(order)
             order.settle(status, error, replace(record, seconds=time.monotonic() - clock))
         return True
 
-    def _execute(self, order: Order, more: Callable[[], bool]) -> tuple[str, str]:
-        """Run a notebook into its draft, and return its status and what ended it."""
+    def _execute(self, order: Order) -> tuple[str, str]:
+        """Run a notebook into its draft; return its status and its error."""
         import papermill
         from papermill.engines import papermill_engines
         from papermill.exceptions import PapermillExecutionError
@@ -140,14 +128,12 @@ class Worker:
                 parameters=dict(order.parameters),
                 engine_name="toolkit",
                 kernel_name="python3",
-                language="python",  # a notebook written by hand may not say
+                language="python",  # a notebook written by hand may not name it
                 progress_bar=False,
                 cwd=order.folder,
                 execution_timeout=order.cell_timeout,
                 notebook_timeout=order.timeout,
                 watch=self.watch,
-                ahead=self.ahead,
-                more=more,
             )
         except (NotebookFailed, PapermillExecutionError) as error:
             if self.watch.status == "stopped":
@@ -155,22 +141,18 @@ class Worker:
             if isinstance(error, NotebookFailed):
                 return error.status, str(error)
             return "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
-        except Exception as error:  # of papermill, the kernel or the disk: the end of this notebook only
+        except Exception as error:  # of papermill, the kernel or the disk: it ends this notebook only
             return "failed", f"{type(error).__name__}: {error}"
         finally:
             self.watch = None
-        return ("failed", _LATE.format(late)) if (late := changed(order.files)) else (DONE, "")
-
-
-def _anything_waits(orders: Sequence[Order]) -> bool:
-    return any(order.read().status == QUEUED for order in orders)
+        return ("failed", _LATE.format(late)) if (late := changed(order.files)) else (COMPLETED, "")
 
 
 def _literally(path: str) -> str:
-    """Return a path as papermill is to be given it: it would fill in parameters where it finds braces."""
+    """Escape braces in a path: papermill would fill in parameters there."""
     return path.replace("{", "{{").replace("}", "}}")
 
 
 def main() -> None:
-    """Work on the file of orders and in the place that the command line names."""
+    """Run the file of orders and take the slot that the command line names."""
     Worker(Path(sys.argv[1]), int(sys.argv[2])).work()

@@ -17,10 +17,17 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from toolkit.errors import InputError, ModelError
 from toolkit.hallucination.labelled import LabelledItem
-from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
+from toolkit.judges.parse import (
+    HOLE,
+    Unreadable,
+    after_thoughts,
+    quoted,
+    refuse_refusal,
+    storable,
+    without_quotations,
+)
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
-from toolkit.judges.verdicts import HOLE, after_thoughts, without_quotations
 from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
 from toolkit.words import choices, total_aud
 
@@ -154,7 +161,7 @@ def yes_or_no(text: str) -> bool | None:
 def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
     r"""Read one reply: the first word, the line with the verdict, or the number, as its mode asked for it.
 
-    What counts stands after the last thought and outside of quotations, see `toolkit.judges.verdicts`. Nothing is
+    What counts stands after the last thought and outside of quotations, see `toolkit.judges.parse`. Nothing is
     guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts even when the
     provider stopped the reply at its token limit, except for a number that may go on.
 

@@ -1,4 +1,4 @@
-"""Which required elements of a good answer a reply has: a second instrument, which knows no rubric and no scale."""
+"""A second instrument beside the rubric: a judge says which required elements of a good answer a reply has."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _VERDICTS: Final = (PRESENT, "absent")
 _WORDS: Final = shipped_words("elements")
 CONTENT: Final = json.dumps(_WORDS, sort_keys=True)
 DIGEST: Final = hashlib.sha256(CONTENT.encode()).hexdigest()
-"""What the judgements of this instrument carry where others carry the hash of their rubric."""
+"""Stored with judgements of this instrument in place of the hash of a rubric."""
 
 
 def elements_request(judge: JudgeSpec, elements: Sequence[str], task: str, response: str) -> ModelRequest:
-    """Return the request that asks one judge which of some elements a reply has."""
+    """Return the request that asks one judge which elements a reply has."""
     names = _names(elements)
     values = {
         "nonce": fence_code(task, response, judge.seed),
@@ -42,7 +42,7 @@ def elements_request(judge: JudgeSpec, elements: Sequence[str], task: str, respo
 
 
 def parse_elements(text: str, finish_reason: str, elements: Sequence[str]) -> Parsed:
-    """Read which elements a judge found: exactly one verdict for each, or raise `Unreadable`."""
+    """Read exactly one verdict for each element, or raise `Unreadable`."""
     answer, names = one_object(text, finish_reason), _names(elements)
     check_keys(answer, names)
     for name in names:
@@ -58,20 +58,20 @@ async def find_elements(
 ) -> Judgement:
     """Have one judge look for the required elements in one reply."""
     request = elements_request(judge, elements, task, response)
-    heard = await ask_and_read(request, lambda text, end: parse_elements(text, end, elements), ask)
-    found = Judgement(
+    outcome = await ask_and_read(request, lambda text, end: parse_elements(text, end, elements), ask)
+    judgement = Judgement(
         judge=judge.role,
         model=judge.name,
         rubric=INSTRUMENT,
         rubric_digest=DIGEST,
-        scores=heard.read.scores if heard.read else None,
-        reason=heard.reason,
-        call_id=heard.call_id,
+        scores=outcome.read.scores if outcome.read else None,
+        reason=outcome.reason,
+        call_id=outcome.call_id,
         related=related,
-        repaired=len(heard.answers) > 1,
-        detail=heard.read.detail if heard.read else None,
+        repaired=len(outcome.answers) > 1,
+        detail=outcome.read.detail if outcome.read else None,
     )
-    return with_costs(found, heard.answers)
+    return with_costs(judgement, outcome.answers)
 
 
 def _names(elements: Sequence[str]) -> list[str]:

@@ -1,9 +1,7 @@
-"""The sentences of a reply that say most of what it says: named to the judges, and kept with every reply.
+"""Finds the focus sentences of a reply: those that say most of its content.
 
-They are chosen inside the reply alone. Choosing those that share words with the task would hand judges other
-sentences for a long prompt than for a short one, because an S prompt has 200 tokens to overlap with and an L
-prompt 900: the instrument would change with the treatment (DESIGN decision 8). How many there are is the same for
-S, M and L too.
+The task does not count. A long prompt shares words with more sentences than a short one does, so that choosing by the
+task would make the instrument change with the treatment (DESIGN decision 8).
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from toolkit.judges.segments import Segment, segments
 from toolkit.words import one_line
 
 READABLE: Final = ("sentence", "list_item", "table_row")
-"""Kinds that count as sentences; a heading announces and code is not prose."""
-SAME: Final = 0.9  # cosine of two sentences' word counts from which the later one only repeats the earlier
+"""Kinds of segments that count as sentences; headings and code do not."""
+REPEATED: Final = 0.9  # cosine of two sentences' word counts from which the later one is a repetition
 LINE_LENGTH: Final = 300
-"""Longest line of a sentence in a judge's prompt, in characters: the whole reply stands beside it anyway."""
+"""Longest line of a sentence in a judge's prompt, in characters; the prompt also has the whole reply."""
 NO_SENTENCES: Final = "(none: the reply has no sentences)"
 
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -32,13 +30,13 @@ _PLAIN_WORD: Final = re.compile("[a-z0-9]++")
 
 
 def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
-    """Return the most central sentences of a reply, in the order in which they stand.
+    """Return the most central sentences of a reply, in their order in the text.
 
     The centrality of sentence s is the cosine between its TF-IDF vector and that of the whole reply,
     sum_w tf(w, s) tf(w, reply) idf(w)^2 / (|s| |reply|) with idf(w) = ln(N / n_w) over the N sentences of the reply
     alone. This is the similarity to the centroid of Radev, Jing, Stys and Tam (2004), "Centroid-based
     summarization of multiple documents", Information Processing & Management 40(6), 919-938. Of equally central
-    sentences the earlier is taken, and one that repeats a sentence already taken is passed over.
+    sentences the earlier is taken; a repetition of a taken sentence is left out.
 
     Examples
     --------
@@ -50,39 +48,38 @@ def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
 
 
 def _most_central(text: str, candidates: Sequence[Segment], count: int) -> tuple[Segment, ...]:
-    said = [_words(candidate.of(text).casefold()) for candidate in candidates]
-    # Of sentences with the same words only the first can be taken.
+    word_lists = [_words(candidate.of(text).casefold()) for candidate in candidates]
+    # Of sentences with the same words only the first counts.
     first: dict[tuple[str, ...], int] = {}
-    for number, words in enumerate(said):
+    for number, words in enumerate(word_lists):
         first.setdefault(tuple(words), number)
     counts = {number: _counted(words) for words, number in first.items()}
-    reply = Counter(chain.from_iterable(said))
-    containing = Counter(chain.from_iterable(map(set, said)))
+    reply = Counter(chain.from_iterable(word_lists))
+    containing = Counter(chain.from_iterable(map(set, word_lists)))
     # Most words stand in one sentence or two: a logarithm for each number, not for each word.
-    idf_of = {number: math.log(len(said) / number) for number in set(containing.values())}
-    squared = {number: weight**2 for number, weight in idf_of.items()}
-    weights = {word: (reply[word], idf_of[number], squared[number]) for word, number in containing.items()}
+    idf = {number: math.log(len(word_lists) / number) for number in set(containing.values())}
+    squared = {number: weight**2 for number, weight in idf.items()}
+    weights = {word: (reply[word], idf[number], squared[number]) for word, number in containing.items()}
     # The reply's own norm is the same for every sentence and changes no order.
-    central = {number: _projection(one, weights) for number, one in counts.items()}
-    taken: list[int] = []
+    central = {number: _projection(vector, weights) for number, vector in counts.items()}
+    chosen: list[int] = []
     # `sorted` is stable, so equally central sentences keep their order.
     for number in sorted(counts, key=lambda n: -central[n]):
-        if len(taken) >= count:
+        if len(chosen) >= count:
             break
-        if all(_alike(counts[number], counts[other]) < SAME for other in taken):
-            taken.append(number)
-    return tuple(candidates[number] for number in sorted(taken))
+        if all(_alike(counts[number], counts[earlier]) < REPEATED for earlier in chosen):
+            chosen.append(number)
+    return tuple(candidates[number] for number in sorted(chosen))
 
 
 def focus_lines(text: str, count: int) -> str:
-    r"""Return the focus sentences of a reply as they stand in a judge's prompt, one a line."""
-    # They are the reply's own words, so whoever puts them into a prompt puts them inside the fence.
+    """Return the focus sentences of a reply, one a line; they are the reply's words and belong inside the fence."""
     lines = (one_line(sentence.of(text), LINE_LENGTH) for sentence in focus_sentences(text, count))
     return "\n".join(lines) or NO_SENTENCES
 
 
 def reply_metadata(text: str, count: int = 5) -> dict[str, Any]:
-    """Return what is kept with a reply: its length, and its focus sentences (seed 002, section 3.1)."""
+    """Return what is stored with a reply: its length and its focus sentences (seed 002, section 3.1)."""
     sentences = _sentences(text)
     return {
         "content_length": len(text),
@@ -110,16 +107,15 @@ def _projection(
     sentence: Mapping[str, int],
     weights: Mapping[str, tuple[int, float, float]],
 ) -> float:
-    # To the last bit the sums of the formula, in whatever order: of two sentences that are equally central the
-    # earlier one must stay the earlier one.
-    found = [(n, *weights[word]) for word, n in sentence.items()]
-    norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in found]))
-    shared = math.fsum([n * times * square for n, times, _, square in found])
+    # Exact sums, whatever the order of words: two equally central sentences must get equal numbers.
+    terms = [(n, *weights[word]) for word, n in sentence.items()]
+    norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in terms]))
+    shared = math.fsum([n * times * square for n, times, _, square in terms])
     return shared / norm if norm else 0.0
 
 
-def _alike(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    shared = sum([one[word] * other[word] for word in one.keys() & other.keys()])
+def _alike(first: Mapping[str, int], second: Mapping[str, int]) -> float:
+    shared = sum([first[word] * second[word] for word in first.keys() & second.keys()])
     if not shared:  # two sentences of symbols alone have no words to differ in
-        return float(not (one or other))
-    return shared / math.sqrt(sum([n * n for n in one.values()]) * sum([n * n for n in other.values()]))
+        return float(not (first or second))
+    return shared / math.sqrt(sum([n * n for n in first.values()]) * sum([n * n for n in second.values()]))

@@ -16,7 +16,7 @@ from toolkit.scoring import calculate_composite_score, composite_strict, count_z
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one judge said of one reply; ``interrupted`` where it has still to be asked, which no store keeps."""
+    """The judgement of one judge on one reply; ``interrupted`` means that a request is still to be sent: not stored."""
 
     judge: str
     model: str
@@ -45,29 +45,29 @@ class Judgement:
 
     @property
     def failed(self) -> bool:
-        """Whether the judge gave no scores; a failed judgement is missing everywhere, never zero."""
+        """Whether there are no scores; a failed judgement is missing everywhere, never zero."""
         return self.scores is None
 
     @property
     def answered(self) -> bool:
-        """Whether every question was answered, readably or not; if one was not, asking again may help."""
+        """Whether every request got a reply, readable or not; if one did not, asking again may help."""
         return self.aud_cost is not None and not (self.reason or "").startswith(UNANSWERED)
 
     @property
     def label(self) -> str:
-        """Name of the judgement among those of its run: the role, and from the second time on its number."""
+        """Name of the judgement within its run; see `judge_label`."""
         return judge_label(self.judge, self.judge_repeat)
 
 
 def judge_label(role: str, repeat: int) -> str:
-    """Return the name of one time that a judge judges a reply."""
+    """Return the label of a judgement: the role, and from the second repeat on its number."""
     return role if repeat == 0 else f"{role}_{repeat + 1}"
 
 
 def judgement_requests(
     judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
 ) -> tuple[ModelRequest, ...]:
-    """Return every request that one judge is sent about one reply, without repairs; the first names the judgement."""
+    """Return every request to one judge about one reply, repairs aside; the first one's id names the judgement."""
     if manner.focus == "per_sentence":
         return per_sentence_requests(judge, rubric, manner, task, response)
     return (judge_request(judge, rubric, task=task, response=response, manner=manner),)
@@ -88,14 +88,14 @@ async def judge(
     at_once = manner.focus != "per_sentence"
     if at_once:
         request = judge_request(judge, rubric, task=task, response=response, manner=manner)
-        heard = await ask_and_read(
+        outcome = await ask_and_read(
             request, lambda text, end: parse_judgement(text, rubric, end), ask, manner.repair
         )
     else:
-        heard = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
-    said, answers = heard.read, heard.answers
-    scores = said.scores if said and heard.reason is None else None
-    found = Judgement(
+        outcome = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
+    parsed, answers = outcome.read, outcome.answers
+    scores = parsed.scores if parsed and outcome.reason is None else None
+    judgement = Judgement(
         judge=judge.role,
         model=judge.name,
         rubric=rubric.name,
@@ -103,39 +103,39 @@ async def judge(
         judge_repeat=judge_repeat,
         focus=manner.focus,
         related=related,
-        reason=heard.reason,
-        reasons=said.reasons if said else None,
-        call_id=heard.call_id,
+        reason=outcome.reason,
+        reasons=parsed.reasons if parsed else None,
+        call_id=outcome.call_id,
         repaired=at_once and len(answers) > 1,
-        detail=said.detail if said and heard.reason is None else None,
-        interrupted=heard.interrupted,
+        detail=parsed.detail if parsed and outcome.reason is None else None,
+        interrupted=outcome.interrupted,
     )
-    found = with_costs(found, answers)
+    judgement = with_costs(judgement, answers)
     if scores is None:
-        return found
-    asked = rubric.names if manner.expected and at_once else ()
-    expected = expected_scores(answers[-1].reply.raw, asked) if asked else {}
+        return judgement
+    names = rubric.names if manner.expected and at_once else ()
+    expected = expected_scores(answers[-1].reply.raw, names) if names else {}
     return replace(
-        with_scores(found, scores),
-        expected={name: one.score for name, one in expected.items()} or None,
-        expected_mass={name: one.mass for name, one in expected.items()} or None,
+        with_scores(judgement, scores),
+        expected={name: estimate.score for name, estimate in expected.items()} or None,
+        expected_mass={name: estimate.mass for name, estimate in expected.items()} or None,
     )
 
 
-def with_scores(found: Judgement, scores: Mapping[str, float]) -> Judgement:
-    """Return a judgement with scores and what follows from them."""
+def with_scores(judgement: Judgement, scores: Mapping[str, float]) -> Judgement:
+    """Return a judgement with scores and the numbers that follow from them."""
     composite, strict = calculate_composite_score(scores), composite_strict(scores)
     return replace(
-        found, scores=scores, composite=composite, composite_strict=strict, zeros=count_zeros(scores)
+        judgement, scores=scores, composite=composite, composite_strict=strict, zeros=count_zeros(scores)
     )
 
 
-def with_costs(found: Judgement, answers: Sequence[Answer]) -> Judgement:
-    """Return a judgement with what its answers cost; one without an answer has no cost."""
+def with_costs(judgement: Judgement, answers: Sequence[Answer]) -> Judgement:
+    """Return a judgement with the cost of its answers; one without an answer has no cost."""
     if not answers:
-        return found
+        return judgement
     return replace(
-        found,
+        judgement,
         call_ids=tuple(answer.call_id for answer in answers),
         aud_cost=sum(answer.aud_cost for answer in answers),
         latency_ms=sum(answer.latency_ms for answer in answers),

@@ -1,6 +1,6 @@
-"""What a judge said, read strictly: the scores of one JSON object, or the reason why there are none.
+"""Reads the replies of judges strictly: the scores of one JSON object, or the reason why there are none.
 
-Nothing is repaired and nothing is guessed: a number fished out of prose would measure the parser.
+Nothing is repaired or guessed: a number taken from prose would measure the parser and not the judge.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toolkit.judges.rubric import Rubric
-from toolkit.judges.verdicts import after_thoughts
 from toolkit.models.base import BROKE_OFF
 from toolkit.words import one_line
 
@@ -25,7 +24,7 @@ REASONS: Final = (
     *("two objects", "trailing text", "duplicate key", "nested", "extra key", "missing dimension"),
     *("not a number", "nan", "out of scale"),
 )
-"""The stable words a reason starts with; what follows a colon is detail."""
+"""The fixed words that a reason starts with; detail follows a colon."""
 _REASON_KEYS: Final = ("reasons", "reason")
 _FENCE: Final = "```"
 _MARKS: Final = "\ufeff\u200b"
@@ -33,7 +32,7 @@ _MARKS: Final = "\ufeff\u200b"
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a judge said: its scores, its words for them, and what is kept beside them."""
+    """The content of a judge's reply: scores, reasons, and detail that is stored with them."""
 
     scores: Mapping[str, float]
     reasons: str | None = None
@@ -41,7 +40,7 @@ class Parsed:
 
 
 class Unreadable(Exception):
-    """Why there is nothing in a reply: one of the stable words, and perhaps what was seen."""
+    """Why a reply cannot be read: one of `REASONS`, with an excerpt."""
 
     def __init__(self, word: str, detail: str = "") -> None:
         super().__init__(f"{word}: {detail}" if detail else word)
@@ -52,8 +51,8 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
     answer = one_object(text, finish_reason)
     reasons = None
     if rubric.asks_reasons:
-        found = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
-        reasons = storable(" ".join(found)) or None
+        texts = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
+        reasons = storable(" ".join(texts)) or None
     for key, value in answer.items():
         if isinstance(value, dict | list):
             raise Unreadable("nested", quoted(key))
@@ -70,11 +69,10 @@ def check_keys(answer: Mapping[str, Any], keys: Sequence[str], missing: str = "m
 
 
 def one_object(text: str, finish_reason: str) -> dict[str, Any]:
-    """Return the one JSON object that a reply is; raise `Unreadable` when it is anything else.
+    """Return the JSON object that a reply consists of; raise `Unreadable` for anything else.
 
-    What changes nothing about which object is meant is taken off: one code fence around the whole reply, a byte order
-    mark, and thoughts before it (`toolkit.judges.verdicts`). A complete object counts even when the reply stopped at
-    its token limit.
+    A code fence around the reply, a byte order mark and thoughts before the object are removed. A complete object
+    counts even when the reply stopped at its token limit.
     """
     if finish_reason != "stop":
         refuse_refusal(finish_reason, quoted(text))
@@ -90,33 +88,33 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
         raise _not_json(body, error, finish_reason) from error
     except RecursionError as error:
         raise Unreadable("too deep") from error
-    rest = body[end:].strip()
-    if rest and isinstance(value, dict):
-        raise Unreadable("two objects" if rest[0] == "{" else "trailing text", quoted(rest))
+    tail = body[end:].strip()
+    if tail and isinstance(value, dict):
+        raise Unreadable("two objects" if tail[0] == "{" else "trailing text", quoted(tail))
     if not isinstance(value, dict):
         # A reply that starts with a bare number or word is prose that happens to begin like JSON.
-        raise Unreadable("prose" if rest else "not an object", quoted(body))
+        raise Unreadable("prose" if tail else "not an object", quoted(body))
     return value
 
 
-def refuse_refusal(finish_reason: str, seen: str) -> None:
-    """Raise `Unreadable` where the provider says that the model would not answer, or was not let."""
+def refuse_refusal(finish_reason: str, excerpt: str) -> None:
+    """Raise `Unreadable` where the provider says that the model refused or was filtered."""
     if finish_reason in ("refusal", "filter"):
-        raise Unreadable("refusal" if finish_reason == "refusal" else "filtered", seen)
+        raise Unreadable("refusal" if finish_reason == "refusal" else "filtered", excerpt)
 
 
 def storable(text: str) -> str:
-    """Return a text without lone surrogates: they are legal in JSON and in no encoding, so no store could keep them."""
+    """Return a text without lone surrogates: JSON allows them, and no store can save them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def quoted(text: str, length: int = 60) -> str:
-    """Return what was seen, short and on one line."""
+    """Return an excerpt on one line, in quotes."""
     return repr(one_line(text, length))
 
 
 def _not_json(body: str, error: json.JSONDecodeError, finish_reason: str) -> Unreadable:
-    # A decoder that ran out of text, inside a string or elsewhere, saw the beginning of something.
+    # A decoder that reached the end of the text had read the beginning of an object.
     ran_out = error.pos >= len(body) or error.msg.startswith("Unterminated string")
     if finish_reason in BROKE_OFF or (body[0] in "{[" and ran_out):
         return Unreadable("truncated", quoted(body[-40:]))
@@ -138,7 +136,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, pa
 
 
 def _score(name: str, value: object, scale: tuple[float, float]) -> float:
-    # Every JSON number is a float here, so true, false, null and text are told apart by type alone.
+    # Every JSON number is a float here, so that its type tells it from true, false, null and text.
     if not isinstance(value, float):
         raise Unreadable("not a number", f"{name} is {quoted(json.dumps(value))}")
     if math.isnan(value):
@@ -148,10 +146,10 @@ def _score(name: str, value: object, scale: tuple[float, float]) -> float:
     return value + 0.0  # -0.0 becomes 0.0
 
 
-# --- expected scores: what a judge would say on average -------------------------------------------------------------
+# --- expected scores, from the probabilities of digits ----------------------------------------------------------------
 
 _DIGIT: Final = re.compile(rb"(.*)([0-5])[\s,}]*", re.DOTALL)
-"""A token that ends in one digit of the scale: what stands before it, and the digit; a comma or a brace may follow."""
+"""A token that ends in a digit of the scale: the text before it, and the digit; a comma or a brace may follow."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +167,10 @@ def expected_scores(raw: Mapping[str, Any], names: Sequence[str]) -> Mapping[str
     probabilities at the place where the judge wrote the dimension's number (Liu et al. 2023, G-Eval, equation 1,
     here with the probabilities of the digits made to sum to 1).
 
-    A dimension is absent, and so missing, where there are no log-probabilities, where the reply is not one JSON
-    object, where the number is not one digit of the scale, and where no digit has any probability: 4.5 is in no
-    digit's distribution, so the request that asks for expected scores allows whole numbers only. Nothing in the raw
-    reply is trusted. llama.cpp gives the probabilities before its grammar took out what the schema forbids, so that
-    ``mass`` is small where the model wanted to write something else altogether.
+    A dimension is left out where there are no log-probabilities, where the reply is not one JSON object, where the
+    number is not one digit of the scale, and where no digit has a probability. 4.5 is not in the distribution of a
+    digit, so the request allows whole numbers only. Nothing in the raw reply is trusted. llama.cpp gives probabilities
+    from before its grammar was applied: ``mass`` is small where the model wanted to write something else.
 
     Examples
     --------
@@ -190,48 +187,48 @@ def expected_scores(raw: Mapping[str, Any], names: Sequence[str]) -> Mapping[str
         choice = raw["choices"][0]
         text, entries = choice["message"]["content"], choice["logprobs"]["content"]
         answer = one_object(text, "stop")
-        pieces = [_bytes_of(entry) for entry in entries]
+        pieces = [_token_bytes(entry) for entry in entries]
         written = text.encode("utf-8", "replace")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, Unreadable):
         return {}
-    # Tokens of a thought or of the chat format may stand before the text that the judge answered with, or after it.
+    # Tokens of a thought or of the chat format may come before and after the text of the answer.
     first = b"".join(pieces).rfind(written)
     ends = list(accumulate(map(len, pieces)))
-    found = {}
+    scores = {}
     for name in names:
-        # In JSON a quote inside a text is escaped, so this is a key; one that also stands in a thought is left out.
-        places = list(re.finditer(rb'"%s"\s*:\s*([0-9])(?=\s*[,}])' % re.escape(name.encode()), written))
-        if first < 0 or name not in answer or len(places) != 1:
+        # JSON escapes a quote inside a text, so this is a key; a key that also occurs in a thought is left out.
+        matches = list(re.finditer(rb'"%s"\s*:\s*([0-9])(?=\s*[,}])' % re.escape(name.encode()), written))
+        if first < 0 or name not in answer or len(matches) != 1:
             continue
-        place = first + places[0].start(1)
-        token = bisect_right(ends, place)
+        position = first + matches[0].start(1)
+        token = bisect_right(ends, position)
         try:
-            found[name] = _expected(entries[token], place - ends[token] + len(pieces[token]))
+            scores[name] = _expected(entries[token], position - ends[token] + len(pieces[token]))
         except (KeyError, TypeError, ValueError, AttributeError):
             continue
-    return found
+    return scores
 
 
-def _bytes_of(entry: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a token: a character may be cut in two, and then only the bytes say what it is."""
-    given = entry.get("bytes")
-    return bytes(given) if isinstance(given, list) else entry["token"].encode("utf-8", "replace")
+def _token_bytes(entry: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a token: a token may hold a part of a character."""
+    listed = entry.get("bytes")
+    return bytes(listed) if isinstance(listed, list) else entry["token"].encode("utf-8", "replace")
 
 
-def _expected(entry: Mapping[str, Any], place: int) -> Expected:
-    """Return the mean over the digits that could have stood where one is written; raise where that is not known."""
-    own, likeliest = _bytes_of(entry), entry["top_logprobs"]
-    written = _DIGIT.fullmatch(own)
-    if written is None or written.start(2) != place or not isinstance(likeliest, list) or not likeliest:
+def _expected(entry: Mapping[str, Any], position: int) -> Expected:
+    """Return the mean over the digits that could stand at a position; raise where they are not known."""
+    token, likeliest = _token_bytes(entry), entry["top_logprobs"]
+    written = _DIGIT.fullmatch(token)
+    if written is None or written.start(2) != position or not isinstance(likeliest, list) or not likeliest:
         raise ValueError("no digit of the scale with its alternatives")
-    chances = [(_bytes_of(one), _probability(one["logprob"])) for one in likeliest]
-    # What was written need not be among the likeliest, and its probability is known all the same.
-    if own not in [piece for piece, _ in chances]:
-        chances.append((own, _probability(entry["logprob"])))
+    chances = [(_token_bytes(candidate), _probability(candidate["logprob"])) for candidate in likeliest]
+    # The written token need not be among the likeliest.
+    if token not in [piece for piece, _ in chances]:
+        chances.append((token, _probability(entry["logprob"])))
     digits = [
         (int(alternative[2]), chance)
         for piece, chance in chances
-        # Blanks are free; a quote or a colon stands before the digit in all of them or in none.
+        # Blanks may differ; a quote or a colon before the digit may not.
         if (alternative := _DIGIT.fullmatch(piece))
         and b"".join(alternative[1].split()) == b"".join(written[1].split())
     ]
@@ -239,7 +236,7 @@ def _expected(entry: Mapping[str, Any], place: int) -> Expected:
     if not 0 < mass <= 1 + 1e-6:
         raise ValueError("no probability on the digits")
     mean = math.fsum(digit * chance for digit, chance in digits) / mass
-    # Division may leave the scale by the last bit.
+    # Division may exceed the scale in the last bit.
     return Expected(min(max(mean, 0.0), 5.0), min(mass, 1.0))
 
 
@@ -247,3 +244,143 @@ def _probability(logprob: Any) -> float:
     if isinstance(logprob, bool) or not logprob <= 0:  # NaN too
         raise ValueError("no logarithm of a probability")
     return math.exp(logprob) if logprob > -1e6 else 0.0  # an integer may have more digits than a float
+
+
+# --- thoughts and quotations ------------------------------------------------------------------------------------------
+
+# Judges repeat the material in their thoughts and in their answers, and the material may hold a verdict, a score or the
+# mark that ends a thought. Where two verdicts could be the judge's, there is none.
+HOLE: Final = "\ufffc"  # stands for each character of a quotation
+_NAMES: Final = (
+    "think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|analysis|deliberation|scratchpad|"
+    "(?:inner|internal)[_ ]monologue|chain[_ -]of[_ -]thought|cot"
+)
+_TAG: Final = rf"""
+    [<◁]\|?(?:(?P<end>/|end_(?:of_)?)|(?:start|begin)_(?:of_)?)?(?:[a-z]+:)?(?:{_NAMES})(?:\s[^<>/\n]{{0,80}})?\|?[>▷]
+    | \[(?P<end_bracket>/)?think(?:ing)?\]
+    | <\|channel\|>\s*(?:(?P<end_final>final)\b|[a-z]+)[^<>\n]{{0,80}}(?:<\|constrain\|>[^<>\n]{{0,80}})?<\|message\|>
+    | <\|channel>thought\b | (?P<end_channel><channel\|>)"""
+"""The marks of thoughts in current chat formats; the final channel of harmony is no thought."""
+_THOUGHT: Final = re.compile(_TAG, re.IGNORECASE | re.VERBOSE)
+_ENDS: Final = ("end", "end_bracket", "end_final", "end_channel")
+_PARTS: Final = re.compile(
+    rf"""
+    ^[^\S\n]*(?P<fence>`{{3,}}(?=[^`\n]*$)|~{{3,}})[^\n]*
+    | (?P<block>^[^\S\n]*>[^\n]*(?:\n\s*+>[^\n]*)*)
+    | <<<(?!END\b)(?P<material>[^<>\n]{{1,100}})>>>
+    | (?P<mark>(?<![\w.!?;)\]}}%…\\])["'»]|[“„«‘‚‹「『＂]|(?<!`)`{{1,4}}(?!`))
+    | (?P<tag>{_TAG})""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+)
+"""The marks that begin a quotation or belong to a thought."""
+_CODE: Final = {"`" * n: rf"(?<!`)`{{{n}}}(?!`)" for n in range(1, 5)}
+_CLOSING: Final = {
+    '"': r'(?<!\\)(?:\\\\)*"(?!\w)', "'": r"'(?!\w)", "“": "[”“]", "„": "[“”]", "«": "»", "»": "«",
+    "‘": r"’(?!\w)", "‚": "[‘’]", "‹": "›", "「": "」", "『": "』", "＂": "＂", **_CODE,
+}  # fmt: skip
+_CLOSED: Final = {mark: re.compile(close) for mark, close in _CLOSING.items()}
+_CHARACTER: Final = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_WORD: Final = re.compile(r"\w")
+
+
+class _Quotation(NamedTuple):
+    start: int
+    end: int
+    first: int  # of what is quoted, without its marks
+    last: int
+    sure: bool = True  # a straight mark over several lines may begin or end; a fence may have no end
+
+
+def after_thoughts(text: str) -> tuple[str, ...]:
+    """Return the text after the last thought; nothing where a thought does not end.
+
+    A mark inside a quotation does not count. Where it is not sure that a mark is quoted, the text after it is second.
+
+    >>> after_thoughts("<think>It says </think> No.</think>Yes.")
+    ('Yes.',)
+    """
+    start, quotations = _quotations(text)
+    if start is None:
+        return ()
+    ends = [
+        tag.end()
+        for part in (quotations if start else ())
+        for tag in _THOUGHT.finditer(text, part.start, part.end)
+        if _ends(tag) and not (part.sure and tag.end() < part.end)
+    ]
+    return (text[start:], text[ends[-1] :]) if ends else (text[start:],)
+
+
+def without_quotations(text: str, levels: int = 3) -> str:
+    """Return a text of the same length with `HOLE` for each quoted character; line ends stay.
+
+    Marks around the whole text, such as a code fence, are its form and no quotation, down to some levels.
+    """
+    if text.strip()[:1] == "{" and text.strip()[-1:] == "}":
+        return text
+    _, quotations = _quotations(text, tags=False)
+    pieces, position = [], 0
+    for part in quotations:
+        pieces += [text[position : part.start], _CHARACTER.sub(HOLE, text[part.start : part.end])]
+        position = part.end
+    masked = "".join([*pieces, text[position:]])
+    alone = len(quotations) == 1 and not _WORD.search(masked)
+    if not alone or not levels or text.startswith("<<<", quotations[0].start):
+        return masked
+    (form,) = quotations
+    inside = without_quotations(text[form.first : form.last], levels - 1)
+    return text[: form.first] + inside + text[form.last :]
+
+
+def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quotation]]:
+    """Return where the last thought ends, ``None`` where it does not, and the quotations after it."""
+    start = position = 0
+    thinking = False
+    quotations: list[_Quotation] = []
+    alone: dict[str, int] = {}  # position up to which a mark has no partner: keeps the search linear
+    while part := _PARTS.search(text, position):
+        position = part.end()
+        # A thought may end in a quoted line.
+        if part["tag"] or (thinking and part["block"] and _ends_with_thought(part["block"])):
+            if tags and (thinking := bool(part["tag"]) and not _ends(part)) is False:
+                start = position
+                quotations.clear()
+        elif quotation := _quotation(text, part, alone, thinking):
+            quotations.append(quotation)
+            position = max(position, quotation.end)
+    return (None if thinking else start), quotations
+
+
+def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: bool) -> _Quotation | None:
+    start, first = part.span()
+    if part["block"]:
+        return _Quotation(start, first, start, start) if text[start:first].strip() else None
+    if part["material"]:
+        end = text.find(mark := f"<<<END {part['material']}>>>", first)
+        return _Quotation(start, len(text) if end < 0 else end + len(mark), start, start, sure=end >= 0)
+    if fence := part["fence"]:
+        close = re.compile(rf"^[^\S\n]*{fence}+[^\S\n]*$", re.MULTILINE).search(text, first)
+        if close:
+            return _Quotation(start, close.end(), first, close.start())
+        # An open fence in a thought must not hide the end of the thought.
+        return None if thinking else _Quotation(start, len(text), first, len(text), sure=False)
+    mark = part["mark"]
+    # Apostrophes, code spans, and straight marks in a thought quote within one line.
+    line_end = text.find("\n", first) if mark in ("'", *_CODE) or (thinking and mark == '"') else -1
+    limit = len(text) if line_end < 0 else line_end
+    if alone.get(mark, -1) >= limit:
+        return None
+    close = _CLOSED[mark].search(text, first, limit)
+    if close is None:
+        alone[mark] = limit
+        return None
+    sure = mark != '"' or "\n" not in text[start : close.end()]
+    return _Quotation(start, close.end(), first, close.start(), sure)
+
+
+def _ends_with_thought(block: str) -> bool:
+    return any(_ends(tag) and tag.end() == len(block.rstrip()) for tag in _THOUGHT.finditer(block))
+
+
+def _ends(tag: re.Match[str]) -> bool:
+    return any(tag[name] for name in _ENDS)

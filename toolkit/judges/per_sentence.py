@@ -1,20 +1,20 @@
-"""Focus sentence prompting, segment by segment: the whole reply in every request, one segment asked about at a time.
+"""Focus sentence prompting, segment by segment: every request shows the whole reply and asks about one segment.
 
 After Domhan and Zhu (2025), "Same evaluation, more tokens: On the effect of input length for machine translation
-evaluation using Large Language Models", EMNLP 2025, arXiv:2505.01761: a judge that is shown more text at once reports
-fewer of the errors in it, so it is shown all of it and asked about one sentence. What a judge finds wrong belongs to
-the local dimensions; completeness and actionability are scored in one request about the whole, so that omissions count.
+evaluation using Large Language Models", EMNLP 2025, arXiv:2505.01761: a judge that is asked about more text at once
+reports fewer of its errors. Faults of segments decide the local dimensions. Completeness and actionability are scored
+in one request about the whole reply, so that omissions count.
 
-How much one error costs depends on what the findings are counted in:
+The unit of the findings decides what one error costs:
 
-- The *sum* of their weights makes the same error cost the same in a short and in a long reply. A judge that raises a
-  false alarm about a share f of all segments adds f times their number, so a long reply loses more by false alarms.
-- The sum *per 100 tokens* lets those false alarms cost every reply the same, but the same error then costs a reply of
-  900 tokens a quarter of what it costs one of 225.
+- The *sum* of weights gives an error the same cost in a short and in a long reply. Where a judge raises false alarms
+  about a share of all segments, a long reply loses more by them.
+- The sum *per 100 tokens* gives false alarms the same cost in every reply, but an error costs a reply of 900 tokens a
+  quarter of what it costs one of 225.
 
-Both are kept with every judgement; the score rests on the sum unless the study sets ``length_normalization``. Only a
-false alarm rate near 0, which a planted-error probe measures, makes the sum fair to long replies. And a local
-dimension says that nothing wrong was found: a reply that says nothing of risk has no finding about risk.
+Both are stored with every judgement; the score uses the sum unless the study sets ``length_normalization``. The sum is
+fair to long replies only where the rate of false alarms, which a planted-error probe measures, is near 0. A local
+dimension says only that no fault was found: a reply without a word on risk has no finding about risk.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, par
 from toolkit.judges.request import (
     REASONS_LENGTH,
     UNANSWERED,
-    Heard,
+    JudgeReply,
     JudgeSpec,
     Manner,
     answer_schema,
@@ -62,57 +62,57 @@ FINDING_REASONS: Final = (
     *("extra key", "missing key", "not a list", "not a finding", "not text", "too many findings"),
     *("unknown dimension", "unknown severity"),
 )
-"""The stable words a reason starts with, beside those of `toolkit.judges.parse.REASONS`."""
+"""The fixed words that a reason starts with, beside `toolkit.judges.parse.REASONS`."""
 _KEYS: Final = ("what", "dimension", "severity")
 T = TypeVar("T")
 
 
-# --- what is asked --------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 def per_sentence_requests(
     judge: JudgeSpec, rubric: Rubric, manner: Manner, task: str, response: str
 ) -> tuple[ModelRequest, ...]:
     """Return the request about the whole reply, then one for each of its segments."""
-    # All of them begin with the same messages, byte for byte, so a provider that caches prefixes reads task and reply
-    # once. A turn of the assistant stands between the material and the question: some chat templates refuse two turns
-    # of the user in a row, and in one message with the question the material could not end a cached prefix. A reply
-    # without a segment, an empty one for example, is scored on all dimensions in the one request about the whole.
+    # All requests begin with the same bytes, so that a provider that caches prefixes reads task and reply once. A turn
+    # of the assistant separates material and question: some chat templates refuse two turns of the user in a row, and
+    # material and question in one message could not be cached. A reply without a segment, for example an empty one, is
+    # scored on all dimensions in the request about the whole.
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     pieces = segments(response)
-    whole, local = _parts(rubric, pieces)
+    overall, local = _parts(rubric, pieces)
     words = shipped_words("per_sentence")
     fixed = {
         "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
         "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
-        "whole": whole.criteria,
-        "names": ", ".join(whole.names),
+        "whole": overall.criteria,
+        "names": ", ".join(overall.names),
         "any_local": "|".join(local.names),
         "any_severity": "|".join(SEVERITY_WEIGHTS),
         "most": str(MOST_FINDINGS),
     }
-    shown = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
+    material = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
     prefix = (
         Message("system", fill(words["rules"], fixed)),
-        Message("user", fill(shown, {**fixed, "task": task, "reply": response}), cached=bool(pieces)),
+        Message("user", fill(material, {**fixed, "task": task, "reply": response}), cached=bool(pieces)),
         Message("assistant", fill(words["ready"], fixed)),
     )
 
     def request(question: str, schema: str, **values: str) -> ModelRequest:
-        asked = Message("user", fill(words[question], {**fixed, **values}))
-        return judge.request((*prefix, asked), schema)
+        message = Message("user", fill(words[question], {**fixed, **values}))
+        return judge.request((*prefix, message), schema)
 
     schema = findings_schema(local.names)
-    about_segments = (
+    segment_requests = (
         request("ask_segment", schema, number=str(n), segments=str(len(pieces)), segment=piece.of(response))
         for n, piece in enumerate(pieces, 1)
     )
-    return (request("ask_whole", answer_schema(whole)), *about_segments)
+    return (request("ask_whole", answer_schema(overall)), *segment_requests)
 
 
 def findings_schema(dimensions: Sequence[str]) -> str:
-    """Return the JSON schema of a list of findings as JSON text: what is wrong first, then its name and weight."""
+    """Return the JSON schema of a list of findings as JSON text."""
     item = object_schema(
         {
             "what": {"type": "string", "maxLength": REASONS_LENGTH},
@@ -125,26 +125,26 @@ def findings_schema(dimensions: Sequence[str]) -> str:
 
 
 def estimate_segments(tokens: float) -> float:
-    """Return how many segments a reply of a given length has on average, for estimates before there is a reply."""
+    """Return the average number of segments of a reply of some length, for estimates before there is a reply."""
     return max(1.0, tokens / TOKENS_PER_SEGMENT) if tokens > 0 else 0.0
 
 
 def _parts(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
-    """Return what is asked about the whole reply, and what segment by segment."""
-    whole = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
+    """Return the dimensions that are asked about the whole reply, and those asked segment by segment."""
+    overall = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
     local = tuple(d for d in rubric.dimensions if d.scope == "local")
     return (
-        rubric.model_copy(update={"dimensions": whole, "asks_reasons": True}),
+        rubric.model_copy(update={"dimensions": overall, "asks_reasons": True}),
         rubric.model_copy(update={"dimensions": local}),
     )
 
 
-# --- what is answered -----------------------------------------------------------------------------------------------
+# --- replies --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault that a judge found, and the segment it stands in."""
+    """One fault that a judge found, and its segment."""
 
     dimension: str
     severity: str
@@ -157,8 +157,8 @@ class Finding:
 def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> tuple[Finding, ...]:
     """Read one judge reply: exactly one JSON object with a list of findings, or raise `Unreadable`.
 
-    As in `toolkit.judges.parse` nothing is repaired and nothing is guessed: one finding that cannot be read makes
-    the reply unreadable, because leaving it out would make the segment look better than the judge found it.
+    One unreadable finding makes the reply unreadable: leaving it out would make the segment look better than the
+    judge found it.
 
     Examples
     --------
@@ -203,52 +203,51 @@ def bounded_score(weight: float) -> float:
 
 async def judge_per_sentence(
     response: str, task: str, *, judge: JudgeSpec, rubric: Rubric, manner: Manner, ask: Ask
-) -> Heard[Parsed]:
-    """Have one judge look at one reply segment by segment, and at the whole of it."""
-    # The request about the whole and the one about the first segment go first, one after the other, and the others
-    # together: a provider's cache holds a prefix only once a request with it was answered, and a JSON schema is part of
-    # the prefix, so each of the two kinds of request has to come once. Where one of the first two cannot be used, the
-    # others are not paid for.
+) -> JudgeReply[Parsed]:
+    """Have one judge read a whole reply and each of its segments."""
+    # The requests about the whole and about the first segment are sent one after the other, then all others together:
+    # a provider caches a prefix once a request with it is answered, and the two kinds have different schemas and so
+    # different prefixes. Where one of the two replies cannot be used, the others are not paid for.
     from toolkit.models.tokens import count_tokens
 
     pieces = segments(response)
-    whole, local = _parts(rubric, pieces)
-    first, *others = per_sentence_requests(judge, rubric, manner, task, response)
+    overall, local = _parts(rubric, pieces)
+    first, *segment_requests = per_sentence_requests(judge, rubric, manner, task, response)
 
-    def look_at(request: ModelRequest) -> Awaitable[Heard[tuple[Finding, ...]]]:
+    def look_at(request: ModelRequest) -> Awaitable[JudgeReply[tuple[Finding, ...]]]:
         return ask_and_read(
             request, lambda text, end: parse_findings(text, local.names, end), ask, manner.repair
         )
 
-    of_whole = await ask_and_read(
-        first, lambda text, end: parse_judgement(text, whole, end), ask, manner.repair
+    overall_answer = await ask_and_read(
+        first, lambda text, end: parse_judgement(text, overall, end), ask, manner.repair
     )
-    looks: list[Heard[tuple[Finding, ...]]] = []
-    if of_whole.reason is None and others:
-        looks.append(await look_at(others[0]))
+    looks: list[JudgeReply[tuple[Finding, ...]]] = []
+    if overall_answer.reason is None and segment_requests:
+        looks.append(await look_at(segment_requests[0]))
         if looks[0].reason is None:
-            looks += await _all(look_at(other) for other in others[1:])
-    said = replace(
-        of_whole,
-        reason=_reason(of_whole, looks, len(pieces)),
-        answers=(*of_whole.answers, *(answer for heard in looks for answer in heard.answers)),
-        interrupted=of_whole.interrupted or any(heard.interrupted for heard in looks),
+            looks += await _all(look_at(segment_request) for segment_request in segment_requests[1:])
+    combined = replace(
+        overall_answer,
+        reason=_reason(overall_answer, looks, len(pieces)),
+        answers=(*overall_answer.answers, *(answer for outcome in looks for answer in outcome.answers)),
+        interrupted=overall_answer.interrupted or any(outcome.interrupted for outcome in looks),
     )
-    if said.reason is not None or of_whole.read is None:
-        return said
+    if combined.reason is not None or overall_answer.read is None:
+        return combined
     findings = [
         replace(finding, segment=number, start=piece.start, end=piece.end)
-        for number, (piece, heard) in enumerate(zip(pieces, looks, strict=True), 1)
-        for finding in (heard.read or ())
+        for number, (piece, outcome) in enumerate(zip(pieces, looks, strict=True), 1)
+        for finding in (outcome.read or ())
     ]
-    # Without a segment nothing was looked for, so there is no sum: 0 would say that nothing is wrong.
+    # A reply without segments has no sums: 0 would say that nothing is wrong.
     sums = dict.fromkeys(local.names, 0.0) if pieces else {}
     for finding in findings:
         sums[finding.dimension] += SEVERITY_WEIGHTS[finding.severity]
     tokens = count_tokens(response)
     rates = {name: 100 * weight / tokens for name, weight in sums.items()}
     scores = {name: bounded_score(w) for name, w in (rates if manner.length_normalization else sums).items()}
-    scores |= of_whole.read.scores
+    scores |= overall_answer.read.scores
     detail = {
         "findings": [asdict(finding) for finding in findings],
         "sums": sums,
@@ -257,27 +256,31 @@ async def judge_per_sentence(
         "segments": len(pieces),
     }
     ordered = {name: scores[name] for name in rubric.names}
-    return replace(said, read=Parsed(ordered, of_whole.read.reasons, detail))
+    return replace(combined, read=Parsed(ordered, overall_answer.read.reasons, detail))
 
 
-def _reason(whole: Heard[Any], looks: Sequence[Heard[Any]], count: int) -> str | None:
-    places = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
-    said = zip(places, (whole, *looks), strict=False)
-    failed = [(place, heard.reason, heard.answers) for place, heard in said if heard.reason is not None]
-    # A reply that cannot be read stays so; only where there is none of these does asking again help.
-    for place, reason, answers in failed:
+def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: int) -> str | None:
+    locations = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
+    located = zip(locations, (overall, *looks), strict=False)
+    failed = [
+        (location, outcome.reason, outcome.answers)
+        for location, outcome in located
+        if outcome.reason is not None
+    ]
+    # An unreadable reply stays unreadable. Only without one does asking again help.
+    for location, reason, answers in failed:
         if answers and not reason.startswith(UNANSWERED):
             word, _, detail = reason.partition(": ")
-            return f"{word}: {place}: {detail}" if detail else f"{word}: {place}"
-    for place, reason, _ in failed:
-        return f"{UNANSWERED}: {place}: {reason.removeprefix(f'{UNANSWERED}: ')}"
+            return f"{word}: {location}: {detail}" if detail else f"{word}: {location}"
+    for location, reason, _ in failed:
+        return f"{UNANSWERED}: {location}: {reason.removeprefix(f'{UNANSWERED}: ')}"
     return None
 
 
 async def _all(looking: Iterable[Awaitable[T]]) -> list[T]:
-    """Return what all of them heard; an error is raised only once the others, which are paid for, have come home."""
-    found = await asyncio.gather(*looking, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return found  # type: ignore[return-value]
+    """Wait for all, then raise the first error: the other replies are paid for."""
+    results = await asyncio.gather(*looking, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""The request a judge is sent: the rubric's words around a fenced task and reply, the answer's schema, one repair."""
+"""The request to a judge: the rubric's text around a fenced task and reply, the schema of the answer, one repair."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
 
 Focus = Literal["off", "listed", "per_sentence"]
 FSP_DISABLED: Final = "(none: FSP disabled)"
-"""What stands under FOCUS SENTENCES when focus sentence prompting is off."""
+"""The text under FOCUS SENTENCES when focus sentence prompting is off."""
 TOP_LOGPROBS: Final = 8
-"""How many alternatives of each token are asked for: six digits and room for two more. All are kept in the ledger,
-some 60 kB a reply; the most that OpenAI gives, 20, would be 150."""
+"""Number of alternatives of each token: six digits and two more. The ledger stores some 60 kB a reply; OpenAI's most,
+20, would be 150."""
 REASONS_LENGTH: Final = 160
-"""Longest reasons text a structured judge may write, in characters: output is what costs time and money."""
+"""Longest reasons of a structured judge, in characters: output costs time and money."""
 RUN_STRIDE: Final = 1000
-"""Distance of a judge's repeat index between repeats of a run: two runs that happen to give the same reply
-are judged twice, and the index does not depend on how many judges there are."""
+"""Distance of a judge's repeat index between repeats of a run, whatever the number of judges: two runs with the same
+reply are judged twice."""
 AGAIN_STRIDE: Final = 10
-"""Distance between the times that one judge judges one reply: more than there are judges, and 50 times fit in."""
+"""Distance of the index between repeated judgements of one reply: above the number of judges, with room for 50."""
 REPAIR: Final = (
     "Your reply cannot be read: {reason}. Answer once more, about the same material, in exactly the form that was "
     "asked for and with nothing before or after it. Be brief."
 )
-"""What a judge is told of its error. What it wrote stands before, in its own turn."""
-NOT_REPAIRED: Final = ("refusal", "filtered")  # a model that will not answer is not talked into it
+"""The message about an unreadable reply; the reply itself is the turn before it."""
+NOT_REPAIRED: Final = ("refusal", "filtered")  # a model that refused is not asked again
 UNANSWERED: Final = "unanswered"
-"""What the reason of a judgement starts with when not all of its requests got a reply: asking again may help."""
+"""Start of the reason of a judgement whose requests did not all get a reply: asking again may help."""
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How every judge of an ensemble is asked, the same for S, M and L (DESIGN decision 8)."""
+    """How all judges of an ensemble are asked, the same for S, M and L (DESIGN decision 8)."""
 
     focus: Focus = "off"
     focus_sentences: int = 5
@@ -54,14 +54,14 @@ class Manner:
     related: Literal["mark", "exclude"] = "mark"
 
     def sentence(self) -> str:
-        """Return what a caption must say of it beyond the usual; empty where it is the usual."""
-        told = {
+        """Return the sentence of a caption about a manner other than the default; empty for the default."""
+        descriptions = {
             "off": "",
             "listed": f"Focus sentence prompting: {self.focus_sentences} sentences of each reply named to the judges.",
             "per_sentence": "Focus sentence prompting: one request for each segment of a reply.",
         }
         again = f"Each judge judged {self.repeats} times." if self.repeats > 1 else ""
-        return " ".join(words for words in (told[self.focus], again) if words)
+        return " ".join(words for words in (descriptions[self.focus], again) if words)
 
 
 PLAIN = Manner()  # one request, no focus sentences, one repair
@@ -69,7 +69,7 @@ PLAIN = Manner()  # one request, no focus sentences, one repair
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """One judge of the ensemble: which model is asked, and how."""
+    """One judge of the ensemble: its model and its parameters."""
 
     role: str
     name: str
@@ -87,7 +87,7 @@ class JudgeSpec:
     related: tuple[str, ...] = ()
 
     def request(self, messages: tuple[Message, ...], schema: str | None = None) -> ModelRequest:
-        """Return the request that puts messages to this judge; a schema is left out where its model takes none."""
+        """Return the request that sends messages to this judge; the schema is left out where its model takes none."""
         return ModelRequest(
             provider=self.provider,
             model=self.model,
@@ -101,7 +101,7 @@ class JudgeSpec:
         )
 
     def of_run(self, repeat: int, again: int = 0) -> JudgeSpec:
-        """Return the judge of one repeat of a run: the same one, with a call of its own for every time it is asked."""
+        """Return the judge for a repeat of a run and a repeated judgement: its repeat index makes the call unique."""
         return replace(self, repeat=self.repeat + AGAIN_STRIDE * again + RUN_STRIDE * repeat)
 
 
@@ -129,14 +129,14 @@ def judge_request(
     messages = [Message("user", fill(rubric.template, values))]
     if rubric.instructions:
         messages.insert(0, Message("system", fill(rubric.instructions, static)))
-    request = judge.request(tuple(messages), answer_schema(rubric, whole=manner.expected))
+    request = judge.request(tuple(messages), answer_schema(rubric, integers=manner.expected))
     return replace(request, top_logprobs=TOP_LOGPROBS) if manner.expected and judge.logprobs else request
 
 
 def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:
-    """Return the rubric with its dimensions in an order that the seed, the task and the repeat decide."""
-    # Which dimension is asked first then differs from task to task, so that its place cannot bias one of them; not from
-    # reply to reply, so that a reply and its altered twin (`toolkit.probes.alterations`) meet the same order.
+    """Return the rubric with its dimensions in an order drawn from seed, repeat and task."""
+    # It differs between tasks, so that no dimension profits from its position. It does not differ between replies: a
+    # reply and its altered version (`toolkit.probes.alterations`) are judged in the same order.
     order = list(rubric.dimensions)
     random.Random(json.dumps([judge.seed, judge.repeat, task])).shuffle(order)
     return rubric.model_copy(update={"dimensions": tuple(order)})
@@ -144,29 +144,24 @@ def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:
 
 def fence_code(task: str, response: str, seed: int | None) -> str:
     """Return the code of the fence: the same for the same material, and never part of it."""
-    # The code is a hash and not a random number, so that the call keeps its identity when a study is resumed. To close
-    # the fence, a reply would have to hold its own hash; one that does by chance gets the next code.
+    # A hash and not a random number, so that a resumed study sends the same call. A reply cannot contain its own hash
+    # on purpose; where it does by chance, the next code is taken. JSON keeps the parts apart.
     material = (task + "\n" + response).lower()
-    codes = (_candidate(task, response, seed, n) for n in itertools.count())
+    texts = (json.dumps([task, response, seed, n]) for n in itertools.count())
+    codes = (hashlib.sha256(text.encode("ascii")).hexdigest()[:16] for text in texts)
     return next(code for code in codes if code not in material)
 
 
-def _candidate(task: str, response: str, seed: int | None, n: int) -> str:
-    # JSON keeps the parts apart: ("ab", "c") and ("a", "bc") are different material.
-    text = json.dumps([task, response, seed, n])
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
-
-
-def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
+def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
     """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them."""
-    # Scores are an enumeration in half steps: in llama.cpp `number` with bounds lets 8 and 12 through, as we measured,
-    # while an enumeration holds. The order of the keys is the order in which the judge writes them.
-    return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, whole)
+    # Scores are an enumeration in half steps: llama.cpp does not enforce the bounds of `number`. A judge writes the
+    # keys in the order of the schema.
+    return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, integers)
 
 
 @cache
-def _answer_schema(names: tuple[str, ...], scale: tuple[float, float], reasons: bool, whole: bool) -> str:
-    per_point = 1 if whole else 2
+def _answer_schema(names: tuple[str, ...], scale: tuple[float, float], reasons: bool, integers: bool) -> str:
+    per_point = 1 if integers else 2
     low, high = (int(per_point * end) for end in scale)
     steps = [step / per_point for step in range(low, high + 1)]
     score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
@@ -181,7 +176,7 @@ def object_schema(properties: dict[str, object]) -> dict[str, object]:
 
 
 def compact_json(schema: object) -> str:
-    """Return a schema as JSON text, the form in which it is part of a call's identity."""
+    """Return a schema as JSON text, as it is part of a call's identity."""
     return json.dumps(schema, separators=(",", ":"))
 
 
@@ -189,10 +184,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Heard(Generic[T]):
-    """What one judge said, after one repair at the most; ``reason`` says why it cannot be used.
+class JudgeReply(Generic[T]):
+    """The readable reply of a judge after at most one repair, or the ``reason`` why there is none.
 
-    ``interrupted`` is whether a request is still to be sent: then there is no judgement yet.
+    ``interrupted``: a request is still to be sent, so that there is no judgement yet.
     """
 
     read: T | None
@@ -204,33 +199,35 @@ class Heard(Generic[T]):
 
 async def ask_and_read(
     request: ModelRequest, read: Callable[[str, str], T], ask: Ask, repair: bool = True
-) -> Heard[T]:
-    """Ask a judge, read text and ending of its reply, and where it is `Unreadable` ask once more, the error shown."""
+) -> JudgeReply[T]:
+    """Ask a judge and read the text and the finish reason of its reply; ask once more where it is `Unreadable`."""
     call_id = request.identity()
     try:
         answer = await ask(request)
     except ModelError as error:
-        return Heard(None, f"{error.reason}: {error}", (), call_id, error.is_pending)
+        return JudgeReply(None, f"{error.reason}: {error}", (), call_id, error.is_pending)
     try:
-        return Heard(read(answer.reply.text, answer.reply.finish_reason), None, (answer,), call_id)
+        return JudgeReply(read(answer.reply.text, answer.reply.finish_reason), None, (answer,), call_id)
     except Unreadable as error:
         first = str(error)
     if not repair or first.startswith(NOT_REPAIRED):
-        return Heard(None, first, (answer,), call_id)
+        return JudgeReply(None, first, (answer,), call_id)
     try:
         second = await ask(repair_request(request, answer.reply, first))
     except ModelError as error:
         reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
-        return Heard(None, reason, (answer,), call_id, error.is_pending)
+        return JudgeReply(None, reason, (answer,), call_id, error.is_pending)
     try:
-        return Heard(read(second.reply.text, second.reply.finish_reason), None, (answer, second), call_id)
+        return JudgeReply(
+            read(second.reply.text, second.reply.finish_reason), None, (answer, second), call_id
+        )
     except Unreadable as error:
-        return Heard(None, f"{error}; first: {first}", (answer, second), call_id)
+        return JudgeReply(None, f"{error}; first: {first}", (answer, second), call_id)
 
 
 def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:
-    """Return the request that shows a judge its unreadable reply and says what is wrong with it."""
-    # Providers refuse an empty turn of the assistant; its absence says the same.
-    said = (Message("assistant", reply.text),) if reply.text.strip() else ()
-    told = Message("user", REPAIR.format(reason=reason))
-    return replace(request, messages=(*request.messages, *said, told))
+    """Return the request that shows a judge its unreadable reply and what is wrong with it."""
+    # Providers refuse an empty turn of the assistant.
+    reply_turn = (Message("assistant", reply.text),) if reply.text.strip() else ()
+    message = Message("user", REPAIR.format(reason=reason))
+    return replace(request, messages=(*request.messages, *reply_turn, message))

@@ -1,4 +1,4 @@
-"""Rubrics as data: dimensions, anchors and prompt text in a TOML file, known by the hash of its content."""
+"""Rubrics as data: dimensions, anchors and prompt text in a TOML file, identified by the hash of its content."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from toolkit.words import DIMENSIONS, SCALE, choices
 SHIPPED: Final = ("default", "seed-v1")
 PLACEHOLDERS: Final = {"response_content", "key_sentences", "focus", "task", "nonce", "criteria", "step"}
 STATIC: Final = {"criteria", "step"}
-"""Placeholders that depend on the rubric alone; only these may stand in ``instructions``."""
-WHOLE: Final = ("completeness", "actionability")
-"""Dimensions that are judged on the whole reply unless the rubric says otherwise."""
+"""Placeholders that depend on the rubric alone; only these are allowed in ``instructions``."""
+SCORED_OVERALL: Final = ("completeness", "actionability")
+"""Dimensions with scope ``whole`` unless the rubric says otherwise."""
 PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 """A name in braces; the braces of the JSON example in a prompt never match it."""
 
 
 class Dimension(Strict):
-    """One thing a judge scores: its column name, its title, its question, and what each whole score means.
+    """One dimension that a judge scores, with its question and the meaning of each whole score.
 
-    ``scope`` says where ``per_sentence`` looks for it: ``local``, segment by segment, or ``whole``, in the whole
-    reply at once, so that what is left out counts.
+    ``scope``: ``per_sentence`` asks about it segment by segment (``local``), or about the whole reply (``whole``).
     """
 
     name: str
@@ -42,13 +41,13 @@ class Dimension(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_file(cls, data: Any) -> Any:
+    def _parse_table(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             raise ValueError("must be a table; write it under [[dimensions]]")
         anchors = data.get("anchors", [])
         if not isinstance(anchors, list) or len(anchors) not in (0, 6):
             raise ValueError("anchors must be six texts, for the scores 0, 1, 2, 3, 4 and 5")
-        scope = "whole" if data.get("name") in WHOLE else "local"
+        scope = "whole" if data.get("name") in SCORED_OVERALL else "local"
         return {"scope": scope, **data, "anchors": dict(enumerate(anchors))}
 
     def line(self) -> str:
@@ -58,7 +57,7 @@ class Dimension(Strict):
 
 
 class Rubric(Strict):
-    """What a judge is told; ``instructions`` go first and never change, ``template`` holds what is judged."""
+    """The text of a judge's prompt: fixed ``instructions`` first, then ``template`` with the material."""
 
     name: str
     version: str
@@ -71,7 +70,7 @@ class Rubric(Strict):
     focus: str = ""
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Rubric:
-        """Return it with other fields, and without what is remembered of this one: its names and its digest."""
+        """Return a copy with other fields; cached properties are not copied."""
         return Rubric.model_construct(**{**dict(self), **(update or {})})
 
     @cached_property
@@ -81,22 +80,22 @@ class Rubric(Strict):
 
     @cached_property
     def criteria(self) -> str:
-        """The dimensions as they stand in a prompt, one a line."""
+        """The dimensions as the prompt lists them, one a line."""
         return "\n".join(dimension.line() for dimension in self.dimensions)
 
     @property
     def lists_focus(self) -> bool:
-        """Whether its prompt has a place for focus sentences."""
+        """Whether its prompt has a placeholder for focus sentences."""
         return bool(self.focus) or "{key_sentences}" in self.template
 
     @property
     def lists_criteria(self) -> bool:
-        """Whether its dimensions are put into the prompt, and so can be put in another order."""
+        """Whether its dimensions are put into the prompt, so that their order can change."""
         return "{criteria}" in self.template + self.instructions
 
     @property
     def content(self) -> str:
-        """The whole content as JSON text."""
+        """The content as JSON text."""
         return json.dumps(self.model_dump(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
@@ -112,34 +111,34 @@ class Rubric(Strict):
             raise ValueError(f"must have each of these dimensions once: {', '.join(DIMENSIONS)}")
         if missing := {"local", "whole"} - {dimension.scope for dimension in self.dimensions}:
             raise ValueError(f"no dimension has scope {missing.pop()}; per_sentence needs both")
-        shown = {"task"} if self.shows_task else set()
-        if missing := {"response_content", *shown} - _places(self.template):
-            raise ValueError(f"template lacks {_braced(missing)}; put it where the text is to stand")
-        if bool(self.focus) != ("focus" in _places(self.template)):
+        needed = {"task"} if self.shows_task else set()
+        if missing := {"response_content", *needed} - _placeholders(self.template):
+            raise ValueError(f"template lacks {_braced(missing)}; put it where the text belongs")
+        if bool(self.focus) != ("focus" in _placeholders(self.template)):
             raise ValueError("the text focus and its place {focus} in template need each other")
         for text, allowed in (
-            ("template", PLACEHOLDERS - {"task"} | shown),
+            ("template", PLACEHOLDERS - {"task"} | needed),
             ("focus", {"key_sentences", "nonce"}),
             ("instructions", STATIC),
         ):
-            if stray := _places(getattr(self, text)) - allowed:
+            if stray := _placeholders(getattr(self, text)) - allowed:
                 raise ValueError(f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}")
         return self
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders of a prompt in one pass: what was put in is never read as a placeholder."""
+    """Replace the placeholders of a prompt in one pass: inserted text is never read as a placeholder."""
     return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 @cache
 def shipped_words(name: str) -> Mapping[str, Any]:
-    """Return one of the files of words that ship with the judges."""
+    """Return one of the TOML files that ship with the judges."""
     return read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml", name)
 
 
 def load_rubric(name_or_path: str | Path) -> Rubric:
-    """Read a rubric that ships with the toolkit, by name, or one of your own, by the path of its TOML file.
+    """Read a rubric: by its name one that ships with the toolkit, by its path a TOML file.
 
     Examples
     --------
@@ -155,7 +154,7 @@ def load_rubric(name_or_path: str | Path) -> Rubric:
     raise InputError(f"rubric {name!r} is unknown: {choices(name, SHIPPED)}, or a path ending in .toml")
 
 
-def _places(text: str) -> set[str]:
+def _placeholders(text: str) -> set[str]:
     return set(PLACEHOLDER.findall(text))
 
 

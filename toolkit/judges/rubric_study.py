@@ -1,4 +1,4 @@
-"""The rubric study: every reply is scored by an ensemble of judges, and lengths are compared over bases."""
+"""The rubric study: an ensemble of judges scores every reply, and lengths are compared over bases."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCORES: Final = (*DIMENSIONS, *COMPOSITES)
 
 
 class RubricStudy(PromptResponseTest):
-    """Quality of replies by length bin, as an ensemble of judges sees it."""
+    """Quality of replies by length bin, scored by an ensemble of judges."""
 
     name = "rubric_study"
     judged = True
@@ -71,7 +71,7 @@ class RubricStudy(PromptResponseTest):
         )
 
     def annotators(self) -> Mapping[str, Annotator]:
-        """Return the judges by role, and once more for each time that they judge again."""
+        """Return the judges by label: one for each judge and repeated judgement."""
         return {
             judge_label(spec.role, again): partial(self._annotate, spec, again)
             for spec in self.judges
@@ -94,21 +94,25 @@ class RubricStudy(PromptResponseTest):
         )
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
-        """Return composites and dimensions, means over the judges that count, and how many they are."""
-        judgements = [found[0] for found in item_annotations.annotations.values() if found[0] is not None]
+        """Return composites and dimensions as means over the judges that count, and the number of judges."""
+        judgements = [votes[0] for votes in item_annotations.annotations.values() if votes[0] is not None]
         aggregated = ensemble_evaluation(judgements)["aggregated"]
-        reason = None if aggregated["judged"] else self._why_unjudged(item_annotations.replies[0], judgements)
+        reason = (
+            None if aggregated["judged"] else self._unjudged_reason(item_annotations.replies[0], judgements)
+        )
         return [
             *(Measurement(name, aggregated["mean_scores"][name], POINTS, reason) for name in SCORES),
             Measurement("zeros", aggregated["zeros"], "scores", reason),
             Measurement("judge_count", aggregated["judge_count"], "judges"),
         ]
 
-    def _why_unjudged(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
+    def _unjudged_reason(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
         if reply.text is None:
             return f"run failed: {reply.failure}"
-        failed = "".join(f"; {found.label}: {found.reason}" for found in judgements if found.failed)
-        counting = len({found.judge for found in judgements if not found.failed})
+        failed = "".join(
+            f"; {judgement.label}: {judgement.reason}" for judgement in judgements if judgement.failed
+        )
+        counting = len({judgement.judge for judgement in judgements if not judgement.failed})
         return f"unjudged: {counting} of {len(self.judges)} judges count{failed}"
 
     def result_types(self) -> tuple[ResultType, ...]:
@@ -129,7 +133,7 @@ class RubricStudy(PromptResponseTest):
                 "base": bases,
                 "cluster": bases.map(clusters),
                 "length_bin": [measured.item.context.length_bin for measured in measured_items],
-                **{n: [one.value(n) for one in measured_items] for n in numbers},
+                **{n: [measured.value(n) for measured in measured_items] for n in numbers},
             }
         ).astype(dict.fromkeys(numbers, "float64"))
         means = [mean for score in COMPOSITES for mean in self._means(runs, score)]
@@ -153,9 +157,9 @@ class RubricStudy(PromptResponseTest):
 
 @over_clusters
 def _unjudged_share(runs: pd.DataFrame) -> Result:
-    """Return the share of runs without a composite, with an interval that exists for 0 and for 1 too."""
-    # Clopper-Pearson with the number of bases in place of the number of runs: as wide as if the runs of a base were all
-    # judged or all unjudged together (Korn & Graubard 1998, with the largest design effect).
+    """Return the share of runs without a composite, with an interval that also exists for 0 and for 1."""
+    # Clopper-Pearson with the number of bases for the number of runs: as wide as if a base had all its runs judged, or
+    # none (Korn & Graubard 1998, with the largest design effect).
     missing = runs["composite"].isna()
     bases = runs["base"].nunique()
     counts = {"runs": len(runs), "bases": bases}

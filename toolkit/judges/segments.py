@@ -1,4 +1,4 @@
-"""A reply cut into the pieces a judge looks at one by one, each known by its place in the original text."""
+"""Cuts a reply into the segments that a judge reads one by one, each with its position in the text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 Kind = Literal["sentence", "list_item", "table_row", "code", "heading"]
 
-WHOLE: Final = frozenset(("code", "heading", "table_row"))
+UNDIVIDED: Final = frozenset(("code", "heading", "table_row"))
 """Kinds that are one segment however many sentences they hold."""
 
 
@@ -33,8 +33,8 @@ STARTERS: Final = _set(
 )
 """Words that, with a capital, begin a sentence rather than go on with a name."""
 
-# Every quantifier is possessive or bounded and every pattern starts at a fixed place, so that no text, however
-# hostile, is looked at more than a few times.
+# Every quantifier is possessive or bounded and every pattern starts at a fixed position: the time is linear, also for
+# hostile text.
 _LINE: Final = re.compile(
     r"(?<![^\r\n])(?=[^\r\n])(?:[ \t]*+>)*+[ \t]*+(?:"
     r"(?P<rule>[-*_=|:+ \t]++(?=[\r\n]|\Z))"
@@ -45,8 +45,8 @@ _LINE: Final = re.compile(
     r"|(?P<plain>[^ \t\r\n])?)[^\r\n]*+"
 )
 _BREAKS: Final = frozenset(("\n", "\r", "\r\n"))
-# It begins with one set because `re` finds that three times as fast as alternatives; the look behind keeps a run of
-# stops from being entered in its middle.
+# `re` finds one set three times as fast as alternatives; the look-behind keeps a match from starting inside a run of
+# stops.
 _STOP: Final = re.compile(
     r"[.!?…؟।۔。！？｡](?:(?<=[.!?…؟।۔])(?<![.!?…؟।۔]{2})[.!?…؟।۔]*+[\"'”’»)\]*_`]*+(?=\s|\Z)"
     r"|(?<=[。！？｡])[。！？｡]*+[」』”’）)\"'*]*+)"
@@ -69,7 +69,7 @@ class Segment:
     kind: Kind
 
     def of(self, text: str) -> str:
-        """Return the piece as it stands in the text it was cut from."""
+        """Return the text of the segment."""
         return text[self.start : self.end]
 
 
@@ -87,21 +87,21 @@ def segments(text: str) -> tuple[Segment, ...]:
     >>> [(piece.kind, piece.of(text)) for piece in segments(text)]
     [('sentence', 'Block 10.0.0.1, e.g. at the proxy.'), ('sentence', 'Then:'), ('list_item', '1. **Isolate** it')]
     """
-    found: list[Segment] = []
+    pieces: list[Segment] = []
     for start, end, kind in _blocks(text):
-        # Most lines of a list have no stop inside; the test for one is cheaper than what follows it.
-        whole = kind in WHOLE or not _STOP.search(text, start, end)
-        for stop in (end,) if whole else _stops(text, start, end):
+        # Most lines of a list have no stop inside, and a search for one is cheap.
+        undivided = kind in UNDIVIDED or not _STOP.search(text, start, end)
+        for stop in (end,) if undivided else _stops(text, start, end):
             if _MEANING.search(text, start, stop):
                 piece = text[start:stop]
                 at = stop - len(piece.lstrip())
-                found.append(Segment(at, start + len(piece.rstrip()), kind))
+                pieces.append(Segment(at, start + len(piece.rstrip()), kind))
             start = stop
-    return tuple(found)
+    return tuple(pieces)
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, Kind]]:
-    """Yield the paragraphs, items, rows, headings and code blocks of a text; nothing between them has meaning."""
+    """Yield the paragraphs, items, rows, headings and code blocks of a text; only markup is between them."""
     fence, fence_start = "", 0  # the open fence, if any
     start = end = -1  # the open paragraph or item, if any
     kind: Kind = "sentence"
@@ -152,7 +152,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Kind]]:
 
 
 def _stops(text: str, start: int, end: int) -> list[int]:
-    """Return where the sentences of one paragraph or list item end; the last one ends where it does."""
+    """Return where the sentences of one paragraph or list item end."""
     ends: list[int] = []
     codes = iter(_code_spans(text, start, end) if text.find("`", start, end) >= 0 else ())
     code = next(codes, None)
@@ -171,8 +171,8 @@ def _ends_sentence(text: str, first: int, stop: re.Match[str], end: int) -> bool
     mark = text[at]
     if mark in "。！？｡":
         return True
-    coming = _NEXT.match(text, stop.end(), end)
-    word = coming[1] if coming else ""
+    following = _NEXT.match(text, stop.end(), end)
+    word = following[1] if following else ""
     if not word:
         return True
     # "... he asked" goes on; "... svc_backup ran it" does not, because identifiers have no capital.
@@ -200,7 +200,7 @@ def _abbreviates(before: str, word: str) -> bool:
 
 
 def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the places of inline code: from a run of backticks to the next run of the same length."""
+    """Yield the spans of inline code: from a run of backticks to the next run of the same length."""
     runs = [run.span() for run in _TICKS.finditer(text, start, end)]
     closes: dict[int, int] = {}  # by length, the nearest run to the right
     partner = [-1] * len(runs)
@@ -210,7 +210,7 @@ def _code_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         closes[length] = number
     number = 0
     while number < len(runs):
-        other = partner[number]
-        if other >= 0:
-            yield runs[number][0], runs[other][1]
-        number = max(other, number) + 1
+        closing = partner[number]
+        if closing >= 0:
+            yield runs[number][0], runs[closing][1]
+        number = max(closing, number) + 1

@@ -1,7 +1,6 @@
-"""The desk at which a person rates replies in a notebook: widgets over the functions of `toolkit.people.rating`.
+"""The desk: notebook widgets at which a person rates replies, over the functions of `toolkit.people.rating`.
 
-Scores are toggle buttons and not sliders: a slider at rest looks like a 0, and no score may be given by not touching
-anything. All text from models is escaped; nothing of it is rendered.
+Scores are toggle buttons: a slider at rest looks like a 0. All text of models is escaped and never rendered.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from toolkit.words import DIMENSIONS, SCALE, counted
 STEP: Final = 0.5
 STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))
 NO_SCORE: Final = "–"
-_STYLE: Final = (  # buttons of half steps stand in one line beside the texts
+_STYLE: Final = (  # all half steps fit in one line beside the texts
     "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
     ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
 )
@@ -31,31 +30,31 @@ _WIDE: Final = widgets.Layout(width="auto")
 
 
 def typed_scores(text: str) -> tuple[float | None, ...]:
-    """Return the scores of a line typed by somebody who does not use a mouse, in the order of the dimensions."""
+    """Return the scores of a typed line, in the order of the dimensions."""
     words = text.split()
-    known: dict[str, float | None] = {f"{step:g}": step for step in STEPS}
-    known |= {f"{step:.1f}": step for step in STEPS} | {"-": None, NO_SCORE: None}
-    wrong = next((word for word in words if word not in known), None)
+    values: dict[str, float | None] = {f"{step:g}": step for step in STEPS}
+    values |= {f"{step:.1f}": step for step in STEPS} | {"-": None, NO_SCORE: None}
+    wrong = next((word for word in words if word not in values), None)
     if wrong is not None:
         raise InputError(f"{wrong!r} is no score: write 0 to 5 in half steps like 3.5, or - for none")
     if len(words) != len(DIMENSIONS):
         raise InputError(f"these are {len(words)} scores; write {len(DIMENSIONS)}, with spaces between")
-    return tuple(known[word] for word in words)
+    return tuple(values[word] for word in words)
 
 
 def plain(text: str) -> str:
-    r"""Return text of a model as HTML that shows it and does nothing else; control characters are dropped."""
+    """Return text of a model as escaped HTML without control characters."""
     return html.escape(plain_text(text))
 
 
 class Desk:
-    """The widgets of one rater and what they do; ``box`` is what a notebook shows."""
+    """The widgets of one rater; a notebook shows ``box``."""
 
     def __init__(self, plan: Plan, store: Store, round_: Round) -> None:
         self.plan, self.store = plan, store
         self.round = round_
         self.reply: Reply | None = None
-        self._meant: str | None = None  # what the next press of the same button would do
+        self._pending: str | None = None  # action of a button that must be pressed again
         rubric = plan.rubric
         pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "2.6em"}}
         self.scores = {name: widgets.ToggleButtons(**pressed) for name in rubric.names}
@@ -69,7 +68,7 @@ class Desk:
         self.reasons = widgets.Textarea(
             placeholder="Why these scores? (optional)",
             description="Reasons:",
-            # Sent whole when the field is left: letter by letter, a busy kernel is told of Save before the last ones.
+            # Sent when the field is left: sent by letter, the last ones could arrive at a busy kernel after Save.
             continuous_update=False,
             rows=2,
             layout=_WIDE,
@@ -82,19 +81,19 @@ class Desk:
             description="Throw round away",
             tooltip="None of its ratings counts any more; all stay in the history.",
         )
-        self.said, self.header, self.texts = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self.status, self.header, self.texts = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.bar = widgets.IntProgress(
             min=0, max=max(1, len(round_.replies)), layout=widgets.Layout(width="auto", height="10px")
         )
         in_order = sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
         rows = [_row(dimension, self.scores[dimension.name]) for dimension in in_order]
         wrapped = widgets.Layout(flex_flow="row wrap")
-        # Texts beside scores, so that a laptop's screen has both: each text scrolls in its own box.
+        # Texts beside scores, so that both fit on a laptop's screen: each text scrolls in its own box.
         read = widgets.VBox([self.texts, self.reasons], layout=widgets.Layout(flex="1 1 24em", min_width="0"))
         scores = widgets.VBox(rows, layout=widgets.Layout(flex="0 1 34em", min_width="0"))
         self._form = (
             widgets.HBox([self.typed, self.save, self.skip, self.back, self.end, self.throw], layout=wrapped),
-            self.said,
+            self.status,
             widgets.HBox([read, scores], layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1.5em")),
         )
         self.box = widgets.VBox(layout=widgets.Layout(width="100%")).add_class("toolkit-desk")
@@ -109,8 +108,8 @@ class Desk:
         self._show(next_reply(round_))
 
     def _show(self, reply: Reply | None) -> None:
-        self.reply, self._meant = reply, None
-        self.header.value = _STYLE + _standing(self.round, reply)
+        self.reply, self._pending = reply, None
+        self.header.value = _STYLE + _progress_line(self.round, reply)
         self.bar.value = self.round.rated
         self._say("")
         before = self.round.ratings.get(reply.run_id) if reply else None
@@ -119,11 +118,11 @@ class Desk:
         self.reasons.value = (before.reasons or "") if before else ""
         self.typed.value = ""
         if reply is None:
-            self.box.children = (self.header, self.bar, self.back, self.said)
+            self.box.children = (self.header, self.bar, self.back, self.status)
             return
-        self.texts.value = _shown("The task", reply.task, 10) + _shown("The reply", reply.text, 16)
+        self.texts.value = _text_box("The task", reply.task, 10) + _text_box("The reply", reply.text, 16)
         self.box.children = (self.header, self.bar, *self._form)
-        self.typed.focus()  # so that the next reply is in sight, and can be scored, without a mouse
+        self.typed.focus()  # the next reply can be scored without a mouse
 
     def _save(self) -> None:
         if self.reply is None:
@@ -131,8 +130,10 @@ class Desk:
         scores = {name: buttons.value for name, buttons in self.scores.items()}
         titles = {dimension.name: dimension.title for dimension in self.plan.rubric.dimensions}
         gaps = [titles[name] for name, score in scores.items() if score is None]
-        left = f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished; it does not count then."
-        if 0 < len(gaps) < len(scores) and not self._is_meant("save", left):
+        warning = (
+            f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished; it does not count then."
+        )
+        if 0 < len(gaps) < len(scores) and not self._confirmed("save", warning):
             return
         after = self.reply
         self.round = rate(self.plan, self.store, self.round, after, scores, self.reasons.value)
@@ -146,36 +147,36 @@ class Desk:
             self._say("This is the only one left.")
 
     def _end(self) -> None:
-        left = counted(len(self.round.replies) - self.round.rated, "replies")
-        if self._is_meant("end", f"{left} will be left out of the round. Press again to end it."):
+        remaining = counted(len(self.round.replies) - self.round.rated, "replies")
+        if self._confirmed("end", f"{remaining} will be left out of the round. Press again to end it."):
             self.round = end_round(self.plan, self.store, self.round)
             self.bar.max = max(1, len(self.round.replies))
             self._show(None)
 
     def _throw(self) -> None:
-        left = counted(len(self.round.ratings), "ratings")
-        if self._is_meant(
-            "throw", f"{left} will count nowhere any more. Press again to throw the round away."
+        lost = counted(len(self.round.ratings), "ratings")
+        if self._confirmed(
+            "throw", f"{lost} will count nowhere any more. Press again to throw the round away."
         ):
             self.round = throw_round_away(self.plan, self.store, self.round)
             self._show(None)
             self._say("Thrown away. Run the cell again to begin a new round.")
 
-    def _is_meant(self, what: str, question: str) -> bool:
-        """Return whether a button is pressed for the second time; the first time its question is asked."""
-        if self._meant == what:
+    def _confirmed(self, action: str, question: str) -> bool:
+        """Return whether a button is pressed for the second time; the first time, show its question."""
+        if self._pending == action:
             return True
-        self._meant = what
+        self._pending = action
         self._say(question)
         return False
 
     def _back(self) -> None:
         replies = self.round.replies
-        place = len(replies) if self.reply is None else replies.index(self.reply)
-        if place == 0:
+        position = len(replies) if self.reply is None else replies.index(self.reply)
+        if position == 0:
             self._say("This is the first one.")
             return
-        self._show(replies[place - 1])
+        self._show(replies[position - 1])
 
     def _take_typed(self) -> None:
         if self.typed.value.strip():
@@ -184,19 +185,19 @@ class Desk:
             self._say("")
 
     def _say(self, text: str) -> None:
-        self.said.value = status_line(html.escape(text))
+        self.status.value = status_line(html.escape(text))
 
     def _guarded(self, work: Callable[[], None]) -> Callable[[Any], None]:
         return guarded(work, self._say, "Not kept ({}). The scores are still here; try again.")
 
 
 def status_line(text: str) -> str:
-    """Return as HTML what a notebook says of what was done, also to who cannot see it."""
+    """Return a status message as HTML that screen readers announce."""
     return f'<div role="status" aria-live="polite"><b>{text}</b></div>'
 
 
 def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: str) -> Callable[[Any], None]:
-    """Return a callback that says its error where it is pressed: JupyterLab would put it where nobody looks."""
+    """Return a callback that shows its error at the button: JupyterLab would write it to its log."""
 
     def callback(_: Any) -> None:
         try:
@@ -210,7 +211,7 @@ def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: st
 
 
 def _options(score: float | None) -> tuple[tuple[str, float | None], ...]:
-    """Return what can be pressed: every half step, and a score between two of them that came from a file."""
+    """Return the options: every half step, and a score between two of them that came from a file."""
     steps = sorted({*STEPS, *(() if score is None else (score,))})
     return ((NO_SCORE, None), *((f"{step:g}", step) for step in steps))
 
@@ -227,11 +228,11 @@ def _row(dimension: Dimension, buttons: widgets.ToggleButtons) -> widgets.VBox:
         f"<b>{score}</b> {html.escape(text)}" for score, text in sorted(dimension.anchors.items())
     )
     title = f"<b>{html.escape(dimension.title)}</b>: {html.escape(dimension.question)}"
-    told = f"{title} <small>{anchors}</small>" if anchors else title
-    return widgets.VBox([widgets.HTML(f"<div style='line-height:1.25;margin-top:4px'>{told}</div>"), buttons])
+    text = f"{title} <small>{anchors}</small>" if anchors else title
+    return widgets.VBox([widgets.HTML(f"<div style='line-height:1.25;margin-top:4px'>{text}</div>"), buttons])
 
 
-def _shown(title: str, text: str, lines: int) -> str:
+def _text_box(title: str, text: str, lines: int) -> str:
     style = (
         "white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; overflow: auto;"
         f"max-height: {lines}em; line-height: 1.4; unicode-bidi: plaintext;"
@@ -239,20 +240,18 @@ def _shown(title: str, text: str, lines: int) -> str:
     )
     return (
         f"<b>{title}</b>"
-        # JupyterLab would take its arrow keys to another cell.
+        # JupyterLab would use the arrow keys to change the cell.
         f'<pre dir="auto" tabindex="0" data-lm-suppress-shortcuts="true" role="region" aria-label="{title}" '
         f'style="{style}">{plain(text)}</pre>'
     )
 
 
-def _standing(round_: Round, reply: Reply | None) -> str:
-    total, left = len(round_.replies), len(round_.replies) - len(round_.ratings)
+def _progress_line(round_: Round, reply: Reply | None) -> str:
+    total, unseen = len(round_.replies), len(round_.replies) - len(round_.ratings)
     counts = f"{round_.rated} of {total} rated"
     if round_.unfinished:
         counts += f", {round_.unfinished} unfinished"
     if reply is None:
         return f"<b>The round of {html.escape(round_.rater)} is finished:</b> {counts}."
-    place = round_.replies.index(reply) + 1
-    return (
-        f"<b>Reply {place} of {total}</b> · {counts}, {left} not seen yet · rater {html.escape(round_.rater)}"
-    )
+    position = round_.replies.index(reply) + 1
+    return f"<b>Reply {position} of {total}</b> · {counts}, {unseen} not seen yet · rater {html.escape(round_.rater)}"

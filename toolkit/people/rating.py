@@ -1,6 +1,6 @@
-"""Rounds of blind ratings: one person scores one reply after another and sees neither model, judges nor cost.
+"""Rounds of blind ratings: one person scores one reply after another without seeing model, judges or cost.
 
-What is hidden is what the toolkit knows: the task is shown, so its length can be seen, and a reply may name its model.
+The task is shown, so that its length can be seen, and a reply may name its model.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from toolkit.words import DIMENSIONS, choices
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     """Return the raters whose running rounds hold a reply, by run id, their names sorted.
 
-    A round runs from its first rating until each reply of it that can be rated has all scores of its rater; till then
-    its rater may go back to any of them.
+    A round runs from its first rating until each of its rateable replies has all scores; the rater may return to any.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
     rounds = list(store.objects(RatingRound).filter(study=study, rubric_hash=rubric_hash))
     if not rounds:
         return {}
-    # By the runs of the rounds, because a round is small and a study may be large.
-    of_rounds = (run_id for one in rounds for run_id in one.run_ids)
-    named = {run["call_id"] for run in store.find_by(Run, "run_id", of_rounds, only=("call_id",))}
+    # Read the runs of the rounds alone: a round is small, and a study may be large.
+    run_ids = (run_id for entry in rounds for run_id in entry.run_ids)
+    named = {run["call_id"] for run in store.find_by(Run, "run_id", run_ids, only=("call_id",))}
     stored = stored_runs(store, study, [call_id for call_id in plan.call_ids if call_id in named]).values()
     blobs = {run.run_id: run.blob_id for run in stored if why_not(run) is None and run.blob_id}
     ratings = newest_ratings(store, blobs, rubric_hash).values()
@@ -76,28 +75,28 @@ class Reply:
 
 @dataclass(frozen=True)
 class Round:
-    """How far one rater is."""
+    """The round of one rater: its replies and their ratings."""
 
     rater: str
     seed: int
     replies: tuple[Reply, ...]
     ratings: Mapping[str, Rating]
     unkept: tuple[int | None, tuple[str, ...]] | None = None
-    """Size and order of a round that nobody has rated in yet: it begins with the first rating."""
+    """Size and order of a round without a rating: it is saved with the first one."""
 
     @property
     def rated(self) -> int:
-        """How many replies have all their scores."""
+        """Number of replies with all their scores."""
         return sum(rating.finished for rating in self.ratings.values())
 
     @property
     def unfinished(self) -> int:
-        """How many replies have a part of their scores."""
+        """Number of replies with a part of their scores."""
         return len(self.ratings) - self.rated
 
 
 def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]:
-    """Return every reply of a study that a judge may see, in the order of prompts, models and repeats."""
+    """Return every reply of a study that can be rated, in the order of prompts, models and repeats."""
     if not plan.test.judged:
         raise InputError(
             f"study {plan.study.name}: test {plan.test.name} is not scored by a rubric, so there is nothing to rate"
@@ -106,31 +105,31 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
     planned = sorted((run for run in plan.runs if run.key in usable), key=lambda run: run.key)
-    found = []
+    replies = []
     for run in planned:
         run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
-        found.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
-    return found
+        replies.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
+    return replies
 
 
 def why_not(run: Stored) -> str | None:
-    """Return why a run as it stands in the store cannot be rated, ``None`` when it can."""
+    """Return why a stored run cannot be rated, ``None`` when it can."""
     if run.failure or run.blob_id is None:
         return f"has no reply ({run.failure})"
     return f"is excluded from judging ({run.excluded} reply)" if run.excluded else None
 
 
 def checked_rater(store: Store, study: str, rater: str) -> str:
-    """Return the name of a rater, composed (NFC) and with single spaces: what looks the same is one rater."""
+    """Return the name of a rater, composed (NFC) and with single spaces, so that equal looks are one rater."""
     name = unicodedata.normalize("NFC", " ".join(rater.split()))
     if not _RATER.fullmatch(name):
         raise InputError(
             f"rater {rater!r}: give up to 64 letters, digits, spaces and . _ @ -, with a letter or digit at both ends"
         )
-    for known in known_raters(store, study):
-        if known != name and known.casefold() == name.casefold():
+    for rater_name in known_raters(store, study):
+        if rater_name != name and rater_name.casefold() == name.casefold():
             raise InputError(
-                f"rater {name!r}: {known!r} has rated here; write it the same way, or take another name"
+                f"rater {name!r}: {rater_name!r} has rated here; write it the same way, or take another name"
             )
     return name
 
@@ -138,68 +137,70 @@ def checked_rater(store: Store, study: str, rater: str) -> str:
 def open_round(
     plan: Plan, store: Store, rater: str, *, seed: int | None = None, size: int | None = None
 ) -> Round:
-    """Open the round of a rater, or go on with it.
+    """Open the round of a rater, or continue it.
 
-    The order is shuffled by seed and rater, and every stretch of it holds each length bin and model equally often, as
-    long as there are any. It is kept with the first rating, so that looking begins no round; replies that came since
-    then go to its end.
+    The order is shuffled by seed and rater and balanced over length bins and models. It is saved with the first rating;
+    replies that came later go to its end.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
     rater = checked_rater(store, study, rater)
     seed = plan.study.seed if seed is None else seed
     if size is not None and size < 1:
         raise InputError(f"size: {size} replies are no round; give 1 or more, or leave it out for all")
-    there = rateable_replies(plan, store)
-    if not there:
+    rateable = rateable_replies(plan, store)
+    if not rateable:
         raise InputError(f"study {study}: has no reply to rate yet; run it first (toolkit run)")
-    kept = stored_order(store, study, rater, rubric_hash, seed)
-    order, kept_size = kept or ((), None)
-    wanted = kept_size if kept and size is None else size
-    order_now = _extended(order, there, f"{seed}:{rater}:{len(order)}", wanted)
-    if kept is not None and (order_now != order or wanted != kept_size):
-        _at_once(keep_order, store, study, rater, rubric_hash, seed, wanted, order_now)
-    replies = {reply.run_id: reply for _, reply in there}
-    shown = tuple(replies[run_id] for run_id in order_now if run_id in replies)
-    blobs = {reply.run_id: reply.blob_id for reply in shown}
-    ratings = {run: said for (_, run), said in newest_ratings(store, blobs, rubric_hash, rater).items()}
-    _at_once(keep_judgements, store, tuple(ratings.values()))  # whoever was killed before this last step
-    return Round(rater, seed, shown, ratings, (wanted, order_now) if kept is None else None)
+    stored = stored_order(store, study, rater, rubric_hash, seed)
+    order, stored_size = stored or ((), None)
+    limit = stored_size if stored and size is None else size
+    order_now = _extended(order, rateable, f"{seed}:{rater}:{len(order)}", limit)
+    if stored is not None and (order_now != order or limit != stored_size):
+        _at_once(keep_order, store, study, rater, rubric_hash, seed, limit, order_now)
+    replies = {reply.run_id: reply for _, reply in rateable}
+    ordered = tuple(replies[run_id] for run_id in order_now if run_id in replies)
+    blobs = {reply.run_id: reply.blob_id for reply in ordered}
+    ratings = {run: rating for (_, run), rating in newest_ratings(store, blobs, rubric_hash, rater).items()}
+    _at_once(
+        keep_judgements, store, tuple(ratings.values())
+    )  # a killed process may have missed this last step
+    return Round(rater, seed, ordered, ratings, (limit, order_now) if stored is None else None)
 
 
 def end_round(plan: Plan, store: Store, round_: Round) -> Round:
-    """End a round where it is: it holds what has all scores, and its other replies are no longer waited for.
-
-    What was scored in part stays in the history and counts nowhere. A larger ``size`` goes on with it later.
-    """
-    done = tuple(
-        reply for reply in round_.replies if (said := round_.ratings.get(reply.run_id)) and said.finished
+    """End a round with the replies that have all scores; partly scored ones stay in the history and do not count."""
+    finished = tuple(
+        reply for reply in round_.replies if (rating := round_.ratings.get(reply.run_id)) and rating.finished
     )
     if round_.unkept is None:
-        ended = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed, [one.run_id for one in done])
+        ended = (
+            plan.study.name,
+            round_.rater,
+            plan.rubric.digest,
+            round_.seed,
+            [reply.run_id for reply in finished],
+        )
         _at_once(end_order, store, *ended)
-    kept = {one.run_id: round_.ratings[one.run_id] for one in done}
-    return replace(round_, replies=done, ratings=kept)
+    ratings = {reply.run_id: round_.ratings[reply.run_id] for reply in finished}
+    return replace(round_, replies=finished, ratings=ratings)
 
 
 def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
-    """Take a round back: none of its ratings counts any more, and the next one of its rater begins anew.
-
-    Every version stays in the history; the newest of each has no score.
-    """
-    desk = (said for said in round_.ratings.values() if said.source == "desk")  # a file is no part of a round
-    _at_once(keep_ratings, store, [replace(said, scores={}, reasons=None) for said in desk])
+    """Discard a round: its ratings no longer count, and their history ends with a version without scores."""
+    ratings = (
+        rating for rating in round_.ratings.values() if rating.source == "desk"
+    )  # ratings from a file belong to no round
+    _at_once(keep_ratings, store, [replace(rating, scores={}, reasons=None) for rating in ratings])
     return end_round(plan, store, replace(round_, ratings={}))
 
 
 def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
-    """Return what to rate next: the first reply without a rating after another, then from the start.
-
-    When every reply has a rating, the unfinished ones come again; ``None`` when none is left.
-    """
+    """Return the next reply without a rating, then the next unfinished one; ``None`` when none is left."""
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
     unrated = [reply for reply in turned if reply.run_id not in round_.ratings]
-    unfinished = [one for one in turned if (said := round_.ratings.get(one.run_id)) and not said.finished]
+    unfinished = [
+        reply for reply in turned if (rating := round_.ratings.get(reply.run_id)) and not rating.finished
+    ]
     return next(iter([*unrated, *unfinished]), None)
 
 
@@ -211,9 +212,9 @@ def rate(
     scores: Mapping[str, float | None],
     reasons: str = "",
 ) -> Round:
-    """Keep what the rater says of a reply, on the disk, and return the round as it stands then."""
-    given = checked_scores(scores)
-    if not given and not reasons.strip():
+    """Save a rating, and return the round with it."""
+    checked = checked_scores(scores)
+    if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
     rating = Rating(
         study=plan.study.name,
@@ -222,12 +223,12 @@ def rate(
         blob_id=reply.blob_id,
         rubric=plan.rubric.name,
         rubric_hash=plan.rubric.digest,
-        scores=given,
+        scores=checked,
         reasons=reasons.strip() or None,
     )
     if round_.unkept is not None:
-        about = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
-        _at_once(keep_order, store, *about, *round_.unkept)
+        key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.says(rating):
         _at_once(keep_ratings, store, [rating])
@@ -235,40 +236,40 @@ def rate(
 
 
 def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the scores that are there, in the order of the dimensions."""
+    """Return the given scores in the order of the dimensions."""
     for name in scores:
         if name not in DIMENSIONS:
             raise InputError(f"dimension {name!r} is unknown; {choices(name, DIMENSIONS, 'the rubric has')}")
-    found = {name: on_scale(scores.get(name), name) for name in DIMENSIONS}
-    return {name: score for name, score in found.items() if score is not None}
+    values = {name: on_scale(scores.get(name), name) for name in DIMENSIONS}
+    return {name: score for name, score in values.items() if score is not None}
 
 
 def _extended(
-    order: Sequence[str], there: Iterable[tuple[PlannedRun, Reply]], seed: str, size: int | None
+    order: Sequence[str], rateable: Iterable[tuple[PlannedRun, Reply]], seed: str, size: int | None
 ) -> tuple[str, ...]:
-    """Return an order with what it lacks at its end, shuffled and balanced, up to the size."""
-    known = set(order)
+    """Return an order with missing replies at its end, shuffled and balanced, up to the size."""
+    present = set(order)
     cells: dict[tuple[Any, str], list[str]] = defaultdict(list)
-    for run, reply in there:
-        if reply.run_id not in known:
+    for run, reply in rateable:
+        if reply.run_id not in present:
             cells[getattr(run.item.context, "length_bin", None), run.model].append(reply.run_id)
     most = None if size is None else max(size, len(order))
     return tuple(chain(order, _balanced(list(cells.values()), seed)))[:most]
 
 
 def _balanced(cells: list[list[str]], seed: str) -> list[str]:
-    """Return the members of all cells, one of each in turn; which comes first in a turn is drawn every time."""
+    """Return the members of all cells in turns, one of each; the order within a turn is drawn."""
     source = random.Random(seed)
     for cell in cells:
         source.shuffle(cell)
-    found: list[str] = []
+    members_in_order: list[str] = []
     for turn in zip_longest(*cells):
         members = [member for member in turn if member is not None]
         source.shuffle(members)
-        found += members
-    return found
+        members_in_order += members
+    return members_in_order
 
 
 def _at_once(work: Any, *arguments: Any) -> None:
-    """Do what a coroutine function does and return when it is done, in a notebook too."""
+    """Run a coroutine function to its end, also in a notebook."""
     run_anywhere(lambda: work(*arguments), threading.Event())

@@ -1,4 +1,4 @@
-"""Ratings that people wrote into a CSV file: every line is checked before anything is kept."""
+"""Imports ratings of people from a CSV file: every line is checked before anything is saved."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from toolkit.store.records import stored_runs
 from toolkit.table_files import MISSING, read_texts
 from toolkit.words import DIMENSIONS, SCALE, Summary, choices
 
-BESIDE: Final = ("study", "prompt_id", "base", "task", "reply")
-"""Columns that help whoever fills in the file, and are not read."""
+IGNORED: Final = ("study", "prompt_id", "base", "task", "reply")
+"""Columns that help a person fill in the file, and are not read."""
 _READ: Final = ("run_id", "rater", "dimension", "score", "reasons", *DIMENSIONS)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did."""
+    """The result of an import."""
 
     file: Path
     raters: tuple[str, ...]
@@ -38,7 +38,7 @@ class Imported:
     empty: int
 
     def summary(self) -> Summary:
-        """Return what a command says of it."""
+        """Return the summary of the command line."""
         lines = [
             f"{self.file}: {self.new} new ratings, {self.changed} changed (the earlier versions are kept), "
             f"{self.unchanged} unchanged; raters: {', '.join(self.raters) or 'none'}"
@@ -47,13 +47,13 @@ class Imported:
             lines.append(f"{self.unfinished} lack a dimension: they are kept, and count once it is there")
         if self.empty:
             lines.append(f"{self.empty} lines hold neither score nor reasons")
-        told = {**asdict(self), "file": str(self.file), "raters": list(self.raters)}
-        return Summary(told, "\n".join(lines))
+        fields = {**asdict(self), "file": str(self.file), "raters": list(self.raters)}
+        return Summary(fields, "\n".join(lines))
 
 
 @dataclass
-class _Said:
-    """What the file says of one run by one rater, gathered line by line."""
+class _Entry:
+    """Scores and reasons of one rater for one run, collected from several lines."""
 
     scores: dict[str, float] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Said:
 
 @dataclass(frozen=True)
 class _Line:
-    """One line of the file; its number, and its cells by column."""
+    """One line of the file, with its cells by column."""
 
     file: Path
     number: int
@@ -72,10 +72,9 @@ class _Line:
 
 
 def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None = None) -> Imported:
-    """Keep the ratings of a CSV file as judgements of human judges; nothing is kept unless every line is right.
+    """Save the ratings of a CSV file as judgements of human judges, or nothing where a line is wrong.
 
-    A dimension that the file leaves empty keeps the score that the rater gave before. The same file twice changes
-    nothing.
+    An empty dimension keeps the rater's earlier score. A second import of the same file changes nothing.
     """
     file = Path(path)
     lines = [_Line(file, number, cells) for number, cells in read_texts(file) if any(cells.values())]
@@ -83,47 +82,47 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
         raise InputError(f"{file}: has no ratings; it needs a header and a line a rating")
     _check_header(file, tuple(lines[0].cells), rater)
     blobs = {reply.run_id: reply.blob_id for _, reply in rateable_replies(plan, store)}
-    said, empty = _gathered(plan, store, lines, rater, blobs)
-    known = newest_ratings(store, blobs, plan.rubric.digest)
+    entries, empty = _gathered(plan, store, lines, rater, blobs)
+    stored = newest_ratings(store, blobs, plan.rubric.digest)
     ratings = []
-    for (name, run_id), one in said.items():
-        before = known.get((name, run_id))
-        given = {**(before.scores if before else {}), **one.scores}
-        scores: dict[str, float] = {part: given[part] for part in DIMENSIONS if part in given}
-        reasons = "\n".join(one.reasons) or (before.reasons if before else None)
-        about = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
-        ratings.append(Rating(*about, scores, reasons, source="file"))
-    new = [one for one in ratings if (one.rater, one.run_id) not in known]
-    there = [one for one in ratings if (one.rater, one.run_id) in known]
-    changed = [one for one in there if not known[one.rater, one.run_id].says(one)]
+    for (name, run_id), entry in entries.items():
+        before = stored.get((name, run_id))
+        merged = {**(before.scores if before else {}), **entry.scores}
+        scores: dict[str, float] = {part: merged[part] for part in DIMENSIONS if part in merged}
+        reasons = "\n".join(entry.reasons) or (before.reasons if before else None)
+        key = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
+        ratings.append(Rating(*key, scores, reasons, source="file"))
+    new = [rating for rating in ratings if (rating.rater, rating.run_id) not in stored]
+    repeated = [rating for rating in ratings if (rating.rater, rating.run_id) in stored]
+    changed = [rating for rating in repeated if not stored[rating.rater, rating.run_id].says(rating)]
 
     async def keep() -> None:
         await keep_ratings(store, [*new, *changed])
-        await keep_judgements(store, ratings)  # also where an import was killed before this step
+        await keep_judgements(store, ratings)  # also of an import that was killed before this step
 
     run_anywhere(keep, threading.Event())
     return Imported(
         file=file,
-        raters=tuple(sorted({name for name, _ in said})),
+        raters=tuple(sorted({name for name, _ in entries})),
         new=len(new),
         changed=len(changed),
-        unchanged=len(there) - len(changed),
-        unfinished=sum(not one.finished for one in ratings),
+        unchanged=len(repeated) - len(changed),
+        unfinished=sum(not rating.finished for rating in ratings),
         empty=empty,
     )
 
 
 def _gathered(
     plan: Plan, store: Store, lines: Iterable[_Line], rater: str | None, blobs: Mapping[str, str]
-) -> tuple[dict[tuple[str, str], _Said], int]:
-    """Return what the file says, by rater and run, and how many lines say nothing."""
+) -> tuple[dict[tuple[str, str], _Entry], int]:
+    """Return the entries by rater and run, and the number of empty lines."""
     study = plan.study.name
     refused = {run.run_id: why_not(run) for run in stored_runs(store, study, plan.call_ids).values()}
     names: dict[str, str] = {}
-    said: dict[tuple[str, str], _Said] = {}
+    entries: dict[tuple[str, str], _Entry] = {}
     empty = 0
     for line in lines:
-        name = _rater_of(line, rater, names, store, study)
+        name = _line_rater(line, rater, names, store, study)
         run_id = line.cells["run_id"]
         if not run_id:
             line.refuse("run_id", "is empty; every rating needs its run")
@@ -136,24 +135,24 @@ def _gathered(
         if not scores and not reasons:
             empty += 1
             continue
-        one = said.setdefault((name, run_id), _Said())
+        entry = entries.setdefault((name, run_id), _Entry())
         for dimension, score in scores.items():
-            if one.scores.setdefault(dimension, score) != score:
+            if entry.scores.setdefault(dimension, score) != score:
                 line.refuse(
                     "score" if "score" in line.cells else dimension,
-                    f"{name} gave {dimension} of this run {one.scores[dimension]:g} further up; keep one of the two",
+                    f"{name} gave {dimension} of this run {entry.scores[dimension]:g} further up; keep one of the two",
                 )
-        if reasons and reasons not in one.reasons:
-            one.reasons.append(reasons)
-    return said, empty
+        if reasons and reasons not in entry.reasons:
+            entry.reasons.append(reasons)
+    return entries, empty
 
 
 def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> None:
     long, wide = [name for name in ("dimension", "score") if name in columns], set(columns) & set(DIMENSIONS)
     problem = None
-    if unknown := [name for name in columns if name not in (*_READ, *BESIDE)]:
+    if unknown := [name for name in columns if name not in (*_READ, *IGNORED)]:
         problem = f"the column {unknown[0]!r} is unknown; {choices(unknown[0], _READ, 'read are')}"
-        problem += f", left alone {', '.join(BESIDE)}"
+        problem += f", left alone {', '.join(IGNORED)}"
     elif "run_id" not in columns:
         problem = "lacks the column run_id; `study.runs()` lists the ids"
     elif ("rater" in columns) == (rater is not None):
@@ -164,25 +163,26 @@ def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> No
         raise InputError(f"{file}, line 1: {problem}")
 
 
-def _rater_of(line: _Line, rater: str | None, names: dict[str, str], store: Store, study: str) -> str:
-    """Return the checked name of the rater of a line; each name is looked up once."""
-    given = line.cells["rater"] if rater is None else rater
-    if given not in names:
+def _line_rater(line: _Line, rater: str | None, names: dict[str, str], store: Store, study: str) -> str:
+    """Return the checked name of the rater of a line; each name is checked once."""
+    written = line.cells["rater"] if rater is None else rater
+    if written not in names:
         try:
-            name = checked_rater(store, study, given)
+            name = checked_rater(store, study, written)
         except InputError as error:
             if rater is not None:
                 raise
             line.refuse("rater", str(error))
-        for other in names.values():
-            if other != name and other.casefold() == name.casefold():
-                line.refuse("rater", f"{name!r} and {other!r} would be two raters; write both the same way")
-        names[given] = name
-    return names[given]
+        for spelling in names.values():
+            if spelling != name and spelling.casefold() == name.casefold():
+                line.refuse(
+                    "rater", f"{name!r} and {spelling!r} would be two raters; write both the same way"
+                )
+        names[written] = name
+    return names[written]
 
 
 def _scores(line: _Line) -> dict[str, float]:
-    """Return the scores of a line by dimension."""
     if "score" not in line.cells:
         named = {name: _score(line, name) for name in DIMENSIONS}
     else:

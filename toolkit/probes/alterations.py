@@ -1,6 +1,6 @@
-"""Replies altered to see what moves a judge: attacks, planted errors, paragraphs in another order, padding.
+"""Alters replies to measure what moves a judge: attacks, planted errors, another order of paragraphs, padding.
 
-What attacks say to the judge is data to measure judges with, never executed, never rendered.
+The text of attacks is data, never executed and never rendered.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.judges.rubric import shipped_words
 
-ONE_PARAGRAPH: Final = "one paragraph: nothing can be put into another order"
+SINGLE_PARAGRAPH: Final = "one paragraph: nothing can be put into another order"
 EMPTY: Final = "empty: there is no reply to alter"
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One altered reply; ``text`` is ``None`` where none could be made, and ``reason`` says why."""
+    """One altered reply; ``text`` is ``None`` where it could not be made, and ``reason`` says why."""
 
     kind: str
     variant: str
@@ -38,25 +38,25 @@ class Attack:
     attack_id: str
     kind: str
     language: str
-    place: str
+    position: str
     text: str
 
 
 @dataclass(frozen=True)
 class Altering:
-    """What a kind of probe is made from: a reply, a seed, attacks, and the code that fenced the reply before."""
+    """The source of probes: a reply, a seed, attacks, and the fence code of the unaltered reply."""
 
     text: str
     seed: int
     attacks: Sequence[Attack] = ()
     prior: str = "0123456789abcdef"
 
-    def dice(self, what: str) -> random.Random:
-        """Return what decides by chance: the same for the same reply and seed."""
-        return random.Random(f"{what} {self.seed} {self.text}")
+    def dice(self, label: str) -> random.Random:
+        """Return a random generator that depends on reply and seed alone."""
+        return random.Random(f"{label} {self.seed} {self.text}")
 
 
-def probes_of(one: Altering) -> tuple[Probe, ...]:
+def probes_of(source: Altering) -> tuple[Probe, ...]:
     """Return the altered versions of one reply, the same for the same arguments.
 
     Examples
@@ -64,16 +64,16 @@ def probes_of(one: Altering) -> tuple[Probe, ...]:
     >>> [(probe.kind, probe.variant, probe.reason) for probe in probes_of(Altering("Close port 443.", 7))[1:]]
     [('planted', 'port', None), ('shuffled', 'paragraphs', 'one paragraph: nothing can be put into another order')]
     """
-    made = [probe for make in KINDS.values() for probe in make(one)]
-    if one.text.strip():
-        return tuple(made)
-    return tuple(Probe(probe.kind, probe.variant, None, reason=EMPTY) for probe in made)
+    probes = [probe for make in KINDS.values() for probe in make(source)]
+    if source.text.strip():
+        return tuple(probes)
+    return tuple(Probe(probe.kind, probe.variant, None, reason=EMPTY) for probe in probes)
 
 
 # --- attacks: instructions to the judge -----------------------------------------------------------------------------
 
 PRIOR: Final = "{prior}"
-"""Stands for the code that fenced the same reply before the attack was in it: the best guess there is."""
+"""Stands for the fence code of the unaltered reply: the best guess an attacker has."""
 _TAG_BLOCK, _FULL_WIDTH = 0xE0000, 0xFEE0
 _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
     "plain": str,
@@ -86,7 +86,7 @@ _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
     ),
     "base64": lambda text: base64.b64encode(text.encode()).decode("ascii"),
 }
-"""How the text of an attack is written."""
+"""Encodings of the text of an attack."""
 
 
 @cache
@@ -100,37 +100,37 @@ def shipped_attacks() -> tuple[Attack, ...]:
     )
 
 
-def _attacked(one: Altering) -> list[Probe]:
-    cut = _middle(one.text)
-    made = []
-    for attack in one.attacks:
-        words = attack.text.replace(PRIOR, one.prior)
+def _attacked(source: Altering) -> list[Probe]:
+    cut = _middle(source.text)
+    probes = []
+    for attack in source.attacks:
+        words = attack.text.replace(PRIOR, source.prior)
         text = {
-            "start": f"{words}\n\n{one.text}",
-            "end": f"{one.text}\n\n{words}",
-            "middle": f"{one.text[:cut]}\n\n{words}\n\n{one.text[cut:]}",
-        }[attack.place]
-        made.append(Probe("attacked", attack.attack_id, text, f"{attack.kind}, at the {attack.place}"))
-    return made
+            "start": f"{words}\n\n{source.text}",
+            "end": f"{source.text}\n\n{words}",
+            "middle": f"{source.text[:cut]}\n\n{words}\n\n{source.text[cut:]}",
+        }[attack.position]
+        probes.append(Probe("attacked", attack.attack_id, text, f"{attack.kind}, at the {attack.position}"))
+    return probes
 
 
 def _middle(reply: str) -> int:
-    """Return where the middle is: the end of the paragraph, line or word nearest to it."""
+    """Return the end of the paragraph, line or word nearest to the middle."""
     half = len(reply) / 2
     begin, end = len(reply) - len(reply.lstrip()), len(reply.rstrip())
     for pattern in (r"\n[ \t]*\n", r"\n", r"\s"):
-        cuts = [found.start() for found in re.finditer(pattern, reply) if begin < found.start() < end]
+        cuts = [match.start() for match in re.finditer(pattern, reply) if begin < match.start() < end]
         if cuts:
             return min(cuts, key=lambda cut: abs(cut - half))
     return round(half)
 
 
-def deal(attacks: Sequence[Attack], replies: int, each: int, seed: int) -> list[tuple[Attack, ...]]:
-    """Give every reply its attacks like cards from a shuffled deck, so that each attack is used equally often."""
-    if each < 0:
-        raise InputError(f"attacks: {each} for each reply; give a number from 0 on")
+def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> list[tuple[Attack, ...]]:
+    """Deal attacks to replies as from a shuffled deck, so that each attack is used equally often."""
+    if per_reply < 0:
+        raise InputError(f"attacks: {per_reply} for each reply; give a number from 0 on")
     dice = random.Random(f"deal {seed}")
-    size = min(each, len(attacks))
+    size = min(per_reply, len(attacks))
     deck: list[Attack] = []
     hands: list[tuple[Attack, ...]] = []
     for _ in range(replies):
@@ -138,7 +138,7 @@ def deal(attacks: Sequence[Attack], replies: int, each: int, seed: int) -> list[
         while len(hand) < size:
             if all(attack in hand for attack in deck):
                 deck += dice.sample(list(attacks), len(attacks))
-            hand.append(deck.pop(next(place for place, attack in enumerate(deck) if attack not in hand)))
+            hand.append(deck.pop(next(index for index, attack in enumerate(deck) if attack not in hand)))
         hands.append(tuple(hand))
     return hands
 
@@ -146,43 +146,43 @@ def deal(attacks: Sequence[Attack], replies: int, each: int, seed: int) -> list[
 # --- planted errors: a fact swapped for a wrong one, or a false sentence where there is no such fact ------------------
 
 
-def _planted(one: Altering) -> list[Probe]:
-    """Plant exactly one error: a kind of fact is drawn from those that the reply holds, then one of its places."""
-    dice = one.dice("error")
-    places: dict[str, list[tuple[Mapping[str, Any], re.Match[str]]]] = {}
+def _planted(source: Altering) -> list[Probe]:
+    """Plant one error: draw a kind of fact that the reply has, then one occurrence of it."""
+    dice = source.dice("error")
+    candidates: dict[str, list[tuple[Mapping[str, Any], re.Match[str]]]] = {}
     for swap, pattern in _swaps():
-        for match in pattern.finditer(one.text):
-            places.setdefault(swap["name"], []).append((swap, match))
-    if not places:
+        for match in pattern.finditer(source.text):
+            candidates.setdefault(swap["name"], []).append((swap, match))
+    if not candidates:
         error = dice.choice(shipped_words("probes")["errors"])
-        ends = [found.end() for found in re.finditer(r"[.!?](?=\s)", one.text)]
-        cut = dice.choice([*ends, len(one.text.rstrip())])
-        text = f"{one.text[:cut]} {error['text']}{one.text[cut:]}".lstrip()
+        ends = [match.end() for match in re.finditer(r"[.!?](?=\s)", source.text)]
+        cut = dice.choice([*ends, len(source.text.rstrip())])
+        text = f"{source.text[:cut]} {error['text']}{source.text[cut:]}".lstrip()
         return [Probe("planted", f"inserted: {error['name']}", text, f"put in: {error['text']}")]
-    swap, found = dice.choice(places[dice.choice(list(places))])
-    was = found[1]
-    now = _wrong(swap, was, one.text, dice)
+    swap, match = dice.choice(candidates[dice.choice(list(candidates))])
+    was = match[1]
+    now = _wrong(swap, was, source.text, dice)
     if was[:1].isupper() and was[1:].islower():
         now = now[:1].upper() + now[1:]
-    text = one.text[: found.start(1)] + now + one.text[found.end(1) :]
+    text = source.text[: match.start(1)] + now + source.text[match.end(1) :]
     return [Probe("planted", swap["name"], text, f"{was!r} became {now!r}")]
 
 
 @cache
 def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
-    """Return kinds of facts and where they are found; group 1 of the pattern is what is replaced."""
-    made = []
+    """Return kinds of facts with their patterns; group 1 of a pattern is replaced."""
+    swaps = []
     for swap in shipped_words("probes")["swaps"]:
         words = "|".join(re.escape(word).replace(r"\ ", "[ ]") for word in swap.get("wrong", ()))
         pattern = swap.get("pattern", r"\b({words})\b").replace("{words}", words)
-        made.append((swap, re.compile(pattern, 0 if swap.get("exact_case") else re.IGNORECASE)))
-    return tuple(made)
+        swaps.append((swap, re.compile(pattern, 0 if swap.get("exact_case") else re.IGNORECASE)))
+    return tuple(swaps)
 
 
 def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -> str:
     word = " ".join(was.lower().split())
     if choices := swap.get("absent"):
-        # One that the reply does not hold, so that it cannot be right by chance.
+        # One that the reply does not have, so that it cannot be right by chance.
         free = [choice for choice in choices if choice not in reply]
         return dice.choice(free or [choice for choice in choices if choice != was])
     if "moved" in swap:
@@ -196,34 +196,34 @@ def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -
     return swap["wrong"][word.removesuffix(plural)] + plural
 
 
-# --- the paragraphs in another order: what belongs together stays together, and nothing is lost -----------------------
+# --- paragraphs in another order: nothing is lost ---------------------------------------------------------------------
 
 _DRAWS: Final = 64
-"""Orders that are drawn before a reply is said to have no other: half of them change two paragraphs that differ."""
+"""Draws of an order before a reply counts as having no other one."""
 _ITEM: Final = re.compile(r"[ \t]{0,3}(?:[-*+•]|[0-9]{1,3}[.)])[ \t]")
 _FENCE: Final = re.compile(r"[ \t]{0,3}(```|~~~)")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A heading or lead-in, a list item with its number, or any other paragraph; ``gap`` is what stands before it."""
+    """A heading or lead-in, a list item, or another paragraph; ``gap`` is the text before it."""
 
     kind: str
     text: str
     gap: str
 
 
-def _shuffled(one: Altering) -> list[Probe]:
+def _shuffled(source: Altering) -> list[Probe]:
     """Put the paragraphs of a reply, and the items of each list, into another order."""
-    # A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
-    # further lines; fenced code is never cut.
-    sections = _sections(one.text)
+    # A heading, or a line that ends in a colon, stays above the part that it introduces; a list item keeps its number
+    # and its lines; fenced code is never cut.
+    sections = _sections(source.text)
     # There must be two different sections, or a list with two different items.
     items = [{part.text for part in section if part.kind == "item"} for section in sections]
     if len(set(map(_joined, sections))) < 2 and max(map(len, items), default=0) < 2:
-        return [Probe("shuffled", "paragraphs", None, reason=ONE_PARAGRAPH)]
-    dice = one.dice("shuffle")
-    before = _lines(one.text)
+        return [Probe("shuffled", "paragraphs", None, reason=SINGLE_PARAGRAPH)]
+    dice = source.dice("shuffle")
+    before = _lines(source.text)
     moved = None
     for _ in range(_DRAWS):
         order = dice.sample(sections, len(sections))
@@ -232,7 +232,7 @@ def _shuffled(one: Altering) -> list[Probe]:
             moved = text
             if order != sections or len(sections) == 1:
                 break
-    return [Probe("shuffled", "paragraphs", moved, reason=ONE_PARAGRAPH if moved is None else None)]
+    return [Probe("shuffled", "paragraphs", moved, reason=SINGLE_PARAGRAPH if moved is None else None)]
 
 
 def _lines(text: str) -> list[str]:
@@ -276,7 +276,7 @@ def _parts(reply: str) -> list[_Part]:
 
 
 def _sections(reply: str) -> list[tuple[_Part, ...]]:
-    """Put headings and lead-ins together with what they introduce, and the items of a list together."""
+    """Join headings and lead-ins to the parts that they introduce, and the items of a list."""
     sections: list[list[_Part]] = []
     for part in _parts(reply):
         last = sections[-1] if sections else []
@@ -293,9 +293,9 @@ def _written(section: tuple[_Part, ...], dice: random.Random) -> str:
     items = [part for part in section if part.kind == "item"]
     order = iter(dice.sample(items, len(items)))
     moved = [next(order) if part.kind == "item" else part for part in section]
-    # Gaps belong to the places, so that a tight list stays tight.
+    # Gaps stay at their positions, so that a tight list stays tight.
     return _joined(
-        tuple(_Part(part.kind, part.text, place.gap) for part, place in zip(moved, section, strict=True))
+        tuple(_Part(part.kind, part.text, slot.gap) for part, slot in zip(moved, section, strict=True))
     )
 
 
@@ -305,32 +305,38 @@ def _joined(section: tuple[_Part, ...]) -> str:
 
 # --- padding: general sentences that say nothing of the task --------------------------------------------------------
 
-PADDING: Final = 0.5  # how much longer a padded reply is, as a share of its tokens (o200k_base)
+PADDING: Final = 0.5  # padding as a share of the tokens of a reply (o200k_base)
 SENTENCES: Final = 4  # sentences in one paragraph of padding
 
 
-def _padded(one: Altering) -> list[Probe]:
+def _padded(source: Altering) -> list[Probe]:
     """Put paragraphs of padding before the reply, after it, or spread between its own."""
     from toolkit.models.tokens import count_tokens
 
     fillers = shipped_words("probes")["fillers"]
-    filler = one.dice("padding").choice(fillers)
-    # Its own sentences first, in the order in which they make most sense; those of others when they are used up.
-    others = [sentence for other in fillers if other is not filler for sentence in other["sentences"]]
-    stock = [*filler["sentences"], *others]
-    wanted = PADDING * count_tokens(one.text)
-    said: list[str] = []
+    filler = source.dice("padding").choice(fillers)
+    # Sentences of the filler in their order first, then those of the other fillers.
+    more = [
+        sentence for paragraph in fillers if paragraph is not filler for sentence in paragraph["sentences"]
+    ]
+    stock = [*filler["sentences"], *more]
+    target = PADDING * count_tokens(source.text)
+    padding: list[str] = []
     added = 0
-    while added < wanted:
-        said.append(stock[len(said) % len(stock)])
-        added += count_tokens(f" {said[-1]}")
-    blocks = [" ".join(said[place : place + SENTENCES]) for place in range(0, len(said), SENTENCES)]
-    place = filler["place"]
-    own = [one.text] if place in ("start", "end") else [_joined(section) for section in _sections(one.text)]
-    step = len(own) / (len(blocks) + 1)
-    for number in range(len(blocks), 0, -1):  # from the end, so that the places before stay where they are
-        own.insert({"start": 0, "end": 1}.get(place, round(number * step)), blocks[number - 1])
-    return [Probe("padded", filler["name"], "\n\n".join(own), f"{added} tokens at: {place}")]
+    while added < target:
+        padding.append(stock[len(padding) % len(stock)])
+        added += count_tokens(f" {padding[-1]}")
+    blocks = [" ".join(padding[start : start + SENTENCES]) for start in range(0, len(padding), SENTENCES)]
+    position = filler["place"]
+    pieces = (
+        [source.text]
+        if position in ("start", "end")
+        else [_joined(section) for section in _sections(source.text)]
+    )
+    step = len(pieces) / (len(blocks) + 1)
+    for number in range(len(blocks), 0, -1):  # from the end, so that earlier positions stay valid
+        pieces.insert({"start": 0, "end": 1}.get(position, round(number * step)), blocks[number - 1])
+    return [Probe("padded", filler["name"], "\n\n".join(pieces), f"{added} tokens at: {position}")]
 
 
 KINDS: Final[Mapping[str, Callable[[Altering], list[Probe]]]] = {
@@ -339,4 +345,4 @@ KINDS: Final[Mapping[str, Callable[[Altering], list[Probe]]]] = {
     "shuffled": _shuffled,
     "attacked": _attacked,
 }
-"""Kinds of probes, in the order in which they are made; a new one is a function and a row, never the reply itself."""
+"""Kinds of probes, in the order in which they are made; a new kind is a function and a row here."""

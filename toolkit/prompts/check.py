@@ -1,4 +1,4 @@
-"""Is a dataset fit to compare prompt lengths with? Every reason why not, one by one."""
+"""Checks whether a dataset is fit to compare prompt lengths, and lists every problem."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
 BINNED_BY: Final = "o200k_base"
-"""The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
-SHORTEST_SENTENCE: Final = 4  # words below which a repeated sentence is a heading and not filler
-BOILERPLATE: Final = 8  # words from which a sentence that many bases share is a template's
-SHARED: Final = 3  # bases from which it is
-EVEN: Final = 3  # times an even share of the bases that a category may hold
-GRADES: Final = 4.0  # school grades by which two lengths of a base may differ in readability
-EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows unless it is asked for all
+"""The encoding whose counts make `load_dataset` refuse a prompt."""
+SHORTEST_SENTENCE: Final = 4  # words of a repeated sentence; a shorter one is a heading and not filler
+BOILERPLATE: Final = 8  # least words of a sentence that counts as boilerplate
+SHARED: Final = 3  # least bases with the same sentence or cause
+EVEN: Final = 3  # most bases of a category, as a multiple of an even share
+GRADES: Final = 4.0  # largest difference of readability, in school grades, between two lengths of a base
+EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE: Final = 200
-"""Characters of prompt and problem that a line of `check_summary` shows: a line of a prompt may be all of its text."""
+"""Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing of a kind (see ``KINDS``) that is wrong with one prompt: ``what`` in words, and how to ``mend`` it."""
+    """One problem of one prompt: its kind (see ``KINDS``), ``what`` is wrong, and how to ``mend`` it."""
 
     kind: str
     prompt_id: str
@@ -42,7 +42,7 @@ class Problem:
 
 
 def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
-    """Check a dataset and say what is wrong with it: what `toolkit prompts check` prints.
+    """Check a dataset and list its problems: what `toolkit prompts check` prints.
 
     Parameters
     ----------
@@ -51,19 +51,18 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
     every
         Show every problem and not the first ``EXAMPLES`` of each kind.
     files
-        Figures that were written besides; they are named at the end.
+        Figures that were written; they are named at the end.
 
     Returns
     -------
     Summary
-        Each kind with its count, and under it a line for each problem with prompt, what and what to do, cut to
-        ``LONGEST_LINE`` characters (the fields have all of them, whole); a line with the counts; the files. Exit code
-        0 when there is no problem, 1 otherwise.
+        Each kind with its count and its problems, cut to ``LONGEST_LINE`` characters (the fields have all of them,
+        whole); a line with the counts; the files. Exit code 0 when there is no problem, 1 otherwise.
     """
     dataset = load_dataset(source, check_ranges=False)
     problems = check_dataset(dataset)
-    found = Counter(prompt.length_bin for prompt in dataset.prompts)
-    bins = {length_bin: found[length_bin] for length_bin in LENGTH_BINS}
+    bin_counts = Counter(prompt.length_bin for prompt in dataset.prompts)
+    bins = {length_bin: bin_counts[length_bin] for length_bin in LENGTH_BINS}
     clusters = clusters_of(dataset.prompts)
     fields: dict[str, Any] = {
         "dataset": dataset.name,
@@ -85,24 +84,24 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
     fields |= {"files": [str(path) for path in files]} if files else {}
     lines = []
     for kind, count in fields["kinds"].items():
-        of_kind = [problem for problem in problems if problem.kind == kind]
-        shown = of_kind if every else of_kind[:EXAMPLES]
+        matching = [problem for problem in problems if problem.kind == kind]
+        listed = matching if every else matching[:EXAMPLES]
         lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
-        lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in shown]
-        lines += [f"  and {count - len(shown)} more; --all shows them"] if len(shown) < count else []
+        lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in listed]
+        lines += [f"  and {count - len(listed)} more; --all shows them"] if len(listed) < count else []
     lines += [
-        f"{length_bin}: tokens {one['tokens'][0]} to {one['tokens'][2]}, median {one['tokens'][1]:.0f}; "
-        f"Flesch-Kincaid grade {_grade(one['grade'])}; similarity of two bases {one['similarity'][0]:.2f} in the "
-        f"median, {one['similarity'][1]:.2f} at most"
-        for length_bin, one in fields["texts"].items()
+        f"{length_bin}: tokens {texts['tokens'][0]} to {texts['tokens'][2]}, median {texts['tokens'][1]:.0f}; "
+        f"Flesch-Kincaid grade {_grade(texts['grade'])}; similarity of two bases {texts['similarity'][0]:.2f} in the "
+        f"median, {texts['similarity'][1]:.2f} at most"
+        for length_bin, texts in fields["texts"].items()
         if len(clusters) > 1
     ]
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
-    told = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
-    return Summary(fields, "\n".join(told), 1 if problems else 0)
+    output = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
+    return Summary(fields, "\n".join(output), 1 if problems else 0)
 
 
 def _grade(mean: float | None) -> str:
@@ -111,23 +110,23 @@ def _grade(mean: float | None) -> str:
 
 def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
     """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
-    found = {}
+    texts = {}
     for length_bin in LENGTH_BINS:
-        its = [prompt for prompt in prompts if prompt.length_bin == length_bin]
-        if its:
-            tokens = [prompt.token_count for prompt in its]
-            alike = jaccard([prompt.text for prompt in its])[np.triu_indices(len(its), 1)]
-            grades = [grade for prompt in its if not isnan(grade := readability(prompt.text))]
-            found[length_bin] = {
+        members = [prompt for prompt in prompts if prompt.length_bin == length_bin]
+        if members:
+            tokens = [prompt.token_count for prompt in members]
+            alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
+            grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
+            texts[length_bin] = {
                 "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
                 "grade": float(np.mean(grades)) if grades else None,
                 "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
             }
-    return found
+    return texts
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
-    """Return everything in a dataset that would confound a comparison of prompt lengths, in the order of its prompts.
+    """Return every problem that would confound a comparison of prompt lengths, in the order of the prompts.
 
     Examples
     --------
@@ -136,8 +135,8 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     ()
     """
     problems = [problem for check in CHECKS for problem in check(dataset.prompts)]
-    place = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
-    return tuple(sorted(problems, key=lambda problem: place[problem.prompt_id]))
+    position = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
+    return tuple(sorted(problems, key=lambda problem: position[problem.prompt_id]))
 
 
 def _by_base(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
@@ -155,11 +154,11 @@ def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         outside = {encoding: tokens for encoding, tokens in counts.items() if not low <= tokens <= high}
         if outside:
             tokens = " and ".join(f"{tokens} {encoding}" for encoding, tokens in outside.items())
-            what = f"{tokens} tokens, length bin {prompt.length_bin} has {low} to {high}"
+            fault = f"{tokens} tokens, length bin {prompt.length_bin} has {low} to {high}"
             verdict = "refuses" if BINNED_BY in outside else "takes"
             direction = "longer" if min(outside.values()) < low else "shorter"
             mend = f"make it {direction}; a study {verdict} it as it is, by its {BINNED_BY} tokens"
-            yield Problem("range", prompt.prompt_id, what, mend)
+            yield Problem("range", prompt.prompt_id, fault, mend)
 
 
 def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -167,25 +166,25 @@ def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         first = base[0]
         counts = Counter(prompt.length_bin for prompt in base)
         if missing := [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]:
-            what = f"base {first.base} has no prompt in length bin {', '.join(missing)}"
+            fault = f"base {first.base} has no prompt in length bin {', '.join(missing)}"
             mend = "write it, or that length is not compared on this base"
-            yield Problem("length_bins", first.prompt_id, what, mend)
+            yield Problem("length_bins", first.prompt_id, fault, mend)
         for length_bin, count in counts.items():
             if count > 1:
-                again = [prompt for prompt in base if prompt.length_bin == length_bin][1]
-                what = f"base {first.base} has {count} prompts in length bin {length_bin}"
+                duplicate = [prompt for prompt in base if prompt.length_bin == length_bin][1]
+                fault = f"base {first.base} has {count} prompts in length bin {length_bin}"
                 mend = "give it a base of its own in the column base, or leave it out"
-                yield Problem("length_bins", again.prompt_id, what, mend)
+                yield Problem("length_bins", duplicate.prompt_id, fault, mend)
 
 
 def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for base in _by_base(prompts).values():
         for prompt in base[1:]:
             for key in ("scenario", "category"):
-                here, there = getattr(prompt, key), getattr(base[0], key)
-                if here != there:
-                    what = f"base {prompt.base} has {key} {here} here and {there} in {base[0].prompt_id}"
-                    yield Problem("labels", prompt.prompt_id, what, f"give all prompts of a base one {key}")
+                label, expected = getattr(prompt, key), getattr(base[0], key)
+                if label != expected:
+                    fault = f"base {prompt.base} has {key} {label} here and {expected} in {base[0].prompt_id}"
+                    yield Problem("labels", prompt.prompt_id, fault, f"give all prompts of a base one {key}")
 
 
 def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -204,34 +203,34 @@ def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     ):  # one cause: the texts were not written to contain each other
         short, long, missing = lacking[0]
         total = sum(len(lines) for _, _, lines in lacking)
-        what = f"in {len(lacking)} of {len(pairs)} pairs the longer prompt lacks lines of the shorter one, {total} in "
-        what += f"all, the first of {short.prompt_id}: {missing[0]}"
-        yield Problem("containment", long.prompt_id, what, mend)
+        fault = f"in {len(lacking)} of {len(pairs)} pairs the longer prompt lacks lines of the shorter one, {total} in "
+        fault += f"all, the first of {short.prompt_id}: {missing[0]}"
+        yield Problem("containment", long.prompt_id, fault, mend)
         return
     for short, long, missing in lacking:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        what = f"lacks this line{more} of {short.prompt_id}: {missing[0]}"
-        yield Problem("containment", long.prompt_id, what, mend)
+        fault = f"lacks this line{more} of {short.prompt_id}: {missing[0]}"
+        yield Problem("containment", long.prompt_id, fault, mend)
 
 
-def _same_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     first: dict[str, Prompt] = {}
-    whole: dict[frozenset[str], str] = {}
+    first_base: dict[frozenset[str], str] = {}
     copies: set[str] = set()
-    for base, its in _by_base(prompts).items():
-        texts = frozenset(" ".join(prompt.text.split()) for prompt in its)
-        if len(its) > 1 and texts in whole:
+    for base, members in _by_base(prompts).items():
+        texts = frozenset(" ".join(prompt.text.split()) for prompt in members)
+        if len(members) > 1 and texts in first_base:
             copies.add(base)
-            what = f"base {base} is a copy of base {whole[texts]}"
+            fault = f"base {base} is a copy of base {first_base[texts]}"
             mend = "write it anew, or leave it out: a copy adds calls and no evidence"
-            yield Problem("copied_base", its[0].prompt_id, what, mend)
-        whole.setdefault(texts, base)
+            yield Problem("copied_base", members[0].prompt_id, fault, mend)
+        first_base.setdefault(texts, base)
     for prompt in prompts:
         text = " ".join(prompt.text.split())
         if text in first and prompt.base not in copies:
             mend = "write another text, or leave it out"
-            what = f"has the same text as {first[text].prompt_id}"
-            yield Problem("same_text", prompt.prompt_id, what, mend)
+            fault = f"has the same text as {first[text].prompt_id}"
+            yield Problem("same_text", prompt.prompt_id, fault, mend)
         first.setdefault(text, prompt)
 
 
@@ -248,7 +247,7 @@ def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 _DOUBLED: Final = re.compile(
     r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b"
 )
-"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), if it is no name ("Wagga Wagga")."""
+"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), but not a name ("Wagga Wagga")."""
 _LISTED: Final = (
     r"(?:findings|indicators|events|alerts|logs?|evidence|details|facts|items|controls|requirements|observations|"
     r"steps|questions|table|list|data)"
@@ -260,7 +259,7 @@ _PROMISED: Final = re.compile(
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s*\S|\s{4,}\S")
-"""How the line of a list begins: a bullet, a number, a cell, "name: value", or an indented block."""
+"""The start of a line of a list: a bullet, a number, a cell, "name: value", or an indented block."""
 
 
 def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -270,11 +269,13 @@ def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             around = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())
             yield Problem("doubled_token", prompt.prompt_id, f"doubles a token: {around}", "say it once")
         for promised in _PROMISED.finditer(prompt.text):
-            same_line, _, after = prompt.text[promised.end() :].partition("\n")
-            listed = len(same_line.partition(":")[2].split()) > 1
+            line_end, _, after = prompt.text[promised.end() :].partition("\n")
+            listed = len(line_end.partition(":")[2].split()) > 1
             if not listed and not any(map(_ITEM.match, after.splitlines())):
-                what = f"points to {promised.group()!r}, and no list follows"
-                yield Problem("nothing_below", prompt.prompt_id, what, "give the list, or do not announce it")
+                fault = f"points to {promised.group()!r}, and no list follows"
+                yield Problem(
+                    "nothing_below", prompt.prompt_id, fault, "give the list, or do not announce it"
+                )
                 break
 
 
@@ -287,38 +288,40 @@ def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         }
         for prompt_id, task in tasks.items():
             if task != next(iter(tasks.values())):
-                what = f"asks for something else than {next(iter(tasks))}"
+                fault = f"asks for something else than {next(iter(tasks))}"
                 yield Problem(
-                    "task", prompt_id, what, "give all lengths of a base the same task, word for word"
+                    "task", prompt_id, fault, "give all lengths of a base the same task, word for word"
                 )
 
 
 def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for prompt in prompts:
         for look in (scars_in, dates_in, sums_in, technical_in):
-            for kind, what, mend in dict.fromkeys(look(prompt.text)):
-                yield Problem(kind, prompt.prompt_id, what, mend)
+            for kind, fault, mend in dict.fromkeys(look(prompt.text)):
+                yield Problem(kind, prompt.prompt_id, fault, mend)
 
 
 def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    told: set[str] = set()
+    reported: set[str] = set()
     for length_bin in LENGTH_BINS:
-        its = [prompt for prompt in prompts if prompt.length_bin == length_bin]
-        plain = [" ".join(prompt.text.split()) for prompt in its]
-        alike = np.tril(jaccard(plain), -1) if its else np.zeros((0, 0))
-        for number, nearest in enumerate(alike.argmax(axis=1) if its else ()):
-            one, other, share = its[number], its[nearest], alike[number, nearest]
+        members = [prompt for prompt in prompts if prompt.length_bin == length_bin]
+        plain = [" ".join(prompt.text.split()) for prompt in members]
+        alike = np.tril(jaccard(plain), -1) if members else np.zeros((0, 0))
+        for number, nearest in enumerate(alike.argmax(axis=1) if members else ()):
+            first, second, share = members[number], members[nearest], alike[number, nearest]
             if (
                 share > NEAR
-                and one.base != other.base
-                and one.base not in told
+                and first.base != second.base
+                and first.base not in reported
                 and plain[number] != plain[nearest]
             ):
-                told.add(one.base)
-                where = "its own category" if one.category == other.category else f"category {other.category}"
-                what = f"shares {share:.0%} of its word 5-grams with {other.prompt_id} of {where}"
+                reported.add(first.base)
+                location = (
+                    "its own category" if first.category == second.category else f"category {second.category}"
+                )
+                fault = f"shares {share:.0%} of its word 5-grams with {second.prompt_id} of {location}"
                 mend = "write another situation: other numbers in the same text are no other base"
-                yield Problem("near_copy", one.prompt_id, what, mend)
+                yield Problem("near_copy", first.prompt_id, fault, mend)
 
 
 def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -328,23 +331,23 @@ def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             for sentence in re.split(r"(?<=[.!?;])\s+", line.strip("-* ")):
                 if len(sentence.split()) >= BOILERPLATE:
                     bases[sentence.casefold()].setdefault(prompt.base, prompt)
-    for sentence, where in bases.items():
-        if len(where) >= SHARED:
-            first = next(iter(where.values()))
-            what = f"a sentence stands in {len(where)} bases: {sentence}"
-            yield Problem("boilerplate", first.prompt_id, what, "say in each base what is its own")
+    for sentence, by_base in bases.items():
+        if len(by_base) >= SHARED:
+            first = next(iter(by_base.values()))
+            fault = f"a sentence stands in {len(by_base)} bases: {sentence}"
+            yield Problem("boilerplate", first.prompt_id, fault, "say in each base what is its own")
 
 
 def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    told = [base[0] for base in _by_base(prompts).values()]
+    firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("elements", "csf"):
-        if any(key in prompt.metadata for prompt in told):
-            for prompt in told:
+        if any(key in prompt.metadata for prompt in firsts):
+            for prompt in firsts:
                 if key not in prompt.metadata:
-                    what = f"base {prompt.base} has no {key}, others have"
-                    yield Problem("elements", prompt.prompt_id, what, "give it to all bases or to none")
-    for prompt in told:
-        listed = Counter(str(one).casefold() for one in prompt.metadata.get("elements", ()))
+                    fault = f"base {prompt.base} has no {key}, others have"
+                    yield Problem("elements", prompt.prompt_id, fault, "give it to all bases or to none")
+    for prompt in firsts:
+        listed = Counter(str(text).casefold() for text in prompt.metadata.get("elements", ()))
         for element, count in listed.items():
             if count > 1:
                 yield Problem("elements", prompt.prompt_id, f"lists {count} times: {element}", "list it once")
@@ -356,9 +359,9 @@ def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         counts = Counter(getattr(prompt, key) for prompt in first)
         for name, count in counts.items():
             if len(counts) > EVEN and count > EVEN * len(first) / len(counts):
-                prompt = next(one for one in first if getattr(one, key) == name)
-                what = f"{key} {name} holds {count} of {len(first)} bases"
-                yield Problem("balance", prompt.prompt_id, what, "spread the bases over the categories")
+                prompt = next(member for member in first if getattr(member, key) == name)
+                fault = f"{key} {name} holds {count} of {len(first)} bases"
+                yield Problem("balance", prompt.prompt_id, fault, "spread the bases over the categories")
 
 
 def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -366,9 +369,9 @@ def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         grades = {prompt.prompt_id: readability(prompt.text) for prompt in base}
         low, high = min(grades, key=grades.__getitem__), max(grades, key=grades.__getitem__)
         if grades[high] - grades[low] > GRADES:
-            what = f"reads at grade {grades[high]:.1f} and {low} at {grades[low]:.1f} (Flesch-Kincaid)"
+            fault = f"reads at grade {grades[high]:.1f} and {low} at {grades[low]:.1f} (Flesch-Kincaid)"
             yield Problem(
-                "readability", high, what, "write both alike, or length and difficulty change together"
+                "readability", high, fault, "write both alike, or length and difficulty change together"
             )
 
 
@@ -377,7 +380,7 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     _bins: {"length_bins": "a base without exactly one prompt at each length"},
     _labels: {"labels": "a base of more than one scenario or category"},
     _containment: {"containment": "a longer prompt lacks a line of the shorter one"},
-    _same_texts: {"copied_base": "a base is a copy of another", "same_text": "a text is used twice"},
+    _repeated_texts: {"copied_base": "a base is a copy of another", "same_text": "a text is used twice"},
     _filler: {"repeated_sentence": "a sentence is said twice in one prompt"},
     _scars: {
         "doubled_token": "a word or prefix stands twice in a row",
@@ -402,13 +405,13 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     _balance: {"balance": "a category holds most of the bases"},
     _readabilities: {"readability": "the lengths of a base differ in difficulty"},
 }
-"""Every check with the kinds of problems that it finds; a new one is a function and a row here."""
+"""Every check with the kinds of problems that it finds; a new check is a function and a row here."""
 KINDS: Final = {kind: words for kinds in CHECKS.values() for kind, words in kinds.items()}
-"""Kinds of problems, as ``accept_flaws`` of a study file names them."""
+"""Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 
 
 def flaw_counts(problems: Iterable[Problem]) -> dict[str, int]:
-    """Return how many problems there are of each kind that there is, in the order of ``KINDS``."""
+    """Return the number of problems of each kind that occurs, in the order of ``KINDS``."""
     counts = Counter(problem.kind for problem in problems)
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 

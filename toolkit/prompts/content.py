@@ -1,4 +1,4 @@
-"""What one prompt says: dates that exist, sums that add up, hashes of their length, addresses that are nobody's."""
+"""Checks of the text of one prompt: leftovers, dates, sums, hashes, addresses and identifiers; and its readability."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Final
 
-Found = tuple[str, str, str]
+Flaw = tuple[str, str, str]
 """A kind of `toolkit.prompts.check.KINDS`, what is wrong, and how to mend it."""
 
 _PLACEHOLDER: Final = re.compile(
@@ -77,9 +77,9 @@ _IDENTIFIER: Final = re.compile(r"\bCVE-[\w-]+|(?<![\w.-])T\d{3,6}(?:\.\d+)?(?![
 _WELL_FORMED: Final = re.compile(r"CVE-(?:1999|20\d\d)-\d{4,7}|T\d{4}(?:\.\d{3})?")
 
 
-def scars_in(text: str) -> Iterator[Found]:
-    """Yield what a template, a model or a wrong encoding left in a text."""
-    plain = _QUOTED.sub("Q", text)  # what is quoted from a log is as the machine wrote it
+def scars_in(text: str) -> Iterator[Flaw]:
+    """Yield leftovers of a template, a model or a wrong encoding."""
+    plain = _QUOTED.sub("Q", text)  # a quotation from a log is left as it is
     if placeholder := _PLACEHOLDER.search(plain):
         yield "placeholder", f"has a placeholder: {placeholder.group()}", "write what belongs there"
     if talk := _MODEL_TALK.search(text):
@@ -102,8 +102,8 @@ def scars_in(text: str) -> Iterator[Found]:
         yield "unfinished", f"ends in the middle of a sentence: {text.rstrip()[-40:]}", "end the sentence"
 
 
-def dates_in(text: str) -> Iterator[Found]:
-    """Yield dates and times that do not exist, weekdays that are others, and spans that run backwards."""
+def dates_in(text: str) -> Iterator[Flaw]:
+    """Yield dates and times that do not exist, wrong weekdays, and spans that run backwards."""
     for weekday, day, month, year in _WORDED.findall(text):
         yield from _day(f"{day} {month} {year}", int(year), _MONTHS[month.casefold()], int(day), weekday)
     for year, month, day in _ISO.findall(text):
@@ -119,39 +119,39 @@ def dates_in(text: str) -> Iterator[Found]:
             yield "date", f"runs backwards from {first} to {last}", "put the earlier date first"
 
 
-def _day(told: str, year: int, month: int, day: int, weekday: str) -> Iterator[Found]:
+def _day(text: str, year: int, month: int, day: int, weekday: str) -> Iterator[Flaw]:
     try:
-        found = calendar.day_name[date(year, month, day).weekday()]
+        actual = calendar.day_name[date(year, month, day).weekday()]
     except ValueError:
-        yield "date", f"there is no day {told}", "correct the date"
+        yield "date", f"there is no day {text}", "correct the date"
         return
-    if weekday and weekday.casefold() != found.casefold():
-        yield "date", f"{told} is a {found}, not a {weekday}", "correct the date or the weekday"
+    if weekday and weekday.casefold() != actual.casefold():
+        yield "date", f"{text} is a {actual}, not a {weekday}", "correct the date or the weekday"
 
 
-def _date(told: str) -> date | None:
+def _date(text: str) -> date | None:
     try:
-        if "-" in told:
-            return date.fromisoformat(told)
-        day, month, year = told.split()
+        if "-" in text:
+            return date.fromisoformat(text)
+        day, month, year = text.split()
         return date(int(year), _MONTHS[month.casefold()], int(day))
     except (ValueError, KeyError):
         return None
 
 
-def sums_in(text: str) -> Iterator[Found]:
-    """Yield parts larger than their whole, shares that are other percentages, and lists that do not add up."""
-    for part, whole, _, percent in _SHARE.findall(text):
-        few, all_ = _count(part), _count(whole)
+def sums_in(text: str) -> Iterator[Flaw]:
+    """Yield parts larger than their total, wrong percentages, and lists that do not add up."""
+    for part, group, _, percent in _SHARE.findall(text):
+        few, all_ = _count(part), _count(group)
         if few > all_ and not 1900 <= all_ <= 2100:
-            yield "sum", f"says {part} of {whole}", "correct the numbers"
+            yield "sum", f"says {part} of {group}", "correct the numbers"
         elif percent and all_:
             digits = len(percent.partition(".")[2])
             if abs(100 * few / all_ - float(percent)) > 0.51 * 10**-digits:
                 right = f"{100 * few / all_:.{digits}f}"
                 yield (
                     "sum",
-                    f"says {percent} % for {part} of {whole}, which is {right} %",
+                    f"says {percent} % for {part} of {group}, which is {right} %",
                     "correct the numbers",
                 )
     for percent in _PERCENT.findall(text):
@@ -160,51 +160,55 @@ def sums_in(text: str) -> Iterator[Found]:
     for listed in _ADDS_UP.finditer(text):
         total, *parts = [_count(number) for number in re.findall(_NUMBER, listed.group())]
         if sum(parts) != total:
-            told = " ".join(listed.group().split())
-            yield "sum", f"the parts add up to {sum(parts)}: {told}", "correct the numbers"
+            quotation = " ".join(listed.group().split())
+            yield "sum", f"the parts add up to {sum(parts)}: {quotation}", "correct the numbers"
 
 
-def _count(told: str) -> int:
-    return int(told.replace(",", ""))
+def _count(digits: str) -> int:
+    return int(digits.replace(",", ""))
 
 
-def technical_in(text: str) -> Iterator[Found]:
-    """Yield hashes of no hash's length, addresses and domains that belong to somebody, identifiers that cannot be."""
+def technical_in(text: str) -> Iterator[Flaw]:
+    """Yield hashes of a wrong length, addresses and domains that may be in use, and malformed identifiers."""
     for label, digits in _HEX.findall(text):
         if digits.isdigit() and not label:
             continue  # a long number is no hash
-        told = re.sub(r"^SHA-?", "SHA-", label.upper())
+        stated = re.sub(r"^SHA-?", "SHA-", label.upper())
         kind = _HASHES.get(len(digits))
-        if kind is None or (told and told != kind):
-            what = f"has a {told or 'hash'} of {len(digits)} digits: {digits[:16]}…"
-            yield "hash", what, "give it the digits of its kind: MD5 32, SHA-1 40, SHA-256 64"
-    for told in [*_IPV4.findall(text), *_IPV6.findall(text)]:
+        if kind is None or (stated and stated != kind):
+            fault = f"has a {stated or 'hash'} of {len(digits)} digits: {digits[:16]}…"
+            yield "hash", fault, "give it the digits of its kind: MD5 32, SHA-1 40, SHA-256 64"
+    for literal in [*_IPV4.findall(text), *_IPV6.findall(text)]:
         try:
-            address = ipaddress.ip_address(told)
+            address = ipaddress.ip_address(literal)
         except ValueError:
-            yield "address", f"{told} is no address", "correct it"
+            yield "address", f"{literal} is no address", "correct it"
             continue
         documented = any(address in net for net in _DOCUMENTATION if net.version == address.version)
         if not documented and address.is_global:
             yield (
                 "address",
-                f"{told} belongs to somebody",
+                f"{literal} belongs to somebody",
                 "use 192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32 or a private address",
             )
-    for told in _DOMAIN.findall(text):
-        if not _RESERVED.search(told.replace("[.]", ".")):
-            yield "address", f"{told} may belong to somebody", "use example.com, .example, .test or .invalid"
-    for found in _IDENTIFIER.finditer(text):
-        port = found.group(1)
-        if int(port) > 65535 if port else not _WELL_FORMED.fullmatch(found.group().rstrip("-.")):
-            yield "identifier", f"there can be no {found.group()}", "correct it"
+    for domain in _DOMAIN.findall(text):
+        if not _RESERVED.search(domain.replace("[.]", ".")):
+            yield (
+                "address",
+                f"{domain} may belong to somebody",
+                "use example.com, .example, .test or .invalid",
+            )
+    for match in _IDENTIFIER.finditer(text):
+        port = match.group(1)
+        if int(port) > 65535 if port else not _WELL_FORMED.fullmatch(match.group().rstrip("-.")):
+            yield "identifier", f"there can be no {match.group()}", "correct it"
 
 
 def readability(text: str) -> float:
     """Return the Flesch-Kincaid grade of a text: 0.39 words a sentence + 11.8 syllables a word - 15.59.
 
     Kincaid et al. 1975, Derivation of new readability formulas for Navy enlisted personnel. A line of a list is a
-    sentence; syllables are counted as groups of vowels less a silent final e, which the formula's own users do.
+    sentence; a syllable is a group of vowels, less a silent final e.
 
     Examples
     --------

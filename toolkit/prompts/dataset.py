@@ -1,9 +1,7 @@
-"""The dataset of a study: prompts with a version, checked as they are loaded.
+"""The dataset of a study: prompts under one version, checked when they are loaded.
 
-A folder has one TOML file a base, its facts written once: the S prompt states ``facts_s``, M adds ``facts_m`` and L
-adds ``facts_l``, and opening and task are the same in all three. So the same work is asked at every length, and a
-longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``. A table has one
-prompt a row.
+In a folder each base is one TOML file whose S prompt states ``facts_s``; M adds ``facts_m`` and L adds ``facts_l``, so
+that a longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``.
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
-"""What a fact is about; a decoy is true and leads astray."""
-TASK: Final = "\n\nTask:\n"  # what stands between the facts of a base and its task
+"""Kinds of facts; a decoy is true and misleads."""
+TASK: Final = "\n\nTask:\n"  # separates the facts of a base from its task
 INDEX: Final = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
 
 
@@ -38,11 +36,10 @@ INDEX: Final = "dataset.toml"  # optional file of a folder that gives the datase
 class Prompt:
     """One text of a base at one length bin; the fields are those of seed 002, section 3.1.
 
-    ``token_count`` counts ``o200k_base`` tokens of the text. ``metadata`` has ``data_sources`` (list of
-    texts), ``academic_grade`` (whether the prompt was composed from a checked base) and ``base_scenario``, and
-    where its base tells them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, what a good
-    answer has) and ``fact_kinds`` (list of texts, one of each fact that has a kind).
-    The prompts of other tests than the rubric study have no scenario, category and length bin.
+    ``token_count`` counts ``o200k_base`` tokens. ``metadata`` has ``data_sources`` (list of texts),
+    ``academic_grade`` (whether the prompt was composed from a base) and ``base_scenario``, and where the base has
+    them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, parts of a good answer) and ``fact_kinds``
+    (list of texts). Prompts of other tests than the rubric study have no scenario, category and length bin.
     """
 
     prompt_id: str
@@ -60,7 +57,7 @@ class Prompt:
 class Dataset:
     """Prompts under one version; ``digest`` is the SHA-256 of their content, whatever their order.
 
-    ``date`` is that of the version and ``focus`` what it was made for, where the dataset tells.
+    ``date`` is the date of the version and ``focus`` its purpose, where the dataset has them.
     """
 
     name: str
@@ -71,13 +68,13 @@ class Dataset:
     focus: str = ""
 
 
-def _one_of(allowed: Iterable[str]) -> AfterValidator:
-    def known(value: str) -> str:
+def _one_value(allowed: Iterable[str]) -> AfterValidator:
+    def check(value: str) -> str:
         if value not in allowed:
             raise ValueError(f"unknown value {value!r}, {choices(value, allowed, 'allowed are')}")
         return value
 
-    return AfterValidator(known)
+    return AfterValidator(check)
 
 
 def _fact(value: Any) -> Any:
@@ -89,12 +86,12 @@ def _fact(value: Any) -> Any:
 
 
 _Fact = Annotated[
-    tuple[Annotated[str, _one_of(("", *FACT_KINDS))], Text],
+    tuple[Annotated[str, _one_value(("", *FACT_KINDS))], Text],
     BeforeValidator(_fact),
 ]
 _Facts = Annotated[list[_Fact], Field(min_length=1)]
 _Texts = Annotated[list[Text], Field(min_length=1)]
-_Scenario = Annotated[str, _one_of(SCENARIOS)]
+_Scenario = Annotated[str, _one_value(SCENARIOS)]
 
 
 class _Index(Strict):
@@ -114,7 +111,7 @@ class _Base(Strict):
     facts_s: _Facts
     facts_m: _Facts
     facts_l: _Facts
-    csf: Annotated[str, _one_of(CSF)] | None = None
+    csf: Annotated[str, _one_value(CSF)] | None = None
     elements: Annotated[list[Text], Field(min_length=5, max_length=10)] | None = None
 
 
@@ -123,19 +120,17 @@ class _Row(Strict):
     text: Text
     scenario: _Scenario
     category: Text
-    length_bin: Annotated[str, _one_of(LENGTH_BINS)]
+    length_bin: Annotated[str, _one_value(LENGTH_BINS)]
     base: Text | None = None
     dataset_version: Text | None = None
 
 
-_BESIDES: Final = frozenset(
+_IGNORED_KEYS: Final = frozenset(
     ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
 )
-"""Keys of a prompt in the layout of seed 002, section 3.1, that say nothing which is not counted anew."""
-
-
-_Found = tuple[str, _Row, Mapping[str, Any]]
-"""Where a prompt comes from, what it says, and what else its base tells where it is composed from one."""
+"""Keys of a prompt in the layout of seed 002, section 3.1, that are not read."""
+_SourcedRow = tuple[str, _Row, Mapping[str, Any]]
+"""The location of a prompt, its row, and the metadata of its base."""
 
 
 def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
@@ -148,10 +143,9 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
         prompt_id, text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base
         it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``;
-        what the layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
+        other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
-        Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` loads without
-        refusing, to list every one of them.
+        Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
 
     Returns
     -------
@@ -174,40 +168,40 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     date, focus = None, ""
     if path.is_dir():
         index = {"name": path.resolve().name, "version": path.resolve().name}
-        given = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
-        named = checked(_Index, index | given, str(path / INDEX))
+        settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
+        named = checked(_Index, index | settings, str(path / INDEX))
         name, version, date, focus = named.name, named.version, named.date, named.focus
-        found = list(_bases(path))
+        rows = list(_bases(path))
     elif path.is_file() and path.suffix.lower() in {".csv", ".json", ".jsonl"}:
-        name, (version, found) = path.stem, _table(path)
+        name, (version, rows) = path.stem, _table(path)
     else:
         raise InputError(
             f"{path}: no such dataset, {suggestion(path.name, SHIPPED) or similar_file(path)}give "
             f"{' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, or a .csv, .json or .jsonl file"
         )
     prompts: list[Prompt] = []
-    seen: dict[str, str] = {}
-    counts = count_all([row.text for _, row, _ in found])
-    for (where, row, told), tokens in zip(found, counts, strict=True):
-        if row.prompt_id in seen:
-            used = f"'{row.prompt_id}' is already used in {seen[row.prompt_id]}"
-            raise InputError(f"{where}: key 'prompt_id': {used}")
+    locations: dict[str, str] = {}
+    counts = count_all([row.text for _, row, _ in rows])
+    for (location, row, extra), tokens in zip(rows, counts, strict=True):
+        if row.prompt_id in locations:
+            problem = f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
+            raise InputError(f"{location}: key 'prompt_id': {problem}")
         low, high = LENGTH_BINS[row.length_bin]
         if check_ranges and not low <= tokens <= high:
             raise InputError(
-                f"{where}: key 'text': {tokens} tokens (o200k_base) are outside length bin {row.length_bin}, "
+                f"{location}: key 'text': {tokens} tokens (o200k_base) are outside length bin {row.length_bin}, "
                 f'allowed are {low} to {high} (a study takes it with accept_flaws = ["range"])'
             )
-        seen[row.prompt_id] = where
+        locations[row.prompt_id] = location
         base = row.base or row.prompt_id.removesuffix(f"_{row.length_bin.lower()}")
-        about = {"data_sources": [], "academic_grade": bool(told), "base_scenario": base, **told}
+        metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
         labels = (row.scenario, row.category, row.length_bin)
-        prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, about))
+        prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _bases(folder: Path) -> Iterator[_Found]:
-    """Yield every prompt of a folder of bases with where it comes from and what its base tells of it."""
+def _bases(folder: Path) -> Iterator[_SourcedRow]:
+    """Yield every prompt of a folder of bases, with its location and the metadata of its base."""
     paths = [path for path in sorted(folder.glob("*.toml")) if path.name != INDEX]
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
@@ -217,13 +211,13 @@ def _bases(folder: Path) -> Iterator[_Found]:
         for length_bin in LENGTH_BINS:
             letter = length_bin.lower()
             facts += getattr(base, f"facts_{letter}")
-            same = base.model_dump(include={"scenario", "category", "base"})
+            labels = base.model_dump(include={"scenario", "category", "base"})
             text = compose(base.opening, [fact for _, fact in facts], base.task)
-            told = base.model_dump(include={"data_sources", "csf", "elements"}, exclude_none=True)
+            metadata = base.model_dump(include={"data_sources", "csf", "elements"}, exclude_none=True)
             if kinds := [kind for kind, _ in facts if kind]:
-                told["fact_kinds"] = kinds
-            row = _Row(prompt_id=f"{base.base}_{letter}", text=text, length_bin=length_bin, **same)
-            yield f"{path}, length bin {length_bin}", row, told
+                metadata["fact_kinds"] = kinds
+            row = _Row(prompt_id=f"{base.base}_{letter}", text=text, length_bin=length_bin, **labels)
+            yield f"{path}, length bin {length_bin}", row, metadata
 
 
 def compose(opening: str, facts: Iterable[str], task: str) -> str:
@@ -238,47 +232,47 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
-def _table(path: Path) -> tuple[str, list[_Found]]:
-    found: list[_Found] = []
+def _table(path: Path) -> tuple[str, list[_SourcedRow]]:
+    rows: list[_SourcedRow] = []
     versions: dict[str, str] = {}
-    optional = {name for name, one in _Row.model_fields.items() if not one.is_required()}
-    for where, cells in _rows(path):
-        # An empty cell of an optional column says nothing, like a key that JSON lines leave out.
+    optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
+    for location, cells in _rows(path):
+        # An empty cell of an optional column is like a missing key.
         row = checked(
-            _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, where
+            _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, location
         )
-        found.append((where, row, {}))
-        versions.setdefault(row.dataset_version or path.stem, where)
-    if not found:
+        rows.append((location, row, {}))
+        versions.setdefault(row.dataset_version or path.stem, location)
+    if not rows:
         raise InputError(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:
-        where = list(versions.values())[1]
+        location = list(versions.values())[1]
         raise InputError(
-            f"{where}: key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
+            f"{location}: key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
         )
-    return next(iter(versions)), found
+    return next(iter(versions)), rows
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield where each row of a table stands and its cells, without what the architecture document keeps besides."""
+    """Yield the location and the cells of each row of a table, without the ignored keys."""
     if path.suffix.lower() == ".json":
-        given = read_json(path)
-        listed = given.get("prompts") if isinstance(given, dict) else given
-        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        content = read_json(path)
+        listed = content.get("prompts") if isinstance(content, dict) else content
+        if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
             raise InputError(
                 f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
             )
         numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
     else:
         numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))
-    for where, cells in numbered:
-        row = {name: cell for name, cell in cells.items() if name not in _BESIDES}
-        about = cells.get("metadata")
-        if isinstance(about, Mapping) and about.get("base_scenario"):
-            row.setdefault("base", about["base_scenario"])
-        if row.get("scenario") == "CTI_SUMMARY":  # what the architecture document's own dataset calls it
+    for location, cells in numbered:
+        row = {name: cell for name, cell in cells.items() if name not in _IGNORED_KEYS}
+        metadata = cells.get("metadata")
+        if isinstance(metadata, Mapping) and metadata.get("base_scenario"):
+            row.setdefault("base", metadata["base_scenario"])
+        if row.get("scenario") == "CTI_SUMMARY":  # the name in the dataset of the architecture document
             row["scenario"] = "CTI_ANALYSIS"
-        yield where, row
+        yield location, row
 
 
 def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
@@ -298,8 +292,7 @@ def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
 def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     """Return the cluster of each base: bases that share a text, directly or through others, are one independent unit.
 
-    One text is one call and one reply, so that such bases are no two observations. A cluster has the name of the
-    first of its bases; a base that shares no text is its own cluster.
+    One text is one call and one reply, and so one observation. A cluster has the name of its first base.
 
     Examples
     --------
@@ -319,13 +312,13 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     for prompt in prompts:
         above.setdefault(prompt.base, prompt.base)
         shared = first.setdefault(" ".join(prompt.text.split()), prompt.base)
-        name, other = sorted((top(shared), top(prompt.base)))
-        above[other] = name
+        name, child = sorted((top(shared), top(prompt.base)))
+        above[child] = name
     return {base: top(base) for base in above}
 
 
 def digest_of(prompts: Iterable[Prompt]) -> str:
-    """Return the SHA-256 of everything that is written in the prompts, independent of their order.
+    """Return the SHA-256 of the content of prompts, independent of their order.
 
     Examples
     --------

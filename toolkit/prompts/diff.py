@@ -1,4 +1,4 @@
-"""What changed between two versions of a dataset, prompt by prompt."""
+"""Compares two versions of a dataset prompt by prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Change:
 
 
 def diff_datasets(before: Dataset, after: Dataset) -> tuple[Change, ...]:
-    """Return the prompts that two versions of a dataset do not share, in the order of the later, removed ones last.
+    """Return the prompts that differ, in the order of the later version, removed ones last.
 
     Examples
     --------
@@ -46,35 +46,35 @@ def _change(old: Prompt | None, new: Prompt) -> Change | None:
     if old is None:
         return Change("added", new.prompt_id)
     labels = [(name, getattr(old, name), getattr(new, name)) for name in LABELS]
-    known = [name for name in {**old.metadata, **new.metadata} if name != "base_scenario"]
-    labels += [(name, old.metadata.get(name), new.metadata.get(name)) for name in known]
-    told = tuple(f"{name}: {was} -> {now}" for name, was, now in labels if was != now)
+    names = [name for name in {**old.metadata, **new.metadata} if name != "base_scenario"]
+    labels += [(name, old.metadata.get(name), new.metadata.get(name)) for name in names]
+    differences = tuple(f"{name}: {was} -> {now}" for name, was, now in labels if was != now)
     lines = tuple(list(unified_diff(old.text.splitlines(), new.text.splitlines(), lineterm="", n=0))[2:])
-    return Change("changed", new.prompt_id, told, lines) if told or lines else None
+    return Change("changed", new.prompt_id, differences, lines) if differences or lines else None
 
 
 def diff_summary(before: str | Path, after: str | Path) -> Summary:
-    """Compare two datasets and say what changed: what `toolkit prompts diff` prints; exit code 1 when they differ."""
-    one, other = (load_dataset(source, check_ranges=False) for source in (before, after))
-    changes = diff_datasets(one, other)
+    """Compare two datasets: what `toolkit prompts diff` prints; exit code 1 when they differ."""
+    old, new = (load_dataset(source, check_ranges=False) for source in (before, after))
+    changes = diff_datasets(old, new)
     counts = {
         kind: sum(change.kind == kind for change in changes) for kind in ("added", "removed", "changed")
     }
-    told = ", ".join(f"{counted(count, 'prompts')} {kind}" for kind, count in counts.items())
+    totals = ", ".join(f"{counted(count, 'prompts')} {kind}" for kind, count in counts.items())
     fields = {
-        "before": _named(one),
-        "after": _named(other),
+        "before": _named(old),
+        "after": _named(new),
         **counts,
         "changes": [asdict(change) for change in changes],
     }
-    last = f"{one.name} {one.version} ({one.digest[:12]}) -> {other.name} {other.version} ({other.digest[:12]}): {told}"
+    last = f"{old.name} {old.version} ({old.digest[:12]}) -> {new.name} {new.version} ({new.digest[:12]}): {totals}"
     return Summary(fields, "\n".join([*_lines(changes), one_line(last, 400)]), 1 if changes else 0)
 
 
 def _named(dataset: Dataset) -> dict[str, str]:
     date = dataset.date.isoformat() if dataset.date else ""
-    about = {"version": dataset.version, "digest": dataset.digest, "date": date, "focus": dataset.focus}
-    return {"name": dataset.name, **about}
+    details = {"version": dataset.version, "digest": dataset.digest, "date": date, "focus": dataset.focus}
+    return {"name": dataset.name, **details}
 
 
 def _lines(changes: tuple[Change, ...]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a dataset holds, as numbers: each prompt, how alike its bases are, and what its facts are about."""
+"""Numbers about a dataset: its prompts, the similarity of its bases, and the kinds of its facts."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from toolkit.prompts.similarity import NEAR, jaccard, novelty
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
 CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
-"""Upper ends of the classes of similarity; the first is that of texts without a gram in common."""
+"""Upper ends of the classes of similarity; texts of the first class share no gram."""
 UNTOLD: Final = "not told"
 
 
 def by_bin(dataset: Dataset) -> dict[str, list[Prompt]]:
     """Return the prompts of each length bin that the dataset has, the shortest first."""
-    found = {name: [one for one in dataset.prompts if one.length_bin == name] for name in LENGTH_BINS}
-    return {name: prompts for name, prompts in found.items() if prompts}
+    bins = {name: [prompt for prompt in dataset.prompts if prompt.length_bin == name] for name in LENGTH_BINS}
+    return {name: prompts for name, prompts in bins.items() if prompts}
 
 
 def prompts_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return a row for each prompt: its labels, its tokens, how it reads and what it adds to those before it.
+    """Return a row for each prompt: labels, tokens, readability and novelty.
 
     Returns
     -------
     DataFrame
-        ``place`` counts the bases in the order of the dataset, from 1; ``tokens`` are ``o200k_base``; ``grade`` is the
-        Flesch-Kincaid grade; ``novelty`` is 1 - the highest similarity to a base before it at the same length, missing
-        for the first; ``csf`` is ``not told`` where the base does not tell it.
+        ``place`` numbers the bases in the order of the dataset, from 1; ``tokens`` are ``o200k_base``; ``grade`` is
+        the Flesch-Kincaid grade; ``novelty`` is 1 - the highest similarity to an earlier base at the same length,
+        missing for the first; ``csf`` is ``not told`` where the base has none.
 
     Examples
     --------
@@ -39,29 +39,32 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
     >>> prompts_profile(load_dataset("demo"))[["base", "place", "length_bin"]].head(1).values.tolist()
     [['academic_soc_001', 1, 'S']]
     """
-    places = {base: place for place, base in enumerate(dict.fromkeys(p.base for p in dataset.prompts), 1)}
+    positions = {
+        base: position for position, base in enumerate(dict.fromkeys(p.base for p in dataset.prompts), 1)
+    }
     rows: list[dict[str, Any]] = []
     for length_bin, prompts in by_bin(dataset).items():
-        new = novelty([one.text for one in prompts], [one.base for one in prompts])
+        new = novelty([prompt.text for prompt in prompts], [prompt.base for prompt in prompts])
         rows += [
             {
-                "prompt_id": one.prompt_id, "base": one.base, "place": places[one.base], "scenario": one.scenario,
-                "category": one.category, "csf": one.metadata.get("csf") or UNTOLD, "length_bin": length_bin,
-                "tokens": one.token_count, "grade": readability(one.text), "novelty": float(added),
+                "prompt_id": prompt.prompt_id, "base": prompt.base, "place": positions[prompt.base],
+                "scenario": prompt.scenario, "category": prompt.category,
+                "csf": prompt.metadata.get("csf") or UNTOLD, "length_bin": length_bin, "tokens": prompt.token_count,
+                "grade": readability(prompt.text), "novelty": float(added),
             }
-            for one, added in zip(prompts, new, strict=True)
+            for prompt, added in zip(prompts, new, strict=True)
         ]  # fmt: skip
     return pd.DataFrame(rows).sort_values("place", kind="stable", ignore_index=True)
 
 
 def similarity_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return how many pairs of bases fall into each class of similarity, at each length.
+    """Return the number of pairs of bases in each class of similarity, at each length.
 
     Returns
     -------
     DataFrame
         ``pairs`` have a Jaccard similarity of word 5-grams above that of the class before and up to ``up_to`` (one of
-        ``CLASSES``; up to 0 share no gram). Two prompts of one base are no pair.
+        ``CLASSES``). Two prompts of one base are no pair.
 
     Examples
     --------
@@ -71,31 +74,35 @@ def similarity_profile(dataset: Dataset) -> pd.DataFrame:
     """
     rows = []
     for length_bin, prompts in by_bin(dataset).items():
-        bases = np.array([one.base for one in prompts])
-        apart = np.triu(bases[:, None] != bases[None, :], 1)
-        found = np.searchsorted(CLASSES, jaccard([one.text for one in prompts])[apart] - 1e-9)
-        counts = np.bincount(found, minlength=len(CLASSES))
+        bases = np.array([prompt.base for prompt in prompts])
+        distinct = np.triu(bases[:, None] != bases[None, :], 1)
+        classes = np.searchsorted(CLASSES, jaccard([prompt.text for prompt in prompts])[distinct] - 1e-9)
+        counts = np.bincount(classes, minlength=len(CLASSES))
         rows += [(length_bin, end, int(count)) for end, count in zip(CLASSES, counts, strict=True)]
     return pd.DataFrame(rows, columns=["length_bin", "up_to", "pairs"])
 
 
 def facts_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return how many facts of each kind a prompt has in the mean, at each length, over the bases that tell kinds."""
+    """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
     rows = []
     for length_bin, prompts in by_bin(dataset).items():
-        told = [one.metadata["fact_kinds"] for one in prompts if one.metadata.get("fact_kinds")]
+        kind_lists = [
+            prompt.metadata["fact_kinds"] for prompt in prompts if prompt.metadata.get("fact_kinds")
+        ]
         rows += [
-            (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in told])), len(told))
+            (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in kind_lists])), len(kind_lists))
             for kind in FACT_KINDS
-            if told
+            if kind_lists
         ]
     return pd.DataFrame(rows, columns=["length_bin", "kind", "facts", "bases"])
 
 
 def balance_profile(dataset: Dataset) -> pd.DataFrame:
-    """Return how many bases each scenario, category and CSF function has, scenarios in their order."""
+    """Return the number of bases of each scenario, category and CSF function."""
     keys = ["scenario", "category", "csf"]
     first = prompts_profile(dataset).drop_duplicates("base")
-    order = {name: place for place, name in enumerate(SCENARIOS)}
-    found = first.groupby(keys, sort=True).size().rename("bases").reset_index()
-    return found.sort_values("scenario", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+    order = {name: position for position, name in enumerate(SCENARIOS)}
+    counts = first.groupby(keys, sort=True).size().rename("bases").reset_index()
+    return counts.sort_values(
+        "scenario", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )

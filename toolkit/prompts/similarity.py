@@ -1,4 +1,4 @@
-"""How alike texts are: Jaccard similarity of word 5-grams, for all pairs at once."""
+"""Jaccard similarity of word 5-grams, for all pairs of texts at once."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ import numpy as np
 from scipy.sparse import csr_array
 
 WORDS: Final = 5
-"""Words of a gram: long enough that two texts share one only where one was made from the other."""
+"""Words of a gram: two texts share one of this length only where one was made from the other."""
 NEAR: Final = 0.35
 """Similarity from which a text is a near-copy of another."""
 
 
 def grams(text: str) -> frozenset[str]:
-    """Return the word n-grams of a text; one shorter than a gram is one gram."""
-    found = re.findall(r"\w+(?:[.'%:/-]\w+)*", text.casefold())
-    return frozenset(" ".join(found[i : i + WORDS]) for i in range(max(1, len(found) - WORDS + 1)))
+    """Return the word n-grams of a text; a shorter text is one gram."""
+    words = re.findall(r"\w+(?:[.'%:/-]\w+)*", text.casefold())
+    return frozenset(" ".join(words[i : i + WORDS]) for i in range(max(1, len(words) - WORDS + 1)))
 
 
 def jaccard(texts: Sequence[str]) -> np.ndarray:
-    """Return the Jaccard similarity of all pairs of texts: shared grams over grams of either, a square matrix.
+    """Return the Jaccard similarity of all pairs of texts as a square matrix.
 
     Examples
     --------
     >>> jaccard(["a b c d e f", "a b c d e g", "x"]).round(2).tolist()
     [[1.0, 0.33, 0.0], [0.33, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    of_each = [grams(text) for text in texts]
+    gram_sets = [grams(text) for text in texts]
     number: dict[str, int] = {}
-    columns = [number.setdefault(gram, len(number)) for one in of_each for gram in one]
-    ends = np.cumsum([0, *map(len, of_each)])
-    which = csr_array(
+    columns = [number.setdefault(gram, len(number)) for gram_set in gram_sets for gram in gram_set]
+    ends = np.cumsum([0, *map(len, gram_sets)])
+    membership = csr_array(
         (np.ones(len(columns), dtype=np.int32), columns, ends), shape=(len(texts), max(1, len(number)))
     )
-    shared = (which @ which.T).toarray().astype(float)
+    shared = (membership @ membership.T).toarray().astype(float)
     sizes = np.diff(ends)
     either: np.ndarray = sizes[:, None] + sizes[None, :] - shared
     return shared / np.maximum(either, 1)
 
 
 def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
-    """Return 1 - the highest similarity of each text to one of another base before it; nan where there is none.
+    """Return 1 - the highest similarity of each text to an earlier one of another base; nan where there is none.
 
     Examples
     --------
     >>> novelty(["a b c d e f", "a b c d e g", "x"], ["1", "2", "3"]).round(2).tolist()
     [nan, 0.67, 1.0]
     """
-    of = np.array(bases)
-    before = np.tril(of[:, None] != of[None, :], -1)
+    labels = np.array(bases)
+    before = np.tril(labels[:, None] != labels[None, :], -1)
     nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(nearest), 1 - nearest, np.nan)

@@ -1,6 +1,6 @@
-"""The viewer in a notebook: `app.js` in an anywidget, which asks this side for rows, runs, searches and pages.
+"""The viewer in a notebook: an anywidget runs `app.js`, which asks this module for rows, runs, searches and pages.
 
-Everything goes as messages and nothing as state of the widget: what is state would be saved into the notebook.
+All data are sent as messages: the state of a widget would be saved into the notebook.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.filters import planned_runs
-from toolkit.viewer.model import open_runs, search_texts
-from toolkit.viewer.page import STYLE, about, rows, static_html, write_page
+from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
+from toolkit.viewer.page import STYLE, heading, rows, static_html, write_page
 from toolkit.viewer.parts import run_html
-from toolkit.viewer.people import HIDDEN, with_people
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STATIC_ROWS: Final = 20
-"""Rows of the table where there is no kernel; whoever wants all of them exports a page."""
+"""Rows of the table that is shown without a kernel; an exported page has all."""
 _GROWING: Final = ("runs", "judgements", "human_ratings")
 
 
@@ -35,20 +34,22 @@ class Viewer(anywidget.AnyWidget):
     _esm = Path(__file__).with_name("app.js")
     _css = Path(__file__).with_name("app.css")
 
-    def __init__(self, plan: Plan, store: Store, which: str | Iterable[str] | None = None) -> None:
+    def __init__(self, plan: Plan, store: Store, selection: str | Iterable[str] | None = None) -> None:
         super().__init__()
-        self.plan, self.store, self.blind, self.shown = plan, store, True, False
-        self.chosen = None if which is None or isinstance(which, str) else list(dict.fromkeys(which))
+        self.plan, self.store, self.blind, self.displayed = plan, store, True, False
+        self.chosen = (
+            None if selection is None or isinstance(selection, str) else list(dict.fromkeys(selection))
+        )
         self.answered: dict[str, Any] = {}
         self.runs = self._read()
         if self.runs.empty:
             raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
-        self.first = which if isinstance(which, str) else next(iter(self.chosen or ()), None)
+        self.first = selection if isinstance(selection, str) else next(iter(self.chosen or ()), None)
         self.opened = [] if self.first is None else open_runs(plan, store, self.runs, [self.first])
-        self.on_msg(self._asked)
+        self.on_msg(self._on_message)
 
     def _ipython_display_(self) -> None:
-        """Show a page that needs no kernel, and over it the widget, which hides the page once it is alive."""
+        """Show a page that needs no kernel, and the widget, which hides that page when it has started."""
         from IPython.display import HTML, display
 
         static = static_html(rows(self.runs.head(STATIC_ROWS)), self.opened, len(self.runs))
@@ -57,67 +58,67 @@ class Viewer(anywidget.AnyWidget):
         display(bundle[0] if bundle else {}, raw=True)
 
     def _read(self) -> pd.DataFrame:
-        self.stamp = self._on_stamp()  # before, so that what comes meanwhile is asked for again
+        self.stamp = self._on_stamp()  # before reading, so that later changes are noticed
         runs = with_people(self.plan, self.store, planned_runs(self.plan, self.store), blind=self.blind)
         if self.chosen is None:
             return runs
-        places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
-        if absent := [run_id for run_id in self.chosen if run_id not in places]:
+        positions = {run_id: position for position, run_id in enumerate(runs["run_id"])}
+        if absent := [run_id for run_id in self.chosen if run_id not in positions]:
             raise InputError(
                 f"run {absent[0]!r}: not in study {self.plan.study.name}; study.runs() lists the run ids"
             )
-        return runs.iloc[[places[run_id] for run_id in self.chosen]].reset_index(drop=True)
+        return runs.iloc[[positions[run_id] for run_id in self.chosen]].reset_index(drop=True)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """Prompts and replies to search in: read once, when they are first searched."""
+        """Prompts and replies to search in, read at the first search."""
         return search_texts(self.plan, self.store, self.runs)
 
-    def _asked(self, _widget: object, asked: Mapping[str, Any], _buffers: object) -> None:
-        """Answer the app, with what it asked for or with the error, which it shows where the person looks."""
-        if asked["ask"] == self.answered.get("to"):  # asked again, because the answer was lost on its way
+    def _on_message(self, _widget: object, request: Mapping[str, Any], _buffers: object) -> None:
+        """Answer a message of the app with a value, or with an error that it shows."""
+        if request["ask"] == self.answered.get("to"):  # a repeated request: the answer was lost
             return self.send(self.answered)
         try:
-            work = getattr(self, f"_on_{asked['what']}")
-            answer = {"value": work(**asked.get("with", {}))}
+            work = getattr(self, f"_on_{request['what']}")
+            answer = {"value": work(**request.get("with", {}))}
         except InputError as error:
             answer = {"error": str(error)}
         except Exception as error:
             answer = {"error": f"Not shown ({type(error).__name__}: {error})."}
-        self.answered = {"to": asked["ask"], **answer}
+        self.answered = {"to": request["ask"], **answer}
         return self.send(self.answered)
 
     def _on_rows(self, *, blind: bool) -> dict[str, Any]:
-        if self.shown or blind != self.blind:
+        if self.displayed or blind != self.blind:
             self.blind = blind
             self.runs = self._read()
             self.__dict__.pop("_texts", None)
-        self.shown = True
+        self.displayed = True
         hidden = self.runs[HIDDEN].dropna()
-        left = self.plan.runs if self.chosen is None else self.chosen
+        planned = self.plan.runs if self.chosen is None else self.chosen
         return {
-            **about(self.plan),
+            **heading(self.plan),
             "rows": rows(self.runs),
             "stamp": self.stamp,
             "first": self.first,
-            "planned": len(left),
+            "planned": len(planned),
             "model_id": self.model_id,
             "hidden": {
                 "runs": len(hidden),
-                "raters": sorted({one for some in hidden for one in some.split(", ")}),
+                "raters": sorted({rater for names in hidden for rater in names.split(", ")}),
             },
         }
 
     def _on_stamp(self) -> list[int]:
-        """Return numbers that change when the store has more to show, without reading any of it."""
+        """Return the sizes of collections, which change when there is more to show."""
         return [self.store.database[name].estimated_document_count() for name in _GROWING]
 
     def _on_open(self, *, ids: list[str]) -> list[str]:
         return [run_html(run) for run in open_runs(self.plan, self.store, self.runs, ids)]
 
     def _on_search(self, *, text: str) -> list[str]:
-        wanted = text.strip().casefold()
-        return [run_id for run_id, found in self._texts.items() if wanted in found]
+        needle = text.strip().casefold()
+        return [run_id for run_id, content in self._texts.items() if needle in content]
 
     def _on_export(self, *, ids: list[str], pair: tuple[str, str] | None, chosen: str) -> str:
         runs = self.runs.set_index("run_id", drop=False).loc[ids]

@@ -1,7 +1,7 @@
-"""A reply as sanitised Markdown: its headings, lists, tables and code are drawn, and nothing in it can act.
+"""Renders a reply as sanitised Markdown: headings, lists, tables and code, and nothing that can act.
 
-Two walls: the renderer escapes all HTML and makes no link and no picture, and what it returns passes an allow-list
-of tags (nh3). Marks are set on the text of the finished HTML, never inside of a tag.
+Two barriers: the renderer escapes all HTML and makes no links or pictures, and nh3 allows a list of tags only.
+Marks are set in the text of the finished HTML, never inside a tag.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import nh3
 from toolkit.viewer.visible import Span, marked_text, spans_in_order, visible
 
 LONGEST: Final = 60_000
-"""Characters up to which Markdown is drawn. Beyond, and wherever drawing fails, the text is shown as received."""
+"""Longest rendered reply, in characters. A longer one, or one that cannot be rendered, is shown as received."""
 _BLOCKS: Final = ("p", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "hr", "br")
 _TABLE: Final = ("table", "thead", "tbody", "tr", "th", "td")
 TAGS: Final = frozenset((*_BLOCKS, *_TABLE, "code", "strong", "em", "del"))
 _OPEN, _CLOSE = "\ue000", "\ue001"  # of private use: `visible` leaves none in the text
 _LEAD: Final = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|\|[ \t]*)?[*_~`]*")
-"""What Markdown wants at the beginning of a line or word; a mark before it would undo it."""
+"""Markup that must begin a line or word; a mark before it would undo it."""
 _TAG: Final = re.compile(r"(<[^>]*>)")
 _MARKS: Final = re.compile(f"([{_OPEN}{_CLOSE}])")
 
 
-class _Shown(mistune.HTMLRenderer):
-    """Draws what a link or picture says and where it points, as text; nothing of a reply is left out."""
+class _TextRenderer(mistune.HTMLRenderer):
+    """Renders links and pictures as text with their address."""
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
         return f"{text}{self._address(url, title)}"
@@ -38,12 +38,12 @@ class _Shown(mistune.HTMLRenderer):
         return f"[picture: {text}]{self._address(url, title)}"
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        # The language stands in the text: it may hold anything.
+        # The name of the language may be any text.
         named = f"<p><em>{mistune.escape(info.strip())}</em></p>\n" if info and info.strip() else ""
         return f"{named}<pre><code>{mistune.escape(code)}</code></pre>\n"
 
     def heading(self, text: str, level: int, **attrs: object) -> str:
-        # Under the headings of the page around it.
+        # Below the headings of the page.
         tag = f"h{min(level + 3, 6)}"
         return f"<{tag}>{text}</{tag}>\n"
 
@@ -53,41 +53,42 @@ class _Shown(mistune.HTMLRenderer):
 
 
 def markdown_html(text: str, spans: Iterable[Span] = ()) -> str:
-    r"""Return a reply as HTML that draws its Markdown, with places of it marked, and that can do nothing."""
-    places = spans_in_order(spans)
-    drawn = _drawn(_with_marks(text, places)) if len(text) <= LONGEST else None
-    marked = _marked(drawn, len(places)) if drawn is not None else None
-    return f"<pre>{marked_text(text, places)}</pre>" if marked is None else marked
+    """Return a reply as safe HTML with its Markdown rendered and spans marked."""
+    ordered = spans_in_order(spans)
+    rendered = _render(_with_marks(text, ordered)) if len(text) <= LONGEST else None
+    marked = _marked(rendered, len(ordered)) if rendered is not None else None
+    return f"<pre>{marked_text(text, ordered)}</pre>" if marked is None else marked
 
 
-def _drawn(source: str) -> str | None:
-    # The parser is not ours, the text is anybody's, and a reply must be readable all the same.
+def _render(source: str) -> str | None:
+    # The parser may fail on hostile text; the reply is then shown as received.
     try:
-        drawn = _markdown()(source)
+        rendered = _markdown()(source)
     except Exception:
         return None
-    return nh3.clean(drawn, tags=set(TAGS), attributes={"ol": {"start"}}, link_rel=None)
+    return nh3.clean(rendered, tags=set(TAGS), attributes={"ol": {"start"}}, link_rel=None)
 
 
 @cache
 def _markdown() -> Callable[[str], str]:
-    markdown = mistune.create_markdown(renderer=_Shown(escape=True), plugins=["table", "strikethrough"])
-    # Drawn as Markdown, definitions of links would vanish, and so would a backslash of a path or a formula. Lists and
-    # quotations have rules of their own.
+    markdown = mistune.create_markdown(
+        renderer=_TextRenderer(escape=True), plugins=["table", "strikethrough"]
+    )
+    # Definitions of links and backslashes of paths or formulas would vanish. Lists and quotations have their own rules.
     for rules in (markdown.block.rules, markdown.block.list_rules, markdown.block.block_quote_rules):
         rules.remove("ref_link")
     markdown.inline.register("escape", None, _as_written)
     return cast(Callable[[str], str], markdown)
 
 
-def _as_written(inline: Any, found: re.Match[str], state: Any) -> int:
-    inline.process_text(found[0], state, parse_emphasis=False)
-    return found.end()
+def _as_written(inline: Any, match: re.Match[str], state: Any) -> int:
+    inline.process_text(match[0], state, parse_emphasis=False)
+    return match.end()
 
 
-def _with_marks(text: str, places: Sequence[Span]) -> str:
+def _with_marks(text: str, spans: Sequence[Span]) -> str:
     parts, at = [], 0
-    for start, end in places:
+    for start, end in spans:
         lead = _LEAD.match(text, start, end)
         first = lead.end() if lead else start
         last = first + len(text[first:end].rstrip("*_~`| \t"))
@@ -96,11 +97,11 @@ def _with_marks(text: str, places: Sequence[Span]) -> str:
     return "".join([*parts, visible(text[at:])])
 
 
-def _marked(drawn: str, count: int) -> str | None:
-    """Return the HTML with the text between signs in ``mark``; ``None`` where Markdown has lost or moved a sign."""
+def _marked(rendered: str, count: int) -> str | None:
+    """Return the HTML with text between signs in ``mark``; ``None`` where Markdown lost or moved a sign."""
     parts: list[str] = []
-    inside, seen = False, 0
-    for piece in _TAG.split(drawn):
+    inside, signs = False, 0
+    for piece in _TAG.split(rendered):
         if piece.startswith("<"):
             parts.append(piece)
             continue
@@ -108,8 +109,8 @@ def _marked(drawn: str, count: int) -> str | None:
             if text in (_OPEN, _CLOSE):
                 if inside == (text == _OPEN):
                     return None
-                inside, seen = not inside, seen + 1
+                inside, signs = not inside, signs + 1
             else:
-                # Text node by text node, so that no mark reaches over the end of a tag.
+                # One mark for each text node, so that no mark crosses a tag.
                 parts.append(f"<mark>{text}</mark>" if inside and text.strip() else text)
-    return "".join(parts) if seen == 2 * count and not inside else None
+    return "".join(parts) if signs == 2 * count and not inside else None

@@ -1,30 +1,39 @@
-"""What the viewer shows of a run, read from the store: everything that is known of it, as frozen objects."""
+"""Reads runs with their replies, judgements, ratings and calls from the store for the viewer, as frozen objects.
+
+Scores of replies in a running round of ratings are hidden, so that its rater does not see one by accident.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, cast
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement
-from toolkit.people.rating import why_not
+from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
-from toolkit.store.ratings import Rating
+from toolkit.store.ratings import Rating, known_raters, newest_ratings
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
-from toolkit.viewer.people import HIDDEN, ratings_by_run
 from toolkit.viewer.visible import Span, spans_in_order
+from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
     import pandas as pd
 
+HIDDEN: Final = "hidden_for"
+"""Column with the raters whose running rounds hide the scores of a run; missing where none does."""
+_COMPOSITES: Final = ("composite", "composite_strict", "composite_std", "composite_low", "composite_high")
+_SCORES: Final = (*DIMENSIONS, *_COMPOSITES, "zeros", "people_composite")
+
 
 @dataclass(frozen=True)
-class KeptCall:
-    """A call as the ledger keeps it."""
+class LedgerCall:
+    """A call in the ledger."""
 
     call_id: str
     state: str
@@ -40,24 +49,24 @@ class KeptCall:
 
 
 @dataclass(frozen=True)
-class JudgeSaid:
-    """One judgement, and the calls it was read from; ``complete`` says whether these are all of them."""
+class JudgedReply:
+    """One judgement and its calls; ``complete`` says whether these are all of them."""
 
     judgement: Judgement
-    calls: tuple[KeptCall, ...]
+    calls: tuple[LedgerCall, ...]
     complete: bool
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """One run with everything that is known of it."""
+    """One run with everything that the store has of it."""
 
     run_id: str
     facts: Mapping[str, Any]
     prompt: str
     reply: str | None
-    call: KeptCall | None
-    judges: tuple[JudgeSaid, ...]
+    call: LedgerCall | None
+    judges: tuple[JudgedReply, ...]
     people: tuple[Rating, ...]
     hidden_for: str
     marked: tuple[Span, ...]
@@ -65,47 +74,52 @@ class OpenRun:
 
 
 def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]:
-    """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id."""
+    """Return the text to search for each run id: ids, prompt and reply, case folded."""
     blob_ids = runs["output_blob_id"].dropna()
     blobs = store.find_by(OutputBlob, "blob_id", blob_ids, only=("blob_id", "content"))
     replies = {blob["blob_id"]: blob["content"].casefold() for blob in blobs}
     prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in plan.runs}
-    found = {}
+    texts = {}
     columns = (runs[name] for name in ("run_id", "prompt_id", "model", "output_blob_id"))
     for run_id, prompt_id, model, blob_id in zip(*columns, strict=True):
         ids = f"{run_id} {prompt_id} {model}".casefold()
-        found[run_id] = "\n".join((ids, prompts.get(prompt_id, ""), replies.get(blob_id, "")))
-    return found
+        texts[run_id] = "\n".join((ids, prompts.get(prompt_id, ""), replies.get(blob_id, "")))
+    return texts
 
 
 def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
-    """Read some runs whole, in the order of the ids."""
+    """Read runs with all their parts, in the order of the ids."""
     chosen = runs[runs["run_id"].isin(list(run_ids))]
-    known = chosen.astype(object).where(chosen.notna(), None)
-    rows = {str(row["run_id"]): cast("dict[str, Any]", row) for row in known.to_dict("records")}
+    cleaned = chosen.astype(object).where(chosen.notna(), None)
+    rows = {str(row["run_id"]): cast("dict[str, Any]", row) for row in cleaned.to_dict("records")}
     if absent := [run_id for run_id in run_ids if run_id not in rows]:
         raise InputError(f"run {absent[0]!r}: not in study {plan.study.name}; study.runs() lists the run ids")
     planned = {run.key: run for run in plan.runs}
     keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
-    there = stored_runs(store, plan.study.name, [row["call_id"] for row in rows.values()])
-    stored = {run.run_id: run for run in there.values()}
+    by_key = stored_runs(store, plan.study.name, [row["call_id"] for row in rows.values()])
+    stored = {run.run_id: run for run in by_key.values()}
     replies = reply_texts(store, stored.values())
-    said = stored_judgements(store, stored.values(), plan.rubric.digest)
+    judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
-    judgements = {run_id: _current(said.get(run_id, {}), stored.get(run_id)) for run_id in run_ids}
-    every = [judgement for some in judgements.values() for judgement in some]
-    call_ids = [*(row["call_id"] for row in rows.values()), *(one for said in every for one in _ids_of(said))]
-    found = store.find_by(Call, "_id", call_ids, leave_out=("request",))
-    calls = {call["_id"]: _kept(call) for call in found}
+    judgements = {
+        run_id: _current(judgements_by_run.get(run_id, {}), stored.get(run_id)) for run_id in run_ids
+    }
+    all_judgements = [judgement for some in judgements.values() for judgement in some]
+    call_ids = [
+        *(row["call_id"] for row in rows.values()),
+        *(call_id for judgement in all_judgements for call_id in _call_ids(judgement)),
+    ]
+    documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
+    calls = {call["_id"]: _ledger_call(call) for call in documents}
     opened = []
     for run_id in run_ids:
         facts, reply = rows[run_id], None
         if run_id in stored:
             reply = replies.get(stored[run_id].blob_id or "")
         hidden_for = facts.get(HIDDEN) or ""
-        shown = [] if hidden_for else judgements[run_id]
-        marked, marked_as = _marked(plan, reply or "", shown)
+        listed = [] if hidden_for else judgements[run_id]
+        marked, marked_as = _marked(plan, reply or "", listed)
         opened.append(
             OpenRun(
                 run_id=run_id,
@@ -113,7 +127,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
                 prompt=planned[keys[run_id]].prompt.text,
                 reply=reply,
                 call=calls.get(facts["call_id"]),
-                judges=tuple(_judge_said(judgement, calls) for judgement in shown),
+                judges=tuple(_with_calls(judgement, calls) for judgement in listed),
                 people=() if hidden_for else people.get(run_id, ()),
                 hidden_for=hidden_for,
                 marked=marked,
@@ -123,63 +137,95 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     return opened
 
 
-def _current(said: Mapping[str, Judgement], stored: Stored | None) -> list[Judgement]:
-    """Return what judges said in the order of their labels; nothing of a reply that the study leaves out."""
+def _current(by_label: Mapping[str, Judgement], stored: Stored | None) -> list[Judgement]:
+    """Return the current judgements in the order of their labels; none of a reply that the study leaves out."""
     if stored is None or stored.excluded:
         return []
-    return [said[label] for label in stored.judge_calls if label in said]
+    return [by_label[label] for label in stored.judge_calls if label in by_label]
 
 
-def _marked(plan: Plan, reply: str, said: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
-    """Return what is marked in a reply: what judges found fault with, or its focus sentences."""
+def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
+    """Return the marked spans of a reply and their name: segments with a fault, or focus sentences."""
     manner = plan.manner
-    if manner.focus == "per_sentence" and said:
-        found = [one for judgement in said for one in (judgement.detail or {}).get("findings", ())]
-        spans = spans_in_order((one["start"], one["end"]) for one in found)
+    if manner.focus == "per_sentence" and judgements:
+        findings = [
+            fault for judgement in judgements for fault in (judgement.detail or {}).get("findings", ())
+        ]
+        spans = spans_in_order((fault["start"], fault["end"]) for fault in findings)
         return spans, "segments in which a judge found a fault" if spans else ""
     sentences = focus_sentences(reply, manner.focus_sentences)
     spans = spans_in_order((sentence.start, sentence.end) for sentence in sentences)
     if not spans:
         return (), ""
-    told = "named to the judges" if manner.focus == "listed" else "the judges were not told of them"
-    return spans, f"focus sentences ({told})"
+    note = "named to the judges" if manner.focus == "listed" else "the judges were not told of them"
+    return spans, f"focus sentences ({note})"
 
 
-def _judge_said(judgement: Judgement, calls: Mapping[str, KeptCall]) -> JudgeSaid:
-    there = tuple(calls[call_id] for call_id in _ids_of(judgement) if call_id in calls)
-    # A judgement from before all calls were kept with it names the first one.
-    return JudgeSaid(judgement, there, complete=bool(judgement.call_ids) or not judgement.answered)
+def _with_calls(judgement: Judgement, calls: Mapping[str, LedgerCall]) -> JudgedReply:
+    stored = tuple(calls[call_id] for call_id in _call_ids(judgement) if call_id in calls)
+    # An early version of the toolkit stored the first call of a judgement only.
+    return JudgedReply(judgement, stored, complete=bool(judgement.call_ids) or not judgement.answered)
 
 
-def _ids_of(judgement: Judgement) -> tuple[str, ...]:
+def _call_ids(judgement: Judgement) -> tuple[str, ...]:
     return judgement.call_ids or ((judgement.call_id,) if judgement.call_id else ())
 
 
-def _kept(call: Mapping[str, Any]) -> KeptCall:
-    values: dict[str, Any] = {one.name: call.get(one.name) for one in fields(KeptCall)}
+def _ledger_call(call: Mapping[str, Any]) -> LedgerCall:
+    values: dict[str, Any] = {column.name: call.get(column.name) for column in fields(LedgerCall)}
     values |= {
         "call_id": call["_id"],
-        "attempts": tuple((str(one.get("outcome")), one.get("ms")) for one in call.get("attempts") or ()),
+        "attempts": tuple(
+            (str(attempt.get("outcome")), attempt.get("ms")) for attempt in call.get("attempts") or ()
+        ),
         "failure": ": ".join(str(part) for part in (call.get("failure") or {}).values()) or None,
     }
-    return KeptCall(**values)
+    return LedgerCall(**values)
 
 
 def disagreement(runs: pd.DataFrame, points: float = 1.0) -> str:
-    """Return in a sentence how many runs there are to read, and how far apart the judges are on them.
-
-    Parameters
-    ----------
-    runs
-        The runs frame.
-    points
-        Standard deviation of the judges' composites, in points, from which a run is counted as one to read.
-    """
+    """Return a sentence on the number of runs and the disagreement of judges; runs with an SD of ``points`` count."""
     spread = runs["composite_std"].dropna()
-    there = f"{len(runs)} runs, {int(runs['judged'].sum())} judged"
+    counts = f"{len(runs)} runs, {int(runs['judged'].sum())} judged"
     if spread.empty:
-        return f"{there}; no run has the scores of two judges, so there is nothing to disagree about"
+        return f"{counts}; no run has the scores of two judges, so there is nothing to disagree about"
     return (
-        f"{there}; judges' SD of {len(spread)} runs: median {spread.median():.2f}, largest {spread.max():.2f} "
+        f"{counts}; judges' SD of {len(spread)} runs: median {spread.median():.2f}, largest {spread.max():.2f} "
         f"points; {int(spread.ge(points).sum())} runs at {points:g} or more"
     )
+
+
+def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:
+    """Return a runs frame with the ratings of people; while a round runs, scores of its replies are hidden."""
+    import pandas as pd
+
+    rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
+    blobs = dict(zip(rateable["run_id"], rateable["output_blob_id"], strict=True))
+    has_raters = known_raters(store, plan.study.name)
+    ratings = ratings_by_run(plan, store, blobs) if has_raters else {}
+    running = running_rounds(plan, store) if has_raters and blind else {}
+    finished = [
+        [rating.judgement().composite for rating in ratings.get(run, ()) if rating.finished]
+        for run in runs["run_id"]
+    ]
+    composites = [[score for score in scores if score is not None] for scores in finished]
+    hidden = [", ".join(running.get(run, ())) or None for run in runs["run_id"]]
+    columns: dict[str, Any] = {
+        "people_composite": pd.array(
+            [fmean(scores) if scores else None for scores in composites], dtype="Float64"
+        ),
+        "people_count": pd.array([len(scores) for scores in composites], dtype="Int64"),
+        HIDDEN: pd.array(hidden, dtype="string"),
+    }
+    frame = runs.assign(**columns)
+    frame.loc[frame[HIDDEN].notna(), list(_SCORES)] = pd.NA
+    return frame
+
+
+def ratings_by_run(plan: Plan, store: Store, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
+    """Return the newest rating of each rater, also unfinished ones, by run id and in the order of their names."""
+    ratings = newest_ratings(store, blobs, plan.rubric.digest)
+    by_run: dict[str, tuple[Rating, ...]] = {}
+    for (_, run_id), rating in sorted(ratings.items()):
+        by_run[run_id] = (*by_run.get(run_id, ()), rating)
+    return by_run

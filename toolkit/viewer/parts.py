@@ -1,4 +1,4 @@
-"""Pieces of HTML that the notebook and the page share. Every text passes `shown`, `marked_text` or `markdown_html`."""
+"""HTML of a run for notebook and page. Every text passes `escaped`, `marked_text` or `markdown_html`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any, Final
 from toolkit.judges.judgement import Judgement
 from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.markdown import markdown_html
-from toolkit.viewer.model import JudgeSaid, KeptCall, OpenRun
-from toolkit.viewer.people import HIDDEN
-from toolkit.viewer.visible import marked_text, shown
+from toolkit.viewer.model import HIDDEN, JudgedReply, LedgerCall, OpenRun
+from toolkit.viewer.visible import escaped, marked_text
 from toolkit.words import DIMENSIONS
 
 MISSING: Final = "–"
 IGNORED_BY_MATHJAX: Final = "tex2jax_ignore mathjax_ignore"
-"""Classes of everything that holds text of models: a dollar sign in it is a dollar sign."""
-_OWN_KEYS: Final = "data-lm-suppress-shortcuts='true'"
-"""Of what can have the focus: JupyterLab would take its arrow keys to another cell, and a "b" to make one."""
+"""Classes of elements with text of models, in which a dollar sign begins no formula."""
+_NO_SHORTCUTS: Final = "data-lm-suppress-shortcuts='true'"
+"""Attribute of elements with focus: JupyterLab would use arrow keys and letters as its shortcuts."""
 _FIRST_CALL: Final = (
     "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
     "and perhaps not its only one.</p>"
@@ -25,7 +24,7 @@ _FIRST_CALL: Final = (
 
 
 def number(value: Any, digits: int = 2, unit: str = "") -> str:
-    """Return a number for people, a dash where it is missing, and never a zero for what is only small."""
+    """Return a number as text: a dash where it is missing, and never a zero for a small one."""
     if value is None:
         return MISSING
     least = 10.0**-digits
@@ -34,41 +33,38 @@ def number(value: Any, digits: int = 2, unit: str = "") -> str:
 
 
 def state(facts: Mapping[Any, Any]) -> str:
-    """Return what became of a run: failed, why its reply is left out, or whether it is judged and may be seen."""
+    """Return the state of a run: failed, the defect of its reply, or whether it is judged or hidden."""
     if facts["status"] != "succeeded":
         return str(facts["status"])
-    said = str(facts["defect"]) if facts["excluded"] else "judged" if facts["judged"] else "not judged"
-    return f"hidden, {said}" if facts.get(HIDDEN) else said
+    verdict = str(facts["defect"]) if facts["excluded"] else "judged" if facts["judged"] else "not judged"
+    return f"hidden, {verdict}" if facts.get(HIDDEN) else verdict
 
 
-def _of_people(facts: Mapping[str, Any]) -> str:
+def _people_composite(facts: Mapping[str, Any]) -> str:
     composite = facts.get("people_composite")
     return MISSING if composite is None else f"{number(composite)} ({facts['people_count']})"
 
 
 def title(facts: Mapping[str, Any]) -> str:
-    """Return the name of a run for people, as text."""
+    """Return the title of a run, as text."""
     return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
 
 
 def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
-    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out.
-
-    ``find`` names a text as it was received, for searches and comparisons.
-    """
-    found = f" data-find='{find}'" if find else ""
+    """Return a text in a named box that a keyboard can scroll; ``find`` names a text as received, for searches."""
+    attribute = f" data-find='{find}'" if find else ""
     return (
-        f"<{tag} dir='auto' class='tv-text {IGNORED_BY_MATHJAX}' tabindex='0' {_OWN_KEYS} role='region'{found} "
-        f"aria-label='{shown(name)}'>{content}</{tag}>"
+        f"<{tag} dir='auto' class='tv-text {IGNORED_BY_MATHJAX}' tabindex='0' {_NO_SHORTCUTS} role='region'{attribute} "
+        f"aria-label='{escaped(name)}'>{content}</{tag}>"
     )
 
 
 def run_html(run: OpenRun) -> str:
-    """Return everything that is known of a run: facts, prompt, reply, judges, calls."""
-    prompt = box("Prompt", scrolled("Prompt", shown(run.prompt), find="prompt"), opened=True)
+    """Return a run as HTML: facts, prompt, reply, judges, calls."""
+    prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
     calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
     return (
-        f"<h2>{shown(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
+        f"<h2>{escaped(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
         f"<div>{prompt}{_reply(run)}</div><div>{_judges(run)}{calls}</div></div>"
     )
 
@@ -81,9 +77,9 @@ def _facts(run: OpenRun) -> str:
     if facts["judge_count"] is not None:
         composite += f", {facts['judge_count']} judges"
     tokens = f"{number(facts['input_tokens'], 0)} in, {number(facts['output_tokens'], 0)} out"
-    told = {
+    fields = {
         "Composite": composite,
-        "People": _of_people(facts),
+        "People": _people_composite(facts),
         "Scenario": facts["scenario"] or MISSING,
         "Length bin": facts["length_bin"] or MISSING,
         "Tokens": tokens + (" (estimated)" if facts["tokens_estimated"] else ""),
@@ -93,23 +89,23 @@ def _facts(run: OpenRun) -> str:
         "Ended by": facts["finish_reason"] or MISSING,
         "Run": run.run_id,
     }
-    return _spans(told) + _trouble(facts)
+    return _spans(fields) + _trouble(facts)
 
 
-def _spans(told: Mapping[str, Any]) -> str:
-    spans = "".join(f"<span><b>{name}</b> {shown(value)}</span>" for name, value in told.items())
+def _spans(fields: Mapping[str, Any]) -> str:
+    spans = "".join(f"<span><b>{name}</b> {escaped(value)}</span>" for name, value in fields.items())
     return f"<div class='tv-facts'>{spans}</div>"
 
 
 def _trouble(facts: Mapping[str, Any]) -> str:
-    said = ""
+    text = ""
     if facts["status"] == "failed":
-        said = f"No reply: {facts['failure'] or 'reason unknown'}"
+        text = f"No reply: {facts['failure'] or 'reason unknown'}"
     elif facts["excluded"]:
-        said = f"The reply is not whole ({facts['defect']}) and is left out: no judge's word on it counts."
+        text = f"The reply is not whole ({facts['defect']}) and is left out: no judge's word on it counts."
     elif facts["defect"] is not None:
-        said = f"The reply is not whole ({facts['defect']}); the study counts it all the same."
-    return f"<p class='tv-bad'>{shown(said)}</p>" if said else ""
+        text = f"The reply is not whole ({facts['defect']}); the study counts it all the same."
+    return f"<p class='tv-bad'>{escaped(text)}</p>" if text else ""
 
 
 def _reply(run: OpenRun) -> str:
@@ -118,32 +114,36 @@ def _reply(run: OpenRun) -> str:
     if not run.reply.strip():
         nothing = "<p class='tv-soft'>The model answered with nothing but white space.</p>"
         return box("Reply", nothing, opened=True)
-    legend = f" <span class='tv-soft'>marked: {shown(run.marked_as)}</span>" if run.marked else ""
-    drawn = markdown_html(run.reply, run.marked)
+    legend = f" <span class='tv-soft'>marked: {escaped(run.marked_as)}</span>" if run.marked else ""
+    rendered = markdown_html(run.reply, run.marked)
     raw = "Reply as received, no Markdown"
     received = box(raw, scrolled(raw, marked_text(run.reply, run.marked), find="reply"))
-    return box(f"Reply{legend}", scrolled("Reply", drawn, "div"), opened=True) + received
+    return box(f"Reply{legend}", scrolled("Reply", rendered, "div"), opened=True) + received
 
 
 def _judges(run: OpenRun) -> str:
     name = "Judges and people" if run.people else "Judges"
     if run.hidden_for:
-        why = f"Being rated blind by {run.hidden_for}: no score of it is shown until that round is finished."
-        return f"<h3>{name}</h3><p class='tv-bad'>{shown(why)}</p>"
+        notice = (
+            f"Being rated blind by {run.hidden_for}: no score of it is shown until that round is finished."
+        )
+        return f"<h3>{name}</h3><p class='tv-bad'>{escaped(notice)}</p>"
     none = "<p class='tv-soft'>No judgement of this reply counts in this study.</p>" * (not run.judges)
     table = _score_table(run) if run.judges or run.people else ""
-    said = [*map(_said, run.judges), *map(_remark, run.people)]
-    return f"<h3>{name}</h3>{none}{table}{''.join(said)}"
+    comments = [*map(_judge_comment, run.judges), *map(_remark, run.people)]
+    return f"<h3>{name}</h3>{none}{table}{''.join(comments)}"
 
 
 def _score_table(run: OpenRun) -> str:
-    """Return the scores of judges, their mean, and then those of people, who are no part of that mean."""
-    judgements = [one.judgement for one in run.judges]
-    heads = [(one.label, one.model) for one in judgements]
+    """Return the scores of judges and their mean, and then those of people, which the mean leaves out."""
+    judgements = [judgement.judgement for judgement in run.judges]
+    heads = [(judgement.label, judgement.model) for judgement in judgements]
     heads += [("mean", "of the judges")] if judgements else []
-    heads += [(one.judge, "" if one.finished else f"{UNFINISHED}, does not count") for one in run.people]
+    heads += [
+        (rating.judge, "" if rating.finished else f"{UNFINISHED}, does not count") for rating in run.people
+    ]
     head = "".join(
-        f"<th class='tv-number' scope='col'>{shown(name)}<br><span class='tv-soft'>{shown(more)}</span></th>"
+        f"<th class='tv-number' scope='col'>{escaped(name)}<br><span class='tv-soft'>{escaped(more)}</span></th>"
         for name, more in heads
     )
     rows = "".join(
@@ -155,12 +155,14 @@ def _score_table(run: OpenRun) -> str:
 
 
 def _scores(run: OpenRun, judgements: Sequence[Judgement], name: str) -> str:
-    of_people = [one.judgement() for one in run.people]
+    people_judgements = [rating.judgement() for rating in run.people]
     if name.startswith("composite"):
-        values, people = ([getattr(one, name) for one in some] for some in (judgements, of_people))
+        values, people = (
+            [getattr(judgement, name) for judgement in scored] for scored in (judgements, people_judgements)
+        )
     else:
-        values = [(one.scores or {}).get(name) for one in judgements]
-        people = [one.scores.get(name) for one in run.people]
+        values = [(judgement.scores or {}).get(name) for judgement in judgements]
+        people = [rating.scores.get(name) for rating in run.people]
     mean = [f"<b>{number(run.facts[name])}</b>"] if judgements else []
     return "".join(
         f"<td class='tv-number'>{value}</td>" for value in (*map(number, values), *mean, *map(number, people))
@@ -169,47 +171,48 @@ def _scores(run: OpenRun, judgements: Sequence[Judgement], name: str) -> str:
 
 def _remark(rating: Rating) -> str:
     day = "" if rating.created_at is None else f", {rating.created_at:%Y-%m-%d}"
-    where = "at the desk" if rating.source == "desk" else "from a file"
-    about = f"{rating.judge}, version {rating.version}, {where}{day}"
-    unfinished = "" if rating.finished else f"<p class='tv-bad'>{shown(rating.judgement().reason)}</p>"
-    said = f"<pre class='{IGNORED_BY_MATHJAX}'>{shown(rating.reasons)}</pre>" if rating.reasons else ""
-    return f"<div class='tv-comment'><b>{shown(about)}</b>{unfinished}{said}</div>"
+    origin = "at the desk" if rating.source == "desk" else "from a file"
+    label = f"{rating.judge}, version {rating.version}, {origin}{day}"
+    unfinished = "" if rating.finished else f"<p class='tv-bad'>{escaped(rating.judgement().reason)}</p>"
+    reasons = f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(rating.reasons)}</pre>" if rating.reasons else ""
+    return f"<div class='tv-comment'><b>{escaped(label)}</b>{unfinished}{reasons}</div>"
 
 
-def _said(said: JudgeSaid) -> str:
-    one = said.judgement
-    about = f"{one.label}, {one.model}"
-    about += ", of the same family as the model" if one.related else ""
-    about += ", was shown an error of its own first" if one.repaired else ""
-    parts = [f"<b>{shown(about)}</b>"]
-    if one.reason is not None:
-        parts.append(f"<p class='tv-bad'>No score: {shown(one.reason)}</p>")
-    if one.reasons:
-        parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{shown(one.reasons)}</pre>")
-    parts.append(_findings(one))
-    more = "" if said.complete else _FIRST_CALL
-    parts.append(box(f"Raw reply of {shown(one.label)}", more + _calls(said.calls, texts=True)))
+def _judge_comment(reply: JudgedReply) -> str:
+    judgement = reply.judgement
+    label = f"{judgement.label}, {judgement.model}"
+    label += ", of the same family as the model" if judgement.related else ""
+    label += ", was shown an error of its own first" if judgement.repaired else ""
+    parts = [f"<b>{escaped(label)}</b>"]
+    if judgement.reason is not None:
+        parts.append(f"<p class='tv-bad'>No score: {escaped(judgement.reason)}</p>")
+    if judgement.reasons:
+        parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(judgement.reasons)}</pre>")
+    parts.append(_findings(judgement))
+    more = "" if reply.complete else _FIRST_CALL
+    parts.append(box(f"Raw reply of {escaped(judgement.label)}", more + _calls(reply.calls, texts=True)))
     return f"<div class='tv-comment'>{''.join(parts)}</div>"
 
 
-def _findings(one: Judgement) -> str:
-    found = (one.detail or {}).get("findings") or ()
+def _findings(judgement: Judgement) -> str:
+    findings = (judgement.detail or {}).get("findings") or ()
     items = "".join(
-        f"<li>{shown(f['severity'])}, {shown(f['dimension'])}, segment {shown(f['segment'])}: {shown(f['what'])}</li>"
-        for f in found
+        f"<li>{escaped(f['severity'])}, {escaped(f['dimension'])}, segment {escaped(f['segment'])}: "
+        f"{escaped(f['what'])}</li>"
+        for f in findings
     )
     return f"<ul class='{IGNORED_BY_MATHJAX}'>{items}</ul>" if items else ""
 
 
-def _calls(calls: Sequence[KeptCall], *, texts: bool) -> str:
+def _calls(calls: Sequence[LedgerCall], *, texts: bool) -> str:
     if not calls:
         return "<p class='tv-soft'>The ledger of this store has no call of it.</p>"
     return "".join(_call(call, texts) for call in calls)
 
 
-def _call(call: KeptCall, texts: bool) -> str:
+def _call(call: LedgerCall, texts: bool) -> str:
     attempts = ", ".join(f"{outcome} ({number(ms, 0)} ms)" for outcome, ms in call.attempts) or MISSING
-    told = {
+    fields = {
         "Call": call.call_id[:16],
         "State": call.state,
         "Answered by": call.answered_by or MISSING,
@@ -219,11 +222,13 @@ def _call(call: KeptCall, texts: bool) -> str:
         "Attempts": attempts,
         "Ended by": call.finish_reason or MISSING,
     }
-    failure = f"<p class='tv-bad'>{shown(call.failure)}</p>" if call.failure else ""
-    text = scrolled("Raw reply", shown(call.text)) if texts and call.text is not None else ""
-    return f"{_spans(told)}{failure}{text}"
+    failure = f"<p class='tv-bad'>{escaped(call.failure)}</p>" if call.failure else ""
+    text = scrolled("Raw reply", escaped(call.text)) if texts and call.text is not None else ""
+    return f"{_spans(fields)}{failure}{text}"
 
 
 def box(summary: str, content: str, *, opened: bool = False) -> str:
-    """Return a box that opens and shuts; ``summary``, which is always seen, and ``content`` are HTML."""
-    return f"<details{' open' if opened else ''}><summary {_OWN_KEYS}>{summary}</summary>{content}</details>"
+    """Return a box that opens and closes; ``summary`` and ``content`` are HTML."""
+    return (
+        f"<details{' open' if opened else ''}><summary {_NO_SHORTCUTS}>{summary}</summary>{content}</details>"
+    )

@@ -1,4 +1,4 @@
-"""Text of models made visible: what would act on a screen, or hide on it, is shown as a sign and does nothing."""
+"""Makes text of models visible: characters that act on a screen or hide on it are shown as a code."""
 
 from __future__ import annotations
 
@@ -23,54 +23,53 @@ _UNUSUAL: Final = regex.compile(
     ) | [^\x20-\x7e\n\t]""",
     regex.VERBOSE,
 )
-"""What is looked at; ``drawn`` are selectors and joiners where they change what is seen.
+"""Characters to inspect; ``drawn`` are selectors and joiners that change what is seen.
 
-These are presentation of an emoji, sequences of emoji, and the joiners of RFC 5892, appendix A, in Indic and Arabic
-scripts. There each stands once and shows; anywhere else, or twice, they can carry a text that nobody sees.
+These are presentation and sequences of emoji, and the joiners of RFC 5892, appendix A, in Indic and Arabic scripts.
+Anywhere else, or twice in a row, they can carry hidden text.
 """
 _NAMED: Final = ("Co", "Zl", "Zp")  # private use, line and paragraph separators
 
 
 def visible(text: str) -> str:
-    r"""Return text in which nothing is hidden and nothing acts; line ends and tabs stay as they are.
+    """Return text without hidden or acting characters; line ends and tabs stay.
 
-    `toolkit.report.show.plain_text` drops such characters because a finding is read as prose. Here it matters that
-    they were there: an escape or an override in a reply is a finding of its own.
+    `toolkit.report.show.plain_text` drops such characters; here a reader must see that the reply had them.
     """
-    return str(_UNUSUAL.sub(_seen, text.replace("\r\n", "\n")))
+    return str(_UNUSUAL.sub(_replacement, text.replace("\r\n", "\n")))
 
 
-def _seen(part: Any) -> str:
+def _replacement(part: Any) -> str:
     return str(part[0]) if part["drawn"] else _sign(part[0])
 
 
 @lru_cache(maxsize=4096)
 def _sign(character: str) -> str:
     category = unicodedata.category(character)
-    # Of what this Unicode does not know yet, new emoji alone are sure to be seen.
+    # Of characters that this Unicode does not know yet, new emoji alone are surely seen.
     unknown = category == "Cn" and not regex.match(r"\p{Emoji}", character)
     hidden = unknown or category in _NAMED or is_unseen(character)
     return f"[U+{ord(character):04X}]" if hidden else character
 
 
-def shown(text: object) -> str:
-    """Return anything as HTML that shows it as text and does nothing else."""
+def escaped(text: object) -> str:
+    """Return anything as HTML that shows it as text."""
     return html.escape(visible(str(text)))
 
 
 def spans_in_order(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return spans in the order in which they stand, each once, and none that reaches into the one before."""
-    kept: list[Span] = []
+    """Return spans in order, each once, without those that overlap the one before."""
+    ordered: list[Span] = []
     for start, end in sorted(set(spans)):
-        if end > start and (not kept or start >= kept[-1][1]):
-            kept.append((start, end))
-    return tuple(kept)
+        if end > start and (not ordered or start >= ordered[-1][1]):
+            ordered.append((start, end))
+    return tuple(ordered)
 
 
 def marked_text(text: str, spans: Iterable[Span] = ()) -> str:
-    """Return a text as it was received, as HTML, with places of it marked."""
+    """Return a text as received, as HTML, with spans marked."""
     parts, at = [], 0
     for start, end in spans_in_order(spans):
-        parts += [shown(text[at:start]), f"<mark>{shown(text[start:end])}</mark>"]
+        parts += [escaped(text[at:start]), f"<mark>{escaped(text[start:end])}</mark>"]
         at = end
-    return "".join([*parts, shown(text[at:])])
+    return "".join([*parts, escaped(text[at:])])

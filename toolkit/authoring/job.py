@@ -1,4 +1,4 @@
-"""Prompts written from documents by a model of a study: asked through its gateway, checked, and kept as a dataset."""
+"""Has a model of a study write prompts from documents, through the study's gateway, and saves them as a dataset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolkit.authoring.documents import Document, read_documents
 from toolkit.authoring.writer import (
     Draft,
     base_names,
-    refuse_others,
+    refuse_foreign_bases,
     save_bases,
     without_copies,
     write_draft,
@@ -33,30 +33,30 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 MAX_TOKENS: Final = 8000
-"""The longest reply of a writer: forty facts with their quotes take some 4,000 tokens."""
+"""Longest reply of a writer, in tokens: forty facts with their quotes take some 4,000."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Documents, the name of the base of each, and the model that is to write them."""
+    """Documents, the name of the base of each, and the model that writes them."""
 
     documents: tuple[Document, ...]
     bases: tuple[str, ...]
     writer: JudgeSpec
 
     def requests(self) -> list[ModelRequest]:
-        """Return what is asked, one request a document."""
+        """Return the requests, one for each document."""
         return [writer_request(self.writer, document) for document in self.documents]
 
 
 def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens: int = MAX_TOKENS) -> Job:
-    """Read the documents of a folder, for a model of a study, by default its first; nothing is asked."""
+    """Read the documents of a folder, for a model of a study, by default its first; no model is called."""
     name = model or next(iter(plan.models))
     spec = plan.models.get(name)
     if spec is None:
-        known = ", ".join(plan.models)
+        names = ", ".join(plan.models)
         raise InputError(
-            f"study {plan.study.name}: has no model {name!r}, only {known}; name it under models"
+            f"study {plan.study.name}: has no model {name!r}, only {names}; name it under models"
         )
     documents = read_documents(folder)
     writer = JudgeSpec(
@@ -75,30 +75,30 @@ def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens
 
 
 def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bool = True) -> Summary:
-    """Have a base written from every document and keep those that are whole; what the ledger has is not asked again.
+    """Have a base written from every document and save the complete ones; replies in the ledger are used again.
 
-    Returned is what became of each document and what the checks of datasets find in the folder; the exit code is 1
-    where a document gave no base or a check found something, 3 where the budget was reached.
+    The summary has the outcome of each document and the problems of the dataset. The exit code is 1 where a document
+    gave no base or the dataset has a problem, 3 where the budget was reached.
     """
-    refuse_others(out, job.documents, job.bases)
-    known = list(plan.dataset.prompts)
+    refuse_foreign_bases(out, job.documents, job.bases)
+    prompts = list(plan.dataset.prompts)
     if any(path.name != INDEX for path in out.glob("*.toml")):
-        known += load_dataset(out, check_ranges=False).prompts
-    known = [prompt for prompt in known if prompt.base not in job.bases]
+        prompts += load_dataset(out, check_ranges=False).prompts
+    prompts = [prompt for prompt in prompts if prompt.base not in job.bases]
     drafts: dict[str, Draft] = {}
 
     async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
-        async def one(pair: tuple[Document, str]) -> None:
+        async def write(pair: tuple[Document, str]) -> None:
             drafts[pair[1]] = await write_draft(*pair, writer=job.writer, ask=ask)
 
         pairs = zip(job.documents, job.bases, strict=True)
-        return await each([pairs], one, at_once=plan.study.concurrency, stop=stop)
+        return await each([pairs], write, at_once=plan.study.concurrency, stop=stop)
 
     reached = ask_study(
         plan, store, work, requests=job.requests(), label="documents", purpose="write", progress=progress
     )
-    # In the order of the documents and not of the replies: which of two copies stays is the same every time.
-    ordered = without_copies([drafts[base] for base in job.bases if base in drafts], known)
+    # In the order of the documents and not of the replies, so that always the same one of two copies is kept.
+    ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
     files = save_bases(ordered, out)
     return _summary(ordered, len(job.documents), out if files else None, reached)
 
@@ -108,39 +108,39 @@ def _summary(
 ) -> Summary:
     lines, rows = [], []
     for draft in drafts:
-        kept = draft.extract.facts if draft.extract else ()
-        dropped = [why for why, _ in draft.extract.dropped] if draft.extract else []
-        reasons = Counter(why.partition(",")[0] if "quote is" in why else why for why in dropped)
+        supported = draft.extract.facts if draft.extract else ()
+        dropped = [reason for reason, _ in draft.extract.dropped] if draft.extract else []
+        reasons = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in dropped)
         sizes = "/".join(map(str, draft.sizes))
-        told = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
+        outcome = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
         lines.append(
-            f"{draft.document.name}: {told}; {counted(len(kept), 'facts')} kept, {len(dropped)} dropped"
+            f"{draft.document.name}: {outcome}; {counted(len(supported), 'facts')} kept, {len(dropped)} dropped"
         )
-        lines += [f"  dropped {count} x {why}" for why, count in reasons.most_common(3)]
+        lines += [f"  dropped {count} x {reason}" for reason, count in reasons.most_common(3)]
         rows.append(
             {
                 "document": draft.document.name,
                 "base": draft.base if draft.sizes else None,
                 "sizes": draft.sizes,
-                "facts": len(kept),
+                "facts": len(supported),
                 "dropped": dropped,
                 "reason": draft.reason,
                 "call_id": draft.call_id,
             }
         )
-    made = sum(bool(draft.sizes) for draft in drafts)
+    written = sum(bool(draft.sizes) for draft in drafts)
     checks = check_summary(out) if out else None
     lines += [checks.text] if checks else []
     lines.append(
-        f"written  {counted(made, 'bases')} from {counted(documents, 'documents')}{f' in {out}' if out else ''}"
+        f"written  {counted(written, 'bases')} from {counted(documents, 'documents')}{f' in {out}' if out else ''}"
     )
     lines += [str(reached)] if reached else []
     fields = {
         "documents": rows,
-        "bases": made,
+        "bases": written,
         "out": str(out) if out else None,
         "checks": checks.fields if checks else None,
         "budget": str(reached) if reached else None,
     }
-    failed = made < documents or (checks is not None and checks.exit_code != 0)
+    failed = written < documents or (checks is not None and checks.exit_code != 0)
     return Summary(fields, "\n".join(lines), 3 if reached else int(failed))

@@ -1,7 +1,4 @@
-"""How far the judges of a study can be trusted: the same replies altered, asked about as the study asks.
-
-All is asked through the study's gateway, into its ledger and under its budget: what the ledger has is not asked again.
-"""
+"""Has the judges of a study judge altered versions of its replies, through its gateway and under its budget."""
 
 from __future__ import annotations
 
@@ -32,15 +29,15 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
-REPLIES: Final = 12  # replies that are probed by default
+REPLIES: Final = 12  # probed replies by default
 ATTACKS: Final = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
 STRICT: Final = "composite_strict"
-"""A dimension that an error brings down to 0 must not raise the score, as it would raise the seed's composite."""
+"""The score of shifts: a dimension that falls to 0 must not raise it, as it would raise the seed's composite."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One reply that is probed: where it comes from, its text, and its altered versions, the control among them."""
+    """One probed reply: its origin, its text, and its altered versions with the control."""
 
     run_id: str
     base: str
@@ -52,83 +49,88 @@ class Target:
     probes: tuple[Probe, ...]
 
 
+def usable_replies(plan: Plan, store: Store) -> dict[tuple[str, str, int], tuple[str, str]]:
+    """Return run id and text of every stored reply that the study counts, by the key of its run."""
+    stored = stored_runs(store, plan.study.name, plan.call_ids)
+    usable = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
+    texts = reply_texts(store, usable.values())
+    return {key: (run.run_id, texts.get(run.blob_id or "", "")) for key, run in usable.items()}
+
+
 def probe_targets(
     plan: Plan, store: Store, *, replies: int = REPLIES, attacks: int = ATTACKS
 ) -> tuple[Target, ...]:
-    """Return the replies that `probe_judges` would probe, with their altered versions; nothing is asked."""
+    """Return the replies that `probe_judges` would probe, with their altered versions; no model is called."""
     name, seed = plan.study.name, plan.study.seed
     if not (plan.test.judged and plan.judges):
         raise InputError(
             f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
         )
-    stored = stored_runs(store, name, plan.call_ids)
-    whole = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
-    by_blob = reply_texts(store, whole.values())
-    texts = {key: by_blob.get(run.blob_id or "", "") for key, run in whole.items()}
-    chosen = balanced_sample([run for run in plan.runs if texts.get(run.key, "").strip()], replies, seed)
+    usable = {key: reply for key, reply in usable_replies(plan, store).items() if reply[1].strip()}
+    chosen = balanced_sample([run for run in plan.runs if run.key in usable], replies, seed)
     if not chosen:
         raise InputError(
             f"study {name}: there is no stored reply to probe; run the study first, and ask for one or more"
         )
     targets = []
     for run, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
-        task, text = run.prompt.text, texts[run.key]
+        task, (run_id, text) = run.prompt.text, usable[run.key]
         prior = fence_code(task if plan.rubric.shows_task else "", text, seed)
         probes = (Probe(CONTROL, "unaltered", text), *probes_of(Altering(text, seed, hand, prior)))
-        about = (whole[run.key].run_id, _base(run), _bin(run), run.model, run.repeat)
-        targets.append(Target(*about, task, text, probes))
+        origin = (run_id, _base(run), _bin(run), run.model, run.repeat)
+        targets.append(Target(*origin, task, text, probes))
     return tuple(targets)
 
 
 def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[PlannedRun, ...]:
-    """Return a seeded sample of runs that takes models and length bins in turn, and every base as seldom as it can."""
+    """Return a seeded sample of runs, balanced over models and length bins, that repeats bases as little as it can."""
     dice = random.Random(f"replies {seed}")
     cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
     for run in dice.sample(list(runs), len(runs)):
         cells[run.model, _bin(run)].append(run)
     order = [cells[name] for name in sorted(cells)]
     dice.shuffle(order)
-    used: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     chosen: list[PlannedRun] = []
     while len(chosen) < min(size, len(runs)):
         for cell in order:
             if cell and len(chosen) < size:
-                run = min(cell, key=lambda one: used[_base(one)])
+                run = min(cell, key=lambda candidate: counts[_base(candidate)])
                 cell.remove(run)
-                used[_base(run)] += 1
+                counts[_base(run)] += 1
                 chosen.append(run)
     return tuple(chosen)
 
 
 def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest, ...]:
-    """Return every request that probing sends, repairs aside, for a cost estimate before anything is sent."""
+    """Return every request of a probe, repairs aside, to estimate its cost."""
     requests = (
         request
         for target in targets
-        for _, asked, _, text in _asked(plan, target)
+        for _, spec, _, text in _judge_texts(plan, target)
         for request in judgement_requests(
-            asked, plan.rubric, task=target.task, response=text, manner=plan.manner
+            spec, plan.rubric, task=target.task, response=text, manner=plan.manner
         )
     )
     return tuple({request.identity(): request for request in requests}.values())
 
 
-def _asked(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
-    """Yield each judge as it is named and as it is asked, with each text: the original (None) and the altered."""
-    # Both members of a pair are asked under the repeat index of the original's judgement, so that they differ in the
-    # text alone; the control is the next time that the judge judges this run (test-retest).
-    for spec in plan.judges_of(target.model).values():
+def _judge_texts(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
+    """Yield each judge, the same with its repeat index, and each text: the original (``None``) and the altered."""
+    # Original and altered text have the same repeat index, so that they differ in the text alone; the control is the
+    # next repeat of the judge on this run (test-retest).
+    for judge_spec in plan.judges_of(target.model).values():
         for probe in (None, *target.probes):
             text = target.text if probe is None else probe.text
             if text is not None:
                 again = 1 if probe is not None and probe.kind == CONTROL else 0
-                yield spec, spec.of_run(target.repeat, again), probe, text
+                yield judge_spec, judge_spec.of_run(target.repeat, again), probe, text
 
 
 def probe_judges(
     plan: Plan, store: Store, *, replies: int = REPLIES, attacks: int = ATTACKS, progress: bool = True
 ) -> ProbeResult:
-    """Ask every judge about stored replies and their altered versions, with the study's own rubric and manner."""
+    """Ask every judge about stored replies and their altered versions; replies in the ledger are used again."""
     targets = probe_targets(plan, store, replies=replies, attacks=attacks)
     new: list[Answer] = []
 
@@ -139,31 +141,39 @@ def probe_judges(
                 new.append(answer)
             return answer
 
-        async def said(target: Target, spec: JudgeSpec, text: str) -> Judgement:
-            how: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
-            return await judge(text, target.task, judge=spec, related=target.model in spec.related, **how)
+        async def judge_text(target: Target, spec: JudgeSpec, text: str) -> Judgement:
+            options: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
+            return await judge(text, target.task, judge=spec, related=target.model in spec.related, **options)
 
-        # All at once: the gateway keeps the limits.
+        # All at once: the gateway enforces the limits.
         tasks: dict[tuple[int, str, Probe | None], asyncio.Task[Judgement]] = {}
         async with asyncio.TaskGroup() as group:
-            for place, target in enumerate(targets):
-                for spec, asked, probe, text in _asked(plan, target):
-                    tasks[place, spec.role, probe] = group.create_task(said(target, asked, text))
-        found = {key: task.result() for key, task in tasks.items()}
+            for index, target in enumerate(targets):
+                for spec, repeat_spec, probe, text in _judge_texts(plan, target):
+                    tasks[index, spec.role, probe] = group.create_task(judge_text(target, repeat_spec, text))
+        judgements = {key: task.result() for key, task in tasks.items()}
         pairs = tuple(
-            Pair(target, spec, probe, found[place, spec.role, None], found.get((place, spec.role, probe)))
-            for place, target in enumerate(targets)
+            Pair(
+                target,
+                spec,
+                probe,
+                judgements[index, spec.role, None],
+                judgements.get((index, spec.role, probe)),
+            )
+            for index, target in enumerate(targets)
             for spec in plan.judges_of(target.model).values()
             for probe in target.probes
         )
-        return ProbeResult(plan.study.name, targets, pairs, len(new), total_aud(one.aud_cost for one in new))
+        return ProbeResult(
+            plan.study.name, targets, pairs, len(new), total_aud(answer.aud_cost for answer in new)
+        )
 
     return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What one judge said of a reply and of its altered version; ``altered`` is ``None`` where none could be made."""
+    """The judgements of one judge on a reply and its altered version; ``altered`` is ``None`` where none was made."""
 
     target: Target
     spec: JudgeSpec
@@ -173,7 +183,7 @@ class Pair:
 
     @property
     def reason(self) -> str:
-        """Why one of the two scores is missing; empty where none is."""
+        """Why a score is missing; empty where none is."""
         if self.altered is None:
             return self.probe.reason or "not made"
         if self.original.failed:
@@ -182,9 +192,9 @@ class Pair:
 
     def row(self, score: str) -> dict[str, Any]:
         """Return the pair as a row of `ProbeResult.frame`."""
-        about = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
+        origin = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
         return {
-            **about,
+            **origin,
             "judge": self.spec.role,
             "judge_model": self.spec.name,
             **{name: getattr(self.probe, name) for name in ("kind", "variant", "detail")},
@@ -195,15 +205,15 @@ class Pair:
         }
 
 
-def _score(said: Judgement | None, score: str) -> float | None:
-    if said is None or said.scores is None:
+def _score(judgement: Judgement | None, score: str) -> float | None:
+    if judgement is None or judgement.scores is None:
         return None
-    return said.scores[score] if score in DIMENSIONS else getattr(said, score)
+    return judgement.scores[score] if score in DIMENSIONS else getattr(judgement, score)
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What probing did: every pair of judgements, and the shifts that follow from them."""
+    """The result of a probe: every pair of judgements, and the shifts between them."""
 
     study: str
     targets: tuple[Target, ...]
@@ -213,9 +223,9 @@ class ProbeResult:
 
     def frame(self, score: str = STRICT) -> pd.DataFrame:
         """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
-        known = (STRICT, "composite", *DIMENSIONS)
-        if score not in known:
-            raise InputError(f"score {score!r} is unknown; {choices(score, known)}")
+        allowed = (STRICT, "composite", *DIMENSIONS)
+        if score not in allowed:
+            raise InputError(f"score {score!r} is unknown; {choices(score, allowed)}")
         frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
@@ -225,12 +235,17 @@ class ProbeResult:
 
     @property
     def unanswered(self) -> int:
-        """How many judgements have no answer yet; the same command asks them again."""
-        said = {id(one): one for pair in self.pairs for one in (pair.original, pair.altered) if one}
-        return sum(not one.answered for one in said.values())
+        """Number of judgements without an answer; the same command asks them again."""
+        judgements = {
+            id(judgement): judgement
+            for pair in self.pairs
+            for judgement in (pair.original, pair.altered)
+            if judgement
+        }
+        return sum(not judgement.answered for judgement in judgements.values())
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
-        """Return what the command line says at the end; exit code 1 where a judge did not answer."""
+        """Return the summary of the command line; exit code 1 where a judge did not answer."""
         shifts = self.shifts()
         bins = Counter(target.length_bin for target in self.targets)
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())
@@ -238,10 +253,14 @@ class ProbeResult:
             f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
             f"calls    {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
         ]
-        lines += [f"{one.judge}: {found.sentence()}" for one in shifts.shifts for found in one.estimates]
-        for one in shifts.shifts:
-            missing = one.missing.items()
-            lines += [f"{one.judge}: missing, {one.kind}: {count} x {reason}" for reason, count in missing]
+        lines += [
+            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.estimates
+        ]
+        for shift in shifts.shifts:
+            missing = shift.missing.items()
+            lines += [
+                f"{shift.judge}: missing, {shift.kind}: {count} x {reason}" for reason, count in missing
+            ]
         fields = {
             **{"replies": len(self.targets), "pairs": len(self.pairs)},
             **{name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")},
@@ -251,7 +270,7 @@ class ProbeResult:
 
 
 def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard, ...]:
-    """Return the card of every judge of a study, with what probes did where there are any."""
+    """Return the card of every judge of a study, with the shifts of probes."""
     from toolkit.stats.agreement.judge_card import judge_cards
 
     related = {role: judge.related for role, judge in study.plan.judges.items()}
