@@ -147,18 +147,11 @@ class Store:
         ``only`` names the fields to read, ``leave_out`` those not to, which may be parts of fields such as ``a.b``;
         one of the two.
         """
-        wanted = {"_id", *only}
-        left = list(leave_out) or [
-            name for name in document._db_field_map.values() if only and name not in wanted
-        ]
-        matching = self.objects(document).filter(__raw__=where)
-        if "_id" in where:  # which a pipeline of the embedded server finds without its index
-            yield from self.joined(matching.exclude(*left).batch_size(BATCH).as_pymongo(), left)
-            return
-        # Fields are taken away in a pipeline: only that way does the embedded server leave them out in SQL, in a
-        # fifth of the time, and hand on the others as they were written: picked one by one, floats keep 15 digits.
-        taking = [{"$project": dict.fromkeys(left, 0)}] if left else []
-        yield from self.joined(matching.aggregate(taking, batchSize=BATCH), left)
+        wanted = {"_id", PARTS, *only}
+        left = {*leave_out} or {name for name in document._db_field_map.values() if only and name not in wanted}
+        fields = dict.fromkeys(wanted, 1) if only else dict.fromkeys(left, 0)
+        cursor = self.objects(document)._collection.find(where, fields or None, batch_size=BATCH)
+        yield from self.joined(cursor, left)
 
     def joined(
         self, found: Iterable[dict[str, Any]], leave_out: Container[str] = ()
