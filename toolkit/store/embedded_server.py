@@ -1,6 +1,6 @@
 """The embedded server: nx-27017, with what it does otherwise than MongoDB, or slowly, mended here and nowhere else.
 
-Private methods of the library are overridden, so its version is pinned. Every mend has a test in tests/hard/test_store.py:
+Private methods of the library are overridden, so its version is pinned. tests/hard/test_store.py tests every mend:
 
 - A bulk is one transaction and one flush; the library commits each document and waits for the disk each time.
 - A document of a reply is encoded once; the library encodes it twice to weigh it.
@@ -245,10 +245,15 @@ def use_indexes() -> None:
 
     def clause(helper: QueryHelper, field: str, value: Any) -> tuple[str, list[Any]] | None:
         texts = value.get("$in") if isinstance(value, dict) and len(value) == 1 else None
-        if texts and field != "_id" and all(isinstance(text, str) for text in texts) and has_index(helper, field):
+        if (
+            texts
+            and field != "_id"
+            and all(isinstance(text, str) for text in texts)
+            and has_index(helper, field)
+        ):
             function = f"{helper.jsonb.json_function_prefix}_extract"
             return f"{function}(data, '{parse_json_path(field)}') IN ({_marks(texts)})", list(texts)
-        return library_clause(helper, field, value)  # type: ignore[no-any-return]
+        return library_clause(helper, field, value)
 
     QueryHelper._field_has_index = has_index
     QueryHelper._build_field_clause = clause
