@@ -327,10 +327,10 @@ def _close_abandoned(writer: BulkWriter, alias: str) -> None:
         _close(writer, alias)
 
 
-def windows(values: Iterable[T], size: int = WINDOW) -> Iterator[list[T]]:
-    """Yield values in lists of at most ``size``."""
+def windows(values: Iterable[T], size: int | None = None) -> Iterator[list[T]]:
+    """Yield values in lists of at most ``size``, which is ``WINDOW`` by default."""
     iterator = iter(values)
-    while some := list(islice(iterator, size)):
+    while some := list(islice(iterator, size or WINDOW)):
         yield some
 
 
