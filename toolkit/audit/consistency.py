@@ -53,7 +53,7 @@ def _answered(
     """Return cost and tokens of those calls that have a whole reply, by id; note which other studies paid for."""
     whole = {"state": "done", **{name: {"$ne": None} for name in _REPLY}}
     ids = sorted(set(call_ids))
-    calls = store.find_by(Call, "_id", ids, only=("study", *_PAID), where=whole)
+    calls = store.find_by(Call, "_id", ids, only=("study", *_PAID), query=whole)
     own = {call["_id"] for call in calls if call["study"] == study["study"]}
     shared.update(call_id for call_id in ids if call_id not in own)
     return {call["_id"]: call for call in calls}
@@ -164,7 +164,7 @@ def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[st
 
 
 def _is_sum(judgement: _Document, calls: Sequence[_Document]) -> bool:
-    return all(_is_close(judgement.get(part), sum(call.get(part) for call in calls)) for part in _PAID)
+    return all(_is_close(judgement.get(part), sum(call[part] for call in calls)) for part in _PAID)
 
 
 def _people(store: Store, study: _Document) -> Iterator[str]:

@@ -302,7 +302,7 @@ def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
 def _paid_by_others(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
     """Return how many replies each other study has paid for: they may have been known before this one was decided."""
     fields = ("study", "updated_at")
-    calls = store.find_by(Call, "_id", plan.call_ids, only=fields, where={"state": "done"})
+    calls = store.find_by(Call, "_id", plan.call_ids, only=fields, query={"state": "done"})
     for study in sorted({call["study"] for call in calls} - {plan.study.name}):
         moments = [_utc(call["updated_at"]) for call in calls if call["study"] == study]
         number, first = counted(len(moments), "replies"), f"{min(moments):%Y-%m-%d %H:%M} UTC"

@@ -14,8 +14,8 @@ from toolkit.store.dictionary import typed, types_of
 from toolkit.store.documents import Call, Judgement, Run
 
 CALL_TYPES: Final = types_of("calls")
-_NOT_OF_CALL: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
-_NOT_OF_REQUEST: Final = ("text", "raw", "attempts", "failure")
+_UNREAD: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
+_UNREAD_OF_SHARED: Final = ("text", "raw", "attempts", "failure")
 
 
 class _Lead(NamedTuple):
@@ -40,14 +40,14 @@ def calls_frame(
     """Return one row a call that a study paid for, or that answers one of its runs or judges."""
     query = dict(where or {})
     leads = _leads(store, study)
-    own = {call["_id"] for call in store.each_where(Call, {"study": study}, only=("study",))}
+    paid_ids = {call["_id"] for call in store.each_where(Call, {"study": study}, only=("study",))}
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
-    shared = [call_id for call_id in leads if call_id not in own]
+    shared = [call_id for call_id in leads if call_id not in paid_ids]
     if shared:
         shared += calls_beside(store, study, shared)
-    paid = store.each_where(Call, {**query, "study": study}, _NOT_OF_CALL)
+    paid = store.each_where(Call, {**query, "study": study}, _UNREAD)
     of_others = (
-        call for ids in windows(shared) for call in store.find_by(Call, "_id", ids, _NOT_OF_CALL, where=query)
+        call for ids in windows(shared) for call in store.find_by(Call, "_id", ids, _UNREAD, query=query)
     )
     rows = (_row(call, leads.get(call["_id"]), names, roles) for call in chain(paid, of_others))
     filtered = (
@@ -105,7 +105,7 @@ def calls_beside(store: Store, study: str, leads: Iterable[str]) -> list[str]:
     lead_ids = set(leads)
     by_material: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     others = {"study": {"$ne": study}, "state": "done"}
-    for call in store.each_where(Call, others, _NOT_OF_REQUEST):
+    for call in store.each_where(Call, others, _UNREAD_OF_SHARED):
         if call["_id"] not in lead_ids:
             by_material[_material(call["request"])].append(call)
     if not by_material:
@@ -123,13 +123,13 @@ def _material(request: Mapping[str, Any]) -> str:
     """Return what a conversation is about and who is asked how: all up to the first word of the user."""
     messages = request["messages"]
     first = next((n for n, message in enumerate(messages) if message["role"] == "user"), 0)
-    how = ("provider", "model", "endpoint", "repeat", "temperature", "top_p", "seed")
-    return repr([*(request[name] for name in how), messages[: first + 1]])
+    settings = ("provider", "model", "endpoint", "repeat", "temperature", "top_p", "seed")
+    return repr([*(request[name] for name in settings), messages[: first + 1]])
 
 
 def _continues(request: Mapping[str, Any], lead: Mapping[str, Any]) -> bool:
     """Whether a request is a retry with twice the tokens, or a further question about the same material."""
     if request["messages"] == lead["messages"]:
-        times, rest = divmod(request["max_tokens"], lead["max_tokens"])
-        return times > 1 and not rest and times & (times - 1) == 0
+        times, remainder = divmod(request["max_tokens"], lead["max_tokens"])
+        return times > 1 and not remainder and times & (times - 1) == 0
     return bool(request["max_tokens"] == lead["max_tokens"])

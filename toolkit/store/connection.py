@@ -83,12 +83,12 @@ class Store:
                 raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
             except (PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
-                said = _without_password(reason_of(error))
+                reason = _without_password(reason_of(error))
                 if folder:
-                    mend = what_to_do(error) if "disk is full" in said else embedded.MEND
-                    raise StoreError(f"{folder}: the store cannot be used ({said}); {mend}") from None
+                    mend = what_to_do(error) if "disk is full" in reason else embedded.MEND
+                    raise StoreError(f"{folder}: the store cannot be used ({reason}); {mend}") from None
                 raise StoreError(
-                    f"{_without_password(uri)}: the store does not answer ({said}); "
+                    f"{_without_password(uri)}: the store does not answer ({reason}); "
                     "check MONGODB_URI or remove it to use the embedded server"
                 ) from None
         # A database object of its own, or the thread would hold the one whose end ends it.
@@ -112,35 +112,35 @@ class Store:
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
-        where: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes.
 
-        ``where`` narrows them further; ``leave_out`` and ``only`` as in `each_where`.
+        ``query`` narrows them further; ``leave_out`` and ``only`` as in `each_where`.
         """
         documents: list[dict[str, Any]] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
             documents += self.find_where(
-                document, {**(where or {}), field: {"$in": ids}}, leave_out, only=only
+                document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
             )
         return documents
 
     def find_where(
         self,
         document: type[me.Document],
-        where: Mapping[str, Any],
+        query: Mapping[str, Any],
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
         """Return the documents that match a query; see `each_where`."""
         with without_collecting():
-            return list(self.each_where(document, where, leave_out, only=only))
+            return list(self.each_where(document, query, leave_out, only=only))
 
     def each_where(
         self,
         document: type[me.Document],
-        where: Mapping[str, Any],
+        query: Mapping[str, Any],
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
@@ -158,26 +158,26 @@ class Store:
         }
         fields = dict.fromkeys(wanted, 1) if only else dict.fromkeys(left, 0)
         cursor = self._collection(document).find(
-            where, fields or None, batch_size=WINDOW, limit=limit, sort=sort and list(sort.items())
+            query, fields or None, batch_size=WINDOW, limit=limit, sort=sort and list(sort.items())
         )
         parts = self.database[PARTS]
         return joined(cursor, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), left)
 
     def get(
-        self, document: type[me.Document], where: Mapping[str, Any], leave_out: Iterable[str] = ()
+        self, document: type[me.Document], query: Mapping[str, Any], leave_out: Iterable[str] = ()
     ) -> dict[str, Any] | None:
         """Return one document that matches a query, ``None`` when there is none."""
-        return next(self.each_where(document, where, leave_out, limit=1), None)
+        return next(self.each_where(document, query, leave_out, limit=1), None)
 
-    def has(self, document: type[me.Document], where: Mapping[str, Any]) -> bool:
+    def has(self, document: type[me.Document], query: Mapping[str, Any]) -> bool:
         """Return whether a document matches a query."""
-        return self._collection(document).find_one(where, {"_id": 1}) is not None
+        return self._collection(document).find_one(query, {"_id": 1}) is not None
 
     def grouped(
-        self, document: type[me.Document], where: Mapping[str, Any], group: Mapping[str, Any]
+        self, document: type[me.Document], query: Mapping[str, Any], group: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         """Yield the groups of the documents that match a query; not for sums of money, which have 15 digits here."""
-        yield from self._collection(document).aggregate([{"$match": where}, {"$group": group}])
+        yield from self._collection(document).aggregate([{"$match": query}, {"$group": group}])
 
     def sizes(self, *documents: type[me.Document]) -> list[int]:
         """Return about how many documents there are of each class, without reading any."""
@@ -193,27 +193,27 @@ class Store:
     def update(
         self,
         document: type[me.Document],
-        where: Mapping[str, Any],
+        query: Mapping[str, Any],
         change: Mapping[str, Any],
         *,
         upsert: bool = False,
     ) -> bool:
         """Change one document now, or add it with ``upsert``; return whether there was one that matches the query."""
-        return bool(self._collection(document).update_one(where, change, upsert=upsert).matched_count)
+        return bool(self._collection(document).update_one(query, change, upsert=upsert).matched_count)
 
     def remove(self, document: type[me.Document], identity: str) -> None:
         """Remove one document now."""
         self._collection(document).delete_one({"_id": identity})
 
-    def copy_into(self, other: Store, document: type[me.Document], where: Mapping[str, Any]) -> None:
+    def copy_into(self, into: Store, document: type[me.Document], query: Mapping[str, Any]) -> None:
         """Copy the documents that match a query into another store, which has none of them, with their parts."""
-        for some in windows(self._collection(document).find(where, batch_size=WINDOW)):
-            other._collection(document).insert_many(some)
+        for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
+            into._collection(document).insert_many(some)
             named = {
-                part_id: None for each in some for ids in each.get(PARTS, {}).values() for part_id in ids
+                part_id: None for copied in some for ids in copied.get(PARTS, {}).values() for part_id in ids
             }
             for part in self.database[PARTS].find({"_id": {"$in": list(named)}}) if named else ():
-                other.database[PARTS].replace_one({"_id": part["_id"]}, part, upsert=True)
+                into.database[PARTS].replace_one({"_id": part["_id"]}, part, upsert=True)
 
     def _collection(self, document: type[me.Document]) -> Collection[dict[str, Any]]:
         return self.database[document._meta["collection"]]
@@ -226,17 +226,17 @@ class Store:
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
         """Store prompts once per dataset version; the same id with another text is refused."""
         stored = {
-            (found["prompt_id"], found["dataset_version"]): found["text"]
-            for found in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
+            (document["prompt_id"], document["dataset_version"]): document["text"]
+            for document in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
         }
         new = []
         for prompt in prompts:
-            known = stored.get((prompt.prompt_id, prompt.dataset_version))
-            if known is None:
+            text = stored.get((prompt.prompt_id, prompt.dataset_version))
+            if text is None:
                 fields = asdict(prompt)
                 fields.pop("base")  # it is metadata.base_scenario, as the seed has it
                 new.append(Prompt(**{name: value for name, value in fields.items() if value != ""}))
-            elif known != prompt.text:
+            elif text != prompt.text:
                 raise StoreError(
                     f"prompt {prompt.prompt_id}: version {prompt.dataset_version} is stored with another text; "
                     "give the changed dataset a new dataset_version"

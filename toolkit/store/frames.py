@@ -66,7 +66,7 @@ def runs_frame(
     prompts: dict[tuple[str, str], dict[str, Any]] = {}
 
     def columns(ids: Sequence[str]) -> dict[str, Sequence[Any]]:
-        runs = store.find_by(Run, "call_id", ids, _NOT_OF_RUN, where=query)
+        runs = store.find_by(Run, "call_id", ids, _NOT_OF_RUN, query=query)
         return _run_columns(store, [run for run in runs if run["study"] == study], prompts, clusters or {})
 
     frame = _in_windows(_distinct(call_ids), columns, RUN_TYPES)
@@ -164,7 +164,7 @@ def judgements_frame(
     of_run = runs.set_index("run_id")[list(_OF_RUN)]
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
-        judgements = store.find_by(Judgement, "run_id", ids, unread, where=query)
+        judgements = store.find_by(Judgement, "run_id", ids, unread, query=query)
         judged = store.find_by(Run, "run_id", ids, only=counting)
         calls = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
         rows = [
@@ -264,7 +264,7 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
     counting = runs[~runs["excluded"]]
     of_run = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
-    judgements = store.find_by(Judgement, "run_id", of_run, where={"rubric_hash": digest})
+    judgements = store.find_by(Judgement, "run_id", of_run, query={"rubric_hash": digest})
     rows = [
         {
             **of_run[judgement["run_id"]],
