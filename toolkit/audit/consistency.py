@@ -164,7 +164,7 @@ def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[st
 
 
 def _is_sum(judgement: _Document, calls: Sequence[_Document]) -> bool:
-    return all(_is_close(judgement.get(part), sum(call[part] for call in calls)) for part in _PAID)
+    return all(_is_close(judgement.get(part), sum(call.get(part) or 0 for call in calls)) for part in _PAID)
 
 
 def _people(store: Store, study: _Document) -> Iterator[str]:

@@ -81,8 +81,8 @@ class Rows:
     def __getitem__(self, part: slice) -> Rows:
         return Rows(self._read, self._ids[part])
 
-    def __add__(self, other: Rows) -> Rows:
-        return Rows(self._read, self._ids + other._ids)
+    def __add__(self, rows: Rows) -> Rows:
+        return Rows(self._read, self._ids + rows._ids)
 
     def __iter__(self) -> Iterator[Document | None]:
         for start in range(0, len(self._ids), _ROWS):
@@ -98,16 +98,16 @@ class Handler(NeoSQLiteHandler):
     def _fit_bson_budget(docs: Any, limit: int = MAX_BSON_DOCUMENT_SIZE) -> tuple[list[Document], Any]:
         """Split documents into those that one reply takes, encoded, and the rest; the first always fits."""
         head: list[Any] = []
-        used = taken = 0
+        size = count = 0
         for document in docs:
             if document is not None:
                 raw = _encoded(document)
-                if head and used + len(raw) > limit:
+                if head and size + len(raw) > limit:
                     break
                 head.append(RawBSONDocument(raw))
-                used += len(raw)
-            taken += 1
-        return head, docs[taken:]
+                size += len(raw)
+            count += 1
+        return head, docs[count:]
 
     def handle_insert(self, msg: dict[str, Any]) -> Reply:
         """Insert the documents of one command, all before the one commit."""
@@ -136,13 +136,13 @@ class Handler(NeoSQLiteHandler):
             return None
         collection = database[body["find"]]
         helpers = collection.query_engine.helpers
-        if (where := helpers._build_simple_where_clause(query)) is None or where[2]:
+        if (condition := helpers._build_simple_where_clause(query)) is None or condition[2]:
             return None
         table = quote_table_name(collection.name)
         order = helpers._build_sort_clause(body.get("sort"))
         page = helpers._build_pagination_clause(abs(body.get("limit") or 0), body.get("skip") or 0)
-        found = database.db.execute(f"SELECT id FROM {table} {where[0]}{order}{page}", where[1])
-        rows = Rows(functools.partial(_documents, collection, columns), array("q", (row for (row,) in found)))
+        ids = database.db.execute(f"SELECT id FROM {table} {condition[0]}{order}{page}", condition[1])
+        rows = Rows(functools.partial(_documents, collection, columns), array("q", (row for (row,) in ids)))
         space, owner = f"{name}.{collection.name}", msg.get("_conn_id")
         first, cursor = self._split_first_batch(rows, self._first_batch_size(body), space, name, owner=owner)
         return msg["request_id"], {"ok": 1, "cursor": {"id": cursor, "ns": space, "firstBatch": first}}
@@ -200,9 +200,11 @@ def _documents(
     names = list(dict.fromkeys([*included, *(["_id"] if included and "_id" not in excluded else [])]))
     selected = [f"data -> {_path(name)}" for name in names]
     jsonb = collection.query_engine.jsonb.jsonb_supported
-    whole = "'{}'" if included else json_data_column(jsonb, data)
+    content = "'{}'" if included else json_data_column(jsonb, data)
     table = quote_table_name(collection.name)
-    command = f"SELECT {', '.join(['id', '_id', whole, *selected])} FROM {table} WHERE id IN ({_marks(ids)})"
+    command = (
+        f"SELECT {', '.join(['id', '_id', content, *selected])} FROM {table} WHERE id IN ({_marks(ids)})"
+    )
     documents: dict[int, Document] = {}
     for row, identity, text, *values in collection.db.execute(command, list(ids)):
         if included:
@@ -278,16 +280,18 @@ def change_in_python() -> None:
     ) -> tuple[Document, bool]:
         """Return a document as changed and whether it is another one; of an upsert, row 0, nothing is written."""
         paths = [path for fields in change.values() for path in fields]
-        here = set() if any("$" in path for path in paths) else change.keys() & _CHANGES
-        changed = _changed(document, {name: change[name] for name in change if name in here}, new=not row)
-        if row and here:
+        in_python = set() if any("$" in path for path in paths) else change.keys() & _CHANGES
+        changed = _changed(
+            document, {name: change[name] for name in change if name in in_python}, new=not row
+        )
+        if row and in_python:
             table = quote_table_name(helper.collection.name)
             helper.collection.db.execute(f"UPDATE {table} SET data = ? WHERE id = ?", (_dumps(changed), row))
-        if others := {name: fields for name, fields in change.items() if name not in here}:
+        if library_changes := {name: fields for name, fields in change.items() if name not in in_python}:
             # The library's own way in Python knows no parts of fields.
-            in_sql = any("." in path for fields in others.values() for path in fields)
+            in_sql = any("." in path for fields in library_changes.values() for path in fields)
             way = library_update if in_sql else QueryHelper._perform_python_update
-            changed, _ = way(helper, row, others, changed, filters, query)
+            changed, _ = way(helper, row, library_changes, changed, filters, query)
         return changed, changed != document
 
     def replace(collection: Collection, query: Document, document: Document, **options: Any) -> UpdateResult:
@@ -355,15 +359,15 @@ def serve(folder: Path, idle_seconds: float) -> None:
         raise StoreError(f"{folder}: another embedded server already serves this folder") from None
     gc.set_threshold(COLLECT_AFTER)
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("nx_27017").addFilter(_in_one_line)
+    logging.getLogger("nx_27017").addFilter(_without_traceback)
     change_in_python()
     use_indexes()
     handler = Handler(data_dir=str(folder / "data"))
     asyncio.run(_serve(folder, handler, idle_seconds))
 
 
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Have the server log what went wrong and not where in it: on a full disk each of many writes would say it."""
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Have the server log failures without tracebacks: on a full disk each of many writes has one."""
     if record.exc_info:
         record.msg, record.args, record.exc_info = f"{record.getMessage()}: {record.exc_info[1]}", (), None
     return True
@@ -371,21 +375,21 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 async def _serve(folder: Path, handler: Handler, idle_seconds: float) -> None:
     # Not `run_server` of the package, which listens on a port, where every user of the machine could come.
-    handle, place = functools.partial(handle_client, handler=handler), socket_of(folder)
-    place.unlink(missing_ok=True)  # of a server that died: who holds the lock has no other beside it
-    listening = await asyncio.start_unix_server(handle, place)
+    handle, address = functools.partial(handle_client, handler=handler), socket_of(folder)
+    address.unlink(missing_ok=True)  # of a server that died: who holds the lock has no other beside it
+    listening = await asyncio.start_unix_server(handle, address)
     server = asyncio.create_task(listening.serve_forever())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.cancel)
     draft = folder / "server.json.new"
-    draft.write_text(json.dumps({"pid": os.getpid(), "socket": str(place)}))
+    draft.write_text(json.dumps({"pid": os.getpid(), "socket": str(address)}))
     draft.replace(folder / "server.json")
-    last_used = time.monotonic()
+    used_at = time.monotonic()
     while not server.done():
         await asyncio.wait([server], timeout=min(1.0, idle_seconds))
         if handler._active_connections > 0:  # the handler has no public count
-            last_used = time.monotonic()
-        elif time.monotonic() - last_used > idle_seconds:
+            used_at = time.monotonic()
+        elif time.monotonic() - used_at > idle_seconds:
             server.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await server

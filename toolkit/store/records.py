@@ -1,4 +1,4 @@
-"""Runs, replies and judgements as records: how they are written, how they stand, and what the ledger gives again."""
+"""Runs, replies and judgements as records: how they are written to the store and read from it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final
 
 from ulid import ULID
@@ -25,7 +26,7 @@ _OPTIONAL: Final = (
     *("finish_reason", "attempts", "defect", "reply_policy"),
 )
 """Fields that a run may lack."""
-_OF_JUDGEMENT: Final = tuple(
+_FIELDS: Final = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
 MOMENTS: Final = ("created_at", "updated_at")
@@ -63,7 +64,7 @@ def run_records(
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
     tokens = {name: getattr(usage, name) for name in ("input", "output", "total", "estimated")}
-    cost = sum(one.aud_cost for one in answers)
+    cost = sum(answer.aud_cost for answer in answers)
     run = {
         **about,
         "status": "succeeded",
@@ -71,7 +72,7 @@ def run_records(
         "economics": {"aud_cost": cost, "latency_ms": answer.latency_ms},
         "output_blob_id": blob_id,
         "finish_reason": answer.reply.finish_reason,
-        "attempts": sum(one.attempts for one in answers),
+        "attempts": sum(answer.attempts for answer in answers),
         "defect": defect,
         "reply_policy": policy,
     }
@@ -94,12 +95,12 @@ def failed_run_record(key: Mapping[str, Any], about: Mapping[str, Any], failure:
 
 def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
     """Return the record of one judgement."""
-    said = {name: getattr(judgement, name) for name in _OF_JUDGEMENT}
-    said["call_ids"] = list(judgement.call_ids)
-    key = {"run_id": run_id, "judge": said.pop("judge"), "call_id": said.pop("call_id")}
+    content = {name: getattr(judgement, name) for name in _FIELDS}
+    content["call_ids"] = list(judgement.call_ids)
+    key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
     computed = {"failed": judgement.failed, "answered": judgement.answered}
     return _record(
-        "judgements", key, {**said, **computed, "study": study, "rubric_hash": judgement.rubric_digest}
+        "judgements", key, {**content, **computed, "study": study, "rubric_hash": judgement.rubric_digest}
     )
 
 
@@ -123,19 +124,19 @@ def evaluation_fields(
     }
 
 
-def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], **first: Any) -> Record:
+def _record(collection: str, key: Mapping[str, Any], content: Mapping[str, Any], **first: Any) -> Record:
     """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards."""
-    # Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
-    # record against its class.
-    absent = [name for name in _OPTIONAL if about.get(name) is None] if collection == "runs" else []
-    given = {name: value for name, value in about.items() if name not in absent}
+    # Built by hand: a document class takes four times as long, and there are many thousands. A test compares
+    # each kind of record with its class.
+    absent = [name for name in _OPTIONAL if content.get(name) is None] if collection == "runs" else []
+    present = {name: value for name, value in content.items() if name not in absent}
     now = utc_now()
-    # Only what was given is changed: what the ensemble found of the same call stays, because another process may
+    # Only these fields are changed: an evaluation of the same call stays, because another process may
     # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
-    change: dict[str, Any] = {"$set": given, **TOUCH}
+    change: dict[str, Any] = {"$set": present, **TOUCH}
     if absent:
         change["$unset"] = dict.fromkeys(absent, "")
-    return Record(collection, {**key, **given, **first, "created_at": now, "updated_at": now}, key, change)
+    return Record(collection, {**key, **present, **first, "created_at": now, "updated_at": now}, key, change)
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Stored:
     ``document_id`` is the store's own key, by which a document is changed fastest.
     ``excluded`` says why no judge sees the reply, ``policy`` what the study said should become of one that is not
     whole, and ``defect`` why it is not. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
-    still to answer, and ``judge_calls`` names the calls whose word counts, by role.
+    still to answer, and ``judge_calls`` names the calls of the judgements that count, by role.
     """
 
     document_id: Any
@@ -164,8 +165,8 @@ class Stored:
 
 def stored_runs(store: Store, study: str, call_ids: Iterable[str]) -> dict[tuple[str, str, int], Stored]:
     """Return the runs of a study that the given calls answer, by prompt id, model and repeat."""
-    found = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
-    return _by_key(run for run in found if run["study"] == study)
+    runs = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
+    return _by_key(run for run in runs if run["study"] == study)
 
 
 def _by_key(runs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, int], Stored]:
@@ -228,14 +229,14 @@ NOTHING_KEPT = Kept({}, {}, {})
 
 def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
     """Return everything but moments in the store of the runs of a study that the given calls answer."""
-    found = store.find_by(documents.Run, "call_id", call_ids, MOMENTS)
-    runs = [run for run in found if run["study"] == study]
-    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), MOMENTS)
+    matching = store.find_by(documents.Run, "call_id", call_ids, MOMENTS)
+    runs = [run for run in matching if run["study"] == study]
+    judgements = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), MOMENTS)
     ids = (run["output_blob_id"] for run in runs if "output_blob_id" in run)
     blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id",))
     return Kept(
         {(run["prompt_id"], run["model"], run["repeat"], run["call_id"]): run for run in runs},
-        {(one["run_id"], one["judge"], one["call_id"]): one for one in said},
+        {itemgetter("run_id", "judge", "call_id")(judgement): judgement for judgement in judgements},
         {blob["blob_id"]: blob for blob in blobs},
     )
 
@@ -243,8 +244,8 @@ def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
 def reply_texts(store: Store, runs: Iterable[Stored]) -> dict[str, str]:
     """Return the replies of runs by the id of their text."""
     ids = (run.blob_id for run in runs if run.blob_id)
-    found = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id", "content"))
-    return {blob["blob_id"]: blob["content"] for blob in found}
+    blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id", "content"))
+    return {blob["blob_id"]: blob["content"] for blob in blobs}
 
 
 def reply_text(store: Store, run_id: str) -> str:
@@ -261,20 +262,20 @@ def reply_text(store: Store, run_id: str) -> str:
 def stored_judgements(
     store: Store, runs: Iterable[Stored], rubric_hash: str
 ) -> dict[str, dict[str, Judgement]]:
-    """Return what was said of runs under one rubric and counts, by run id and label (`judge_label`)."""
+    """Return the judgements of runs under one rubric that count, by run id and label (`judge_label`)."""
     counting = {run.run_id: run.judge_calls for run in runs if run.judge_calls}
     judgements: dict[str, dict[str, Judgement]] = {}
-    for said in store.find_by(documents.Judgement, "run_id", counting):
-        label = judge_label(said["judge"], said.get("judge_repeat") or 0)
-        counts = counting[said["run_id"]].get(label) == said["call_id"]
-        if counts and said["rubric_hash"] == rubric_hash:
-            judgements.setdefault(said["run_id"], {})[label] = judgement_of(said)
+    for document in store.find_by(documents.Judgement, "run_id", counting):
+        label = judge_label(document["judge"], document.get("judge_repeat") or 0)
+        counts = counting[document["run_id"]].get(label) == document["call_id"]
+        if counts and document["rubric_hash"] == rubric_hash:
+            judgements.setdefault(document["run_id"], {})[label] = judgement_of(document)
     return judgements
 
 
 def judgement_of(document: Mapping[str, Any]) -> Judgement:
     """Return a judgement as it was when it was written; from before a field was kept, with its default."""
-    fields = {name: document[name] for name in _OF_JUDGEMENT if name in document}
+    fields = {name: document[name] for name in _FIELDS if name in document}
     call_ids = tuple(document.get("call_ids") or ())
     return Judgement(**{**fields, "rubric_digest": document["rubric_hash"], "call_ids": call_ids})
 
@@ -288,5 +289,5 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
         earlier.get(judgement.label, judgement) if judgement.interrupted else judgement
         for judgement in judgements
     )
-    calls = {judgement.call_id for judgement in judgements}  # not what was said under other settings
+    calls = {judgement.call_id for judgement in judgements}  # not those under other settings
     return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]
