@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= -m "not full"
 
-.PHONY: help setup demo test test-all coverage mutations lab check clean
+.PHONY: help setup demo test test-all test-servers coverage mutations lab check clean
 
 help:
 	@echo "make demo    a planted study, and one with a local model: no key needed, results under results/"
 	@echo "make test    all tests"
 	@echo "make test-all  the same with the full counts: 20 kills, 100 mutated captures, every notebook in the browser"
+	@echo "make test-servers  storage and one whole study on each of TOOLKIT_TEST_MONGODB_URIS, and on mongoeco with a Python 3.13"
 	@echo "make coverage  simulate studies with a known truth through every statistic: how often they are right (20 minutes)"
 	@echo "make mutations  break each guarantee on purpose and see a test notice (minutes)"
 	@echo "make lab     JupyterLab on the notebooks"
@@ -35,6 +36,9 @@ test: setup
 
 test-all: TESTS :=
 test-all: test
+
+test-servers: setup
+	@$(BIN)/python tests/servers.py
 
 STUDIES ?= 1000
 SEED ?= 20261121

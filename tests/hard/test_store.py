@@ -407,6 +407,69 @@ def test_more_than_one_reply_holds_comes_in_several(store: Store) -> None:
     assert [(one["_id"], len(one["text"])) for one in cursor] == [(n, 3_000_000) for n in range(1, 8)]
 
 
+PROJECTIONS: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
+    ({"a": 1}, {"_id": "x", "a": 422.5744880000093}),
+    ({"b.c": 1, "none": 1}, {"_id": "x", "b": {"c": 0.1 + 0.2}, "none": None}),
+    ({"_id": 1}, {"_id": "x"}),
+    ({"_id": 0, "none": 1, "absent": 1}, {"none": None}),
+    ({"b.c": 0, "list": 0, "absent.d": 0}, {"_id": "x", "a": 422.5744880000093, "b": {"d": 2}, "none": None}),
+    ({"_id": 0, "b": 0, "list": 0}, {"a": 422.5744880000093, "none": None}),
+)
+
+
+@pytest.mark.parametrize(("projection", "expected"), PROJECTIONS)
+def test_a_projection_gives_fields_as_they_were_written(
+    store: Store, projection: dict[str, int], expected: dict[str, Any]
+) -> None:
+    """Fields of tables keep their place, floats all digits, and null is not the same as absent."""
+    document = {"_id": "x", "a": 422.5744880000093, "b": {"c": 0.1 + 0.2, "d": 2}, "none": None, "list": [1]}
+    store.database["things"].insert_one(document)
+    assert store.database["things"].find_one({}, projection) == expected
+
+
+def test_a_cursor_goes_on_while_documents_are_deleted_and_changed(store: Store) -> None:
+    """What was deleted after the first batch is not sent, and no other document is missing or sent twice."""
+    things = store.database["things"]
+    names = [f"{number:03}" for number in range(700)]
+    things.insert_many([{"_id": name, "kind": "a", "old": True} for name in names])
+    cursor = things.find({"kind": "a"}, batch_size=100).sort("_id", 1)
+    first = [next(cursor)["_id"] for _ in range(100)]
+    things.delete_many({"_id": {"$in": names[150:250]}})
+    things.update_many({}, {"$set": {"old": False}})
+    others = list(cursor)
+    assert [*first, *(document["_id"] for document in others)] == [*names[:150], *names[250:]]
+    assert not any(document["old"] for document in others)
+
+
+def test_in_and_equality_use_the_index_of_a_field(store_folder: Path) -> None:
+    """Also the first field of an index of several; without it a read in parts reads the collection each time."""
+    store = open_store(store_folder)
+    store.close()
+    embedded.stop(store_folder)
+    program = """
+import sys
+from neosqlite.collection.query_helper import QueryHelper
+from toolkit.store import embedded_server
+embedded_server.use_indexes()
+database = embedded_server.Handler(data_dir=sys.argv[1]).get_database("toolkit")
+for name, field in (("runs", "call_id"), ("judgements", "run_id"), ("judgements", "study"), ("calls", "study")):
+    for condition in ({"$in": ["a", "b"]}, "a"):
+        collection = database[name]
+        where, values, _ = collection.query_engine.helpers._build_simple_where_clause({field: condition})
+        plan = database.db.execute(f"EXPLAIN QUERY PLAN SELECT id FROM {name} {where}", values).fetchall()
+        print(plan[0][-1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(store_folder / "data")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    plans = done.stdout.splitlines()
+    assert len(plans) == 8
+    assert all(plan.startswith("SEARCH") and "INDEX" in plan for plan in plans), plans
+
+
 def test_a_bulk_tells_each_writer_of_its_own_fate(store: Store) -> None:
     """Only duplicates are refused, an update waits for the insert before it, and closing writes what is queued."""
     first = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(100)]

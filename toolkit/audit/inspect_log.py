@@ -20,7 +20,7 @@ _STOPS: Final = {
     "tool": "tool_calls",
 }
 _VALUES: Final = (*DIMENSIONS, "composite", "composite_strict")
-_ABOUT: Final = ("run_id", "base", "cluster", "scenario", "length_bin", "aud_cost", "output_tokens")
+_METADATA: Final = ("run_id", "base", "cluster", "scenario", "length_bin", "aud_cost", "output_tokens")
 
 
 def write_inspect_logs(
@@ -37,18 +37,20 @@ def write_inspect_logs(
     as inspect_ai takes them.
     """
     paths = []
-    said = {str(run): own for run, own in judgements.groupby("run_id", sort=False)}
-    for number, (model, own) in enumerate(runs.groupby("model", sort=True)):
+    by_run = {str(run_id): rows for run_id, rows in judgements.groupby("run_id", sort=False)}
+    for number, (model, samples) in enumerate(runs.groupby("model", sort=True)):
         path = folder / f"{_file_name(number, str(model))}.json"
         with opened_atomically(path) as stream:
-            head = json.dumps(_head(study, dataset, str(model), own, judgements), ensure_ascii=False)
+            head = json.dumps(_head(study, dataset, str(model), samples, judgements), ensure_ascii=False)
             stream.write(head[:-1].encode() + b', "samples": [')
-            for place, row in enumerate(own.to_dict("records")):
+            for position, row in enumerate(samples.to_dict("records")):
                 sample = _sample(
-                    cast("Mapping[str, Any]", row), prompts.get(row["prompt_id"], ""), said.get(row["run_id"])
+                    cast("Mapping[str, Any]", row),
+                    prompts.get(row["prompt_id"], ""),
+                    by_run.get(row["run_id"]),
                 )
                 text = json.dumps(sample, ensure_ascii=False, allow_nan=False)
-                stream.write(b",\n" * (place > 0) + text.encode("utf-8", "surrogatepass"))
+                stream.write(b",\n" * (position > 0) + text.encode("utf-8", "surrogatepass"))
             stream.write(b"]}\n")
         paths.append(path)
     return paths
@@ -86,8 +88,8 @@ def _head(
 
 
 def _means(runs: pd.DataFrame, judgements: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    own = judgements[judgements["run_id"].isin(runs["run_id"])]
-    for judge, rows in own.groupby("judge", observed=True, sort=True):
+    scored = judgements[judgements["run_id"].isin(runs["run_id"])]
+    for judge, rows in scored.groupby("judge", observed=True, sort=True):
         values = [name for name in _VALUES if rows[name].notna().any()]
         once = rows.groupby(["prompt_id", "repeat"])[values].mean().groupby("prompt_id").mean()
         for name in values:
@@ -96,25 +98,25 @@ def _means(runs: pd.DataFrame, judgements: pd.DataFrame) -> Iterator[dict[str, A
 
 
 def _usage(rows: pd.DataFrame | Mapping[str, Any]) -> dict[str, int]:
-    told = {}
+    usage = {}
     for name in ("input_tokens", "output_tokens", "total_tokens"):
         value = rows[name].fillna(0).sum() if isinstance(rows, pd.DataFrame) else rows[name]
-        told[name] = 0 if pd.isna(value) else int(value)
-    return told
+        usage[name] = 0 if pd.isna(value) else int(value)
+    return usage
 
 
-def _sample(run: Mapping[str, Any], prompt: str, said: pd.DataFrame | None) -> dict[str, Any]:
+def _sample(run: Mapping[str, Any], prompt: str, judgements: pd.DataFrame | None) -> dict[str, Any]:
     reply = None if pd.isna(run["reply"]) else run["reply"]
     failure = None if pd.isna(run["failure"]) else str(run["failure"])
-    asked = {"role": "user", "content": prompt, "source": "input"}
-    answered = {"role": "assistant", "content": reply or "", "source": "generate", "model": run["model"]}
-    choice = {"message": answered, "stop_reason": _STOPS.get(str(run["finish_reason"]), "unknown")}
+    prompt_message = {"role": "user", "content": prompt, "source": "input"}
+    reply_message = {"role": "assistant", "content": reply or "", "source": "generate", "model": run["model"]}
+    choice = {"message": reply_message, "stop_reason": _STOPS.get(str(run["finish_reason"]), "unknown")}
     sample: dict[str, Any] = {
         "id": run["prompt_id"], "epoch": int(run["repeat"]) + 1, "input": prompt, "target": "",
-        "messages": [asked, answered] if reply is not None else [asked],
+        "messages": [prompt_message, reply_message] if reply is not None else [prompt_message],
         "output": {"model": run["model"], "choices": [choice] if reply is not None else [], "usage": _usage(run)},
-        "scores": _scores(said) if said is not None else {},
-        "metadata": {name: _plain(run[name]) for name in _ABOUT}, "store": {}, "events": [], "model_usage": {},
+        "scores": _scores(judgements) if judgements is not None else {},
+        "metadata": {name: _plain(run[name]) for name in _METADATA}, "store": {}, "events": [], "model_usage": {},
         "attachments": {},
     }  # fmt: skip
     if failure is not None and run["status"] == "failed":
@@ -122,17 +124,22 @@ def _sample(run: Mapping[str, Any], prompt: str, said: pd.DataFrame | None) -> d
     return sample
 
 
-def _scores(said: pd.DataFrame) -> dict[str, Any]:
-    """Return what each judge said, the mean over its repeats; what it wrote is that of its first."""
-    found = {}
-    for judge, rows in said.groupby("judge", observed=True, sort=True):
+def _scores(judgements: pd.DataFrame) -> dict[str, Any]:
+    """Return the scores of each judge, the mean over its repeats; its explanation is that of its first."""
+    scores = {}
+    for judge, rows in judgements.groupby("judge", observed=True, sort=True):
         means = rows[list(_VALUES)].mean()
         if means.notna().any():
             written_by = rows["reasons"].dropna()
-            told = "\n\n".join(written_by.head(1))
+            explanation = "\n\n".join(written_by.head(1))
             values = {name: float(value) for name, value in means.items() if pd.notna(value)}
-            found[str(judge)] = {"value": values, "answer": None, "explanation": told or None, "metadata": {}}
-    return found
+            scores[str(judge)] = {
+                "value": values,
+                "answer": None,
+                "explanation": explanation or None,
+                "metadata": {},
+            }
+    return scores
 
 
 def _plain(value: Any) -> Any:

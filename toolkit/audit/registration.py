@@ -27,14 +27,14 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         raise InputError(
             f"study {study.name}: test {plan.test.name} has no contrasts to register; rubric_study has"
         )
-    found = decisions_of(plan, study.store)
-    content = found.content or decided(plan)
+    decisions = decisions_of(plan, study.store)
+    content = decisions.content or decided(plan)
     status = study.status()
-    about = {
+    values = {
         "study": plan.study,
         "plan": plan,
         "digest": digest_of(content),
-        "decided_at": found.at,
+        "decided_at": decisions.at,
         "today": datetime.now(UTC).strftime("%Y-%m-%d"),
         "replies": status["runs"]["succeeded"],
         # As it was decided, not as the file says it now.
@@ -48,21 +48,26 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "rules": Done(plan, (), (), status, {}).rules,
         "estimate": estimate_summary(study.estimate()).text.splitlines()[-1].strip(),
         "power": _power(pilot or study, content.get("analysis.primary")),
-        "changes": found.sentences(),
+        "changes": decisions.sentences(),
     }
-    text = templates().get_template("registration.jinja").render(about)
+    text = templates().get_template("registration.jinja").render(values)
     path = write_atomically(out or study.output / REGISTRATION, readable(text).encode())
-    fields = {"study": study.name, "sha256": about["digest"], "path": str(path), "changes": found.sentences()}
-    fields["decided_at"] = found.at.isoformat() if found.at else None
-    return Summary(fields, f"{path}\nSHA-256 of what is decided: {about['digest']}")
+    fields = {
+        "study": study.name,
+        "sha256": values["digest"],
+        "path": str(path),
+        "changes": decisions.sentences(),
+    }
+    fields["decided_at"] = decisions.at.isoformat() if decisions.at else None
+    return Summary(fields, f"{path}\nSHA-256 of what is decided: {values['digest']}")
 
 
 def _power(pilot: Study, primary: str | None) -> list[str]:
-    of = pilot.frames()
-    if not of.is_judged:
+    analyses = pilot.frames()
+    if not analyses.is_judged:
         return [f"Not known: study {pilot.name} has no scores; a pilot with some is given by --pilot."]
-    rows = of.power(of.margin).rows()
-    told = [
-        (name, one) for name, one in rows if one.estimable and name == (primary or name) and name != "all"
+    return [
+        f"From the runs of {pilot.name}, {name}: {estimate.sentence()}"
+        for name, estimate in analyses.power(analyses.margin).rows()
+        if estimate.estimable and name == (primary or name) and name != "all"
     ]
-    return [f"From the runs of {pilot.name}, {name}: {one.sentence()}" for name, one in told]

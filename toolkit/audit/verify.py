@@ -1,4 +1,4 @@
-"""Verify a study: hold its runs, judgements, figures and bundle against what its ledger gives."""
+"""Verify a study: compare its runs, judgements, figures, bundle and export with what its ledger gives."""
 
 from __future__ import annotations
 
@@ -22,69 +22,72 @@ from toolkit.words import Summary, counted, one_line
 if TYPE_CHECKING:
     from toolkit.study import Study
 
-_DRAWN: Final = ("figures", "tables", "statistics")
+_KINDS: Final = ("figures", "tables", "statistics")
 _BUNDLE: Final = "bundle"
 
 
 def verify_study(study: Study, export: Path | None = None) -> Summary:
-    """Make a study again from its ledger in a store of its own, and hold everything that is kept against it.
+    """Make a study again from its ledger in a store of its own, and compare everything that is stored with it.
 
-    Nobody is asked and nothing is changed. The ledger is held against itself, figures and tables are drawn again and
-    compared byte by byte, a bundle is also held against the SHA-256 of its manifest, and a folder of `toolkit export`
-    against its sums and against what would be exported now.
+    Nobody is asked and nothing is changed. The ledger is compared with itself, figures and tables are drawn again and
+    compared byte by byte, a bundle also with the SHA-256 of its manifest, and a folder of `toolkit export` with its
+    sums and with what would be exported now.
     """
     from toolkit.audit.consistency import contradictions
-    from toolkit.store.records import counts_of
+    from toolkit.audit.rebuilt import counts_of
 
     runs, judgements = counts_of(study.store, study.name, study.plan.call_ids)
     if not runs:
         raise InputError(
             f"study {study.name}: has no run in its store, so there is nothing to verify; run it first"
         )
-    found = [*_records(study), *contradictions(study.plan, study.store)]
-    found += _each_of_files(study, _figures, found)
-    drawn = sum(len(_files(place)) for place in _places(study))
+    differences = [*_records(study), *contradictions(study.plan, study.store)]
+    differences += _in_temporary_folder(study, _figures, differences)
+    files = sum(len(_files(folder)) for folder in _output_folders(study))
     bundle = study.output / _BUNDLE
     has_bundle = (bundle / MANIFEST).is_file()
     if has_bundle:
-        found += [f"{_BUNDLE}/{line}" for line in differing_files(bundle)]
-        found += [f"{_BUNDLE}/{MANIFEST}: {line}" for line in _other_inputs(study, bundle / MANIFEST)]
+        differences += [f"{_BUNDLE}/{line}" for line in differing_files(bundle)]
+        differences += [
+            f"{_BUNDLE}/{MANIFEST}: {line}" for line in _differing_inputs(study, bundle / MANIFEST)
+        ]
     if export is not None:
-        found += [f"{export.name}/{line}" for line in differing_export(export)]
-        found += _each_of_files(study, partial(_exported, export=export), found)
-    said = f"{runs} runs and {judgements} judgements"
-    said += f", {drawn} files of figures and tables" if drawn else ", no figures there"
-    said += ", and the bundle" if has_bundle else ""
-    said += f", and the export {export.name}" if export else ""
-    verdict = counted(len(found), "differences") if found else "all as the ledger gives"
-    fields = {"study": study.name, "runs": runs, "judgements": judgements, "files": drawn}
-    fields |= {"differences": found, "agrees": not found}
-    return Summary(fields, "\n".join([*found, f"study {study.name}: {said}: {verdict}"]), 1 if found else 0)
+        differences += [f"{export.name}/{line}" for line in differing_export(export)]
+        differences += _in_temporary_folder(study, partial(_exported, export=export), differences)
+    compared = f"{runs} runs and {judgements} judgements"
+    compared += f", {files} files of figures and tables" if files else ", no figures there"
+    compared += ", and the bundle" if has_bundle else ""
+    compared += f", and the export {export.name}" if export else ""
+    verdict = counted(len(differences), "differences") if differences else "all as the ledger gives"
+    fields = {"study": study.name, "runs": runs, "judgements": judgements, "files": files}
+    fields |= {"differences": differences, "agrees": not differences}
+    text = "\n".join([*differences, f"study {study.name}: {compared}: {verdict}"])
+    return Summary(fields, text, 1 if differences else 0)
 
 
-def _each_of_files(
-    study: Study, compare: Callable[[Study, Path], Iterator[str]], found: Sequence[str]
+def _in_temporary_folder(
+    study: Study, compare: Callable[[Study, Path], Iterator[str]], differences: Sequence[str]
 ) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             return list(compare(study, Path(folder)))
         except Exception as error:
-            if not found:
+            if not differences:
                 raise
-            # A store that is not what its ledger gives may be one of which nothing can be drawn.
+            # Of a store that is not what its ledger gives there may be nothing to draw.
             return [f"figures, tables and frames cannot be made of this store ({one_line(str(error), 200)})"]
 
 
 def _records(study: Study) -> list[str]:
+    from toolkit.audit.rebuilt import copy_ledger, differing_records
     from toolkit.pipeline import run_plan
     from toolkit.store import embedded
     from toolkit.store.connection import Store
-    from toolkit.store.records import copy_ledger, differing_records
 
     ids = study.plan.call_ids
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / STORE
-        # Never the server that MONGODB_URI names: what is rebuilt must not meet what is kept.
+        # Never the server that MONGODB_URI names: what is rebuilt must not meet what is stored.
         rebuilt = Store(embedded.address(folder), folder)
         try:
             copy_ledger(study.store, rebuilt)
@@ -95,18 +98,23 @@ def _records(study: Study) -> list[str]:
             embedded.stop(folder)
 
 
-def _places(study: Study) -> list[Path]:
-    return [place for place in (study.output, study.output / _BUNDLE) if _files(place)]
+def _output_folders(study: Study) -> list[Path]:
+    return [folder for folder in (study.output, study.output / _BUNDLE) if _files(folder)]
 
 
-def _figures(study: Study, folder: Path) -> Iterator[str]:
-    if places := _places(study):
+def _figures(study: Study, drawn: Path) -> Iterator[str]:
+    if folders := _output_folders(study):
         with suppress(NothingToShow):  # whatever figures show, no run of this store gives it
-            study.figures(folder)
-        if any((place / "statistics").is_dir() for place in places) and study.frames().is_judged:
-            study.statistics(folder)
-    for place in places:
-        yield from _differing(place, folder, study.output)
+            study.figures(drawn)
+        if any((folder / "statistics").is_dir() for folder in folders) and study.frames().is_judged:
+            study.statistics(drawn)
+    for folder in folders:
+        for path in _files(folder):
+            name, again = path.relative_to(study.output), drawn / path.relative_to(folder)
+            if not again.is_file():
+                yield f"{name}: the study does not give it now"
+            elif again.read_bytes() != path.read_bytes():
+                yield f"{name}: differs from what the study gives now"
 
 
 def _exported(study: Study, folder: Path, export: Path) -> Iterator[str]:
@@ -114,19 +122,16 @@ def _exported(study: Study, folder: Path, export: Path) -> Iterator[str]:
 
     export_study(study, folder)
     # Parquet files and what lists all files name packages and commit; the records are the same under every version.
-    same = _made_by(export) == _made_by(folder)
+    suffixes = (".csv", ".zip") if _versions(export) != _versions(folder) else None
     for again in sorted(folder.iterdir()):
         path = export / again.name
-        if (
-            (same or path.suffix in (".csv", ".zip"))
-            and path.is_file()
-            and path.read_bytes() != again.read_bytes()
-        ):
+        compared = path.is_file() and (suffixes is None or path.suffix in suffixes)
+        if compared and path.read_bytes() != again.read_bytes():
             yield f"{export.name}/{again.name}: is not what the study gives now"
 
 
-def _made_by(export: Path) -> Any:
-    """Return the versions that an export was written under; of a manifest that cannot be read the sums tell."""
+def _versions(export: Path) -> Any:
+    """Return the versions that an export was written under; a manifest that cannot be read fails its sum."""
     try:
         manifest = json.loads((export / MANIFEST).read_text(encoding="utf-8"))
         return manifest["versions"], manifest["commit"]
@@ -134,32 +139,22 @@ def _made_by(export: Path) -> Any:
         return None
 
 
-def _files(place: Path) -> list[Path]:
+def _files(folder: Path) -> list[Path]:
     """Return the files of figures and tables in an output folder, without the LaTeX that a bundle adds to figures."""
-    found = [path for name in _DRAWN for path in sorted((place / name).glob("*")) if path.is_file()]
-    return [path for path in found if not (path.parent.name == "figures" and path.suffix == ".tex")]
+    paths = [path for name in _KINDS for path in sorted((folder / name).glob("*")) if path.is_file()]
+    return [path for path in paths if not (path.parent.name == "figures" and path.suffix == ".tex")]
 
 
-def _differing(place: Path, drawn: Path, output: Path) -> Iterator[str]:
-    for path in _files(place):
-        name, again = path.relative_to(output), drawn / path.relative_to(place)
-        if not again.is_file():
-            yield f"{name}: the study does not give it now"
-        elif again.read_bytes() != path.read_bytes():
-            yield f"{name}: differs from what the study gives now"
-
-
-def _other_inputs(study: Study, path: Path) -> Iterator[str]:
+def _differing_inputs(study: Study, path: Path) -> Iterator[str]:
     """Yield which inputs of a bundle are not those of the study as it stands, and whether its manifest was edited."""
-    whole = json.loads(path.read_text(encoding="utf-8"))
-    if not is_as_sealed(whole):
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    if not is_as_sealed(manifest):
         yield "was changed after it was written"
-    then = whole.get("inputs", {})
-    now = {
+    inputs = {
         "study_file": hashlib.sha256(study.path.read_bytes()).hexdigest(),
         "dataset": study.plan.dataset.digest,
         "rubric": study.plan.rubric.digest,
     }
-    for name, digest in now.items():
-        if then.get(name, {}).get("sha256") != digest:
+    for name, digest in inputs.items():
+        if manifest.get("inputs", {}).get(name, {}).get("sha256") != digest:
             yield f"made from another {name.replace('_', ' ')}"

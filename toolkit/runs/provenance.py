@@ -72,7 +72,7 @@ def asked_models(
     found = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
     found |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
     if earlier:
-        paid = store.database["calls"].find({"study": plan.study.name}, dict.fromkeys(_FIELDS, 1))
+        paid = store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
         own = {call["_id"]: call for call in paid}
         shared = [call_id for call_id in found if call_id not in own]
         beside = calls_beside(store, plan.study.name, shared) if shared else []
@@ -90,11 +90,10 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
 
     A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
     """
-    calls = store.database["calls"]
     count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
     # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
     others = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
-    found = calls.aggregate([{"$match": others}, {"$group": {"_id": "$answered_by", **count}}])
+    found = store.grouped(Call, others, {"_id": "$answered_by", **count})
     pairs: Counter[tuple[str, str]] = Counter()
     for group in found:
         if not (name := group["_id"]):
@@ -102,7 +101,7 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
         if group["asked"] == group["last"]:
             pairs[group["asked"], name] = group["calls"]
         else:
-            several = calls.find({"study": study, "answered_by": name}, {"model": 1})
+            several = store.each_where(Call, {"study": study, "answered_by": name}, only=("model",))
             pairs.update((call["model"], name) for call in several)
     return [
         {"asked": asked, "answered_by": " ".join(name.split())[:100], "calls": number}

@@ -16,6 +16,7 @@ from toolkit.runs.progress import duration
 from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.runs.run_state import RunState, calls_of_judge, run_states
 from toolkit.store.connection import Store
+from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted, total_aud
 
@@ -214,9 +215,8 @@ def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dic
     done = calls["done"].count if "done" in calls else 0
     if all(of_state.most_attempts <= (state == "done") for state, of_state in calls.items()):
         return ({ANSWERED: done} if done else {}), 0
-    found = store.database["calls"].find(
-        {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}, {"attempts": 1}
-    )
+    broken = {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}
+    found = store.each_where(Call, broken, only=("attempts",))
     outcomes = Counter({ANSWERED: done} if done else {})
     retried = 0
     for call in found:
@@ -236,15 +236,13 @@ def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> d
         )
         for state in ("done", "failed")
         if state in calls  # looking for none reads all of the others
-        # The newest are found first and the moment is looked at here: asked for a range of dates, the embedded server
-        # reads every call of the study.
-        for call in store.database["calls"].aggregate(
-            [
-                {"$match": {"study": study, "state": state}},
-                {"$sort": {"updated_at": -1}},
-                {"$limit": RATE_CALLS},
-                {"$project": {"updated_at": 1, "latency_ms": 1, "provider": 1, "model": 1}},
-            ]
+        # A condition on moments may read every call of the study, so the newest are read and compared here.
+        for call in store.each_where(
+            Call,
+            {"study": study, "state": state},
+            only=("updated_at", "latency_ms", "provider", "model"),
+            sort={"updated_at": -1},
+            limit=RATE_CALLS,
         )
         if call["updated_at"] >= now - timedelta(seconds=RATE_SECONDS)
     ]

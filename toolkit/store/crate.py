@@ -1,4 +1,4 @@
-"""What an exported folder says of itself: RO-Crate 1.1 metadata and sums that ``sha256sum -c`` checks.
+"""Describe an exported folder: RO-Crate 1.1 metadata, and sums that ``sha256sum -c`` checks.
 
 Nothing in it is of the clock or the machine: the same files of the same study are the same bytes, wherever and whenever
 they are written.
@@ -38,11 +38,11 @@ _LINE: Final = re.compile(r"([0-9a-f]{64})  ([^/\\]+)")
 
 
 def write_crate(
-    folder: Path, files: Sequence[Path], about: Mapping[str, str], licence: str | None
+    folder: Path, files: Sequence[Path], dataset: Mapping[str, str], licence: str | None
 ) -> list[Path]:
     """Write metadata about the files of an exported folder, then the sums of all of them, and return both paths.
 
-    ``about`` is what the root dataset says: name, description, and datePublished, which is no day of the clock.
+    ``dataset`` describes the root dataset: name, description, and datePublished, which is no day of the clock.
     """
     sums = {path.name: sum_of(path) for path in files}
     terms = _NO_LICENCE
@@ -52,7 +52,7 @@ def write_crate(
     root = {
         "@id": "./",
         "@type": "Dataset",
-        **about,
+        **dataset,
         "license": {"@id": terms["@id"]},
         "hasPart": [{"@id": path.name} for path in files],
     }
@@ -92,12 +92,12 @@ def differing_export(folder: Path) -> Iterator[str]:
         ) from None
     sums: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
-        if found := _LINE.fullmatch(line):
-            sums[found[2]] = found[1]
+        if match := _LINE.fullmatch(line):
+            sums[match[2]] = match[1]
         else:
             yield f"{SUMS}: line {number} was changed after the export was written"
-    there = {path.name for path in folder.iterdir()}
-    for name in sorted({*sums, *there} - {SUMS}):
+    existing = {path.name for path in folder.iterdir()}
+    for name in sorted({*sums, *existing} - {SUMS}):
         if name not in sums:
             yield f"{name}: is no file of the export"
         elif not (folder / name).is_file():

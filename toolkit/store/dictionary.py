@@ -67,8 +67,8 @@ def types_of(kind: str) -> dict[str, str]:
 
 def typed(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
     """Return rows as a frame with the columns and dtypes of a table of types, also when there are no rows."""
-    kept = list(rows)
-    return typed_columns({name: [row.get(name) for row in kept] for name in types}, types)
+    table = list(rows)
+    return typed_columns({name: [row.get(name) for row in table] for name in types}, types)
 
 
 def typed_columns(columns: Mapping[str, Sequence[Any] | pd.Series], types: Mapping[str, str]) -> pd.DataFrame:
@@ -89,7 +89,7 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
             )
         return pd.Categorical(array, dtype=dtype_of(word))
     if word in ("bool", "boolean"):
-        # The embedded server of before 2026-11-23 gave 0 and 1 for what an update had set.
+        # Older stores have 0 and 1 where an update set a truth value.
         values = [_TRUTHS.get(value, value) if isinstance(value, int) else value for value in values]
     if word == "bool":
         # Not by what Python takes for true: a missing value would be False, or True, and so would the text "False".
@@ -107,7 +107,7 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
     return pd.array(values, dtype=dtype_of(word))
 
 
-_ONE_ROW: Final[Mapping[str, str]] = {
+_ROW_MEANS: Final[Mapping[str, str]] = {
     "runs": "one row a run: a prompt, a model, a repeat, and the reply",
     "judgements": "one row a judgement: what one judge said of one run, under the study's ensemble and rubric",
     "dimensions": "one row per judgement and dimension",
@@ -159,7 +159,7 @@ def dictionary_text() -> str:
     """Return the data dictionary as Markdown, the same text every time."""
     parts = [_INTRODUCTION]
     for kind in KINDS:
-        parts.append(f"## `study.{kind}()`\n\n{_ONE_ROW[kind].capitalize()}.\n")
+        parts.append(f"## `study.{kind}()`\n\n{_ROW_MEANS[kind].capitalize()}.\n")
         lines = ["| column | dtype | unit | meaning | missing |", "| --- | --- | --- | --- | --- |"]
         for _, name, *cells in describe(kind).itertuples(index=False):
             escaped = (cell.replace("|", chr(92) + "|") for cell in (f"`{name}`", *cells))

@@ -61,7 +61,7 @@ def stop(folder: Path) -> bool:
         return False
     os.kill(record["pid"], signal.SIGTERM)
     for _ in range(200):
-        if not _held(folder.resolve() / "server.lock"):
+        if not _is_locked(folder.resolve() / "server.lock"):
             return True
         time.sleep(0.05)
     return False
@@ -74,7 +74,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     """Whether another process holds the lock file: true exactly while a server lives."""
     if not path.exists():
         return False
@@ -98,7 +98,7 @@ def read_record(folder: Path) -> dict | None:
 def _running(folder: Path) -> str | None:
     # The lock, not the pid, decides: pids are used again, a lock dies with its holder.
     record = read_record(folder)
-    if record is None or not _held(folder / "server.lock"):
+    if record is None or not _is_locked(folder / "server.lock"):
         return None
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(5)
@@ -114,18 +114,18 @@ def socket_of(folder: Path) -> Path:
     if len(os.fsencode(inside)) <= LONGEST and _is_utf8(inside):
         return inside
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    place = Path(tempfile.gettempdir()) / f"toolkit-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
-    about = place.lstat()
-    if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode) or about.st_mode & 0o077:
+    parent = Path(tempfile.gettempdir()) / f"toolkit-{os.getuid()}"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    status = parent.lstat()
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
         raise StoreError(
-            f"{place}: is not this user's alone; remove it, or choose an `output` with a shorter path"
+            f"{parent}: is not this user's alone; remove it, or choose an `output` with a shorter path"
         )
-    if not _is_utf8(place):
+    if not _is_utf8(parent):
         raise StoreError(
-            f"{place}: its name is no UTF-8, and no socket can be named; set TMPDIR to another folder"
+            f"{parent}: its name is no UTF-8, and no socket can be named; set TMPDIR to another folder"
         )
-    return place / f"{name}.sock"
+    return parent / f"{name}.sock"
 
 
 def _is_utf8(path: Path) -> bool:

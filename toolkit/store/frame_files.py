@@ -31,41 +31,45 @@ def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
     import pyarrow as pa
     from pyarrow import parquet
 
-    place, whole = _path(path), as_kind(frame, kind)
+    location, frame = _path(path), as_kind(frame, kind)
     buffer = io.BytesIO()
-    if place.suffix == ".csv":
+    if location.suffix == ".csv":
         texts = [
             name for name, column in columns_of(kind).items() if _arrow_type(column.dtype) == pa.string()
         ]
-        table = pa.Table.from_pandas(whole.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
+        table = pa.Table.from_pandas(frame.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
         buffer.write(arrow_csv(table, texts))
     else:
-        table = pa.Table.from_pandas(whole, preserve_index=False)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
         metadata = {**(table.schema.metadata or {}), _KIND: kind.encode()}
         parquet.write_table(table.replace_schema_metadata(metadata), buffer)
-    return write_atomically(place, buffer.getvalue())
+    return write_atomically(location, buffer.getvalue())
 
 
 def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
     """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind."""
     import pyarrow as pa
 
-    place = _path(path)
+    location = _path(path)
     try:
-        content = place.read_bytes()
+        content = location.read_bytes()
     except OSError as error:
-        raise InputError(f"{place}: cannot be read ({error.strerror})") from error
+        raise InputError(f"{location}: cannot be read ({error.strerror})") from error
     columns = columns_of(kind)
     types = {name: _arrow_type(column.dtype) for name, column in columns.items()}
     try:
-        table = _from_csv(content, types) if place.suffix == ".csv" else _from_parquet(content, kind, place)
-        words = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-        words |= dict.fromkeys((pa.string(), pa.large_string()), TEXT)
-        frame = table.to_pandas(types_mapper=words.get, ignore_metadata=True)
+        table = (
+            _from_csv(content, types) if location.suffix == ".csv" else _from_parquet(content, kind, location)
+        )
+        dtypes = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+        dtypes |= dict.fromkeys((pa.string(), pa.large_string()), TEXT)
+        frame = table.to_pandas(types_mapper=dtypes.get, ignore_metadata=True)
         return as_kind(frame, kind)
     except (pa.ArrowException, ValueError, TypeError, InputError) as error:
-        why = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{place}: is no whole file of the frame {kind} ({why}); save it again") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(
+            f"{location}: is no whole file of the frame {kind} ({reason}); save it again"
+        ) from error
 
 
 def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
@@ -85,14 +89,14 @@ def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
     return unguarded(table, texts)
 
 
-def _from_parquet(content: bytes, kind: str, place: Path) -> pa.Table:
+def _from_parquet(content: bytes, kind: str, location: Path) -> pa.Table:
     import pyarrow as pa
     from pyarrow import parquet
 
     table = parquet.read_table(pa.BufferReader(content))
-    said = (table.schema.metadata or {}).get(_KIND, kind.encode()).decode()
-    if said != kind:
-        raise InputError(f"it holds the frame {said}")
+    stored_kind = (table.schema.metadata or {}).get(_KIND, kind.encode()).decode()
+    if stored_kind != kind:
+        raise InputError(f"it holds the frame {stored_kind}")
     return table
 
 
@@ -111,7 +115,7 @@ def _arrow_type(word: str) -> Any:
 
 
 def _path(path: Path | str) -> Path:
-    place = Path(path)
-    if place.suffix not in FORMATS:
-        raise InputError(f"{place}: name a file that ends in {' or '.join(FORMATS)}")
-    return place
+    location = Path(path)
+    if location.suffix not in FORMATS:
+        raise InputError(f"{location}: name a file that ends in {' or '.join(FORMATS)}")
+    return location

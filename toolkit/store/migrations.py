@@ -21,14 +21,14 @@ may be killed in it; the number is written when it is done."""
 def bring_forward(database: Database[dict[str, Any]], steps: Mapping[int, Any] = STEPS) -> int:
     """Bring a store to the version that this toolkit knows, step by step, and return that; refuse one that is newer."""
     newest = max(steps, default=FIRST - 1) + 1
-    found = database[ABOUT].find_one({"_id": "schema"})
-    version = int(found["version"]) if found else FIRST
+    stored = database[ABOUT].find_one({"_id": "schema"})
+    version = int(stored["version"]) if stored else FIRST
     if version > newest:  # what it holds might be lost, so nothing is read or written
         raise StoreError(
             f"the store has version {version} of its layout and this toolkit knows {newest}; "
             "update the toolkit to the one that wrote it"
         )
-    if found is None:
+    if stored is None:
         try:
             database[ABOUT].insert_one({"_id": "schema", "version": version})
         except DuplicateKeyError:  # another process opened it at the same moment

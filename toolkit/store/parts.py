@@ -37,8 +37,8 @@ def _smaller(operation: Any, pieces: list[InsertOne]) -> Any:
         if not named:
             return operation
         fields |= {f"{PARTS}.{name}": ids for name, ids in named.items()}
-        gone = {**change.get("$unset", {}), **dict.fromkeys(named, "")}
-        return UpdateOne(operation._filter, {**change, "$set": fields, "$unset": gone}, operation._upsert)
+        removed = {**change.get("$unset", {}), **dict.fromkeys(named, "")}
+        return UpdateOne(operation._filter, {**change, "$set": fields, "$unset": removed}, operation._upsert)
     if not isinstance(operation, InsertOne | ReplaceOne):
         return operation
     fields, named = _taken(operation._doc, pieces)

@@ -1,7 +1,7 @@
-"""What people said of replies: kept by version, nothing is ever overwritten.
+"""Store the ratings of replies by people: every version is kept, and none is overwritten.
 
 A rating cannot be made again from the ledger, so it is flushed to the disk like a paid reply. The judgement of the
-human judge (collection ``judgements``) is made from the newest version and can be made again from it.
+human judge (collection ``judgements``) follows from the newest version.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 from pymongo import InsertOne, UpdateOne
@@ -30,7 +31,7 @@ UNFINISHED: Final = "unfinished"
 
 @dataclass(frozen=True)
 class Rating:
-    """What one rater said of one reply."""
+    """The scores that one rater gave one reply."""
 
     study: str
     rater: str
@@ -54,14 +55,14 @@ class Rating:
         """Whether every dimension has a score; of an unfinished rating none counts."""
         return all(name in self.scores for name in DIMENSIONS)
 
-    def says(self, other: Rating) -> bool:
-        """Return whether another rating says the same of the same text."""
-        mine = (self.blob_id, dict(self.scores), self.reasons)
-        return mine == (other.blob_id, dict(other.scores), other.reasons)
+    def says(self, rating: Rating) -> bool:
+        """Return whether another rating gives the same scores and reasons to the same text."""
+        content = (self.blob_id, dict(self.scores), self.reasons)
+        return content == (rating.blob_id, dict(rating.scores), rating.reasons)
 
     def judgement(self) -> Judgement:
         """Return the rating as the judgement of a human judge; an unfinished one failed, with its reason."""
-        said = Judgement(
+        judgement = Judgement(
             judge=self.judge,
             model=HUMAN,
             rubric=self.rubric,
@@ -71,17 +72,16 @@ class Rating:
         )
         if not self.finished:
             return replace(
-                said, reason=f"{UNFINISHED}: {len(self.scores)} of {len(DIMENSIONS)} dimensions scored"
+                judgement, reason=f"{UNFINISHED}: {len(self.scores)} of {len(DIMENSIONS)} dimensions scored"
             )
-        return with_scores(said, self.scores)
+        return with_scores(judgement, self.scores)
 
 
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
     """Return every version of every rating of some runs under one rubric, the oldest of each first."""
-    found = store.find_by(HumanRating, "run_id", run_ids)
     ratings = [
         Rating(**{"scores": {}} | {f.name: document[f.name] for f in fields(Rating) if f.name in document})
-        for document in found
+        for document in store.find_by(HumanRating, "run_id", run_ids)
         if document["rubric_hash"] == rubric_hash
     ]
     return sorted(ratings, key=lambda rating: (rating.rater, rating.run_id, rating.version))
@@ -104,9 +104,9 @@ def newest_ratings(
 
 async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
     """Keep a new version of each rating, on the disk, and then the judgements that follow from them."""
-    left = list(ratings)
-    while left:
-        numbered = _numbered(store, left)
+    unsaved = list(ratings)
+    while unsaved:
+        numbered = _numbered(store, unsaved)
         writes = (
             store.writer.write("human_ratings", InsertOne(_document(rating)), flush=True)
             for rating in numbered
@@ -116,27 +116,29 @@ async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
             if isinstance(failure, BaseException) and not isinstance(failure, Duplicate):
                 raise failure
         # Someone else kept this version meanwhile, at another desk of the same rater: ours comes after it.
-        left = [one for one, failure in zip(left, ended, strict=True) if isinstance(failure, Duplicate)]
+        pairs = zip(unsaved, ended, strict=True)
+        unsaved = [rating for rating, failure in pairs if isinstance(failure, Duplicate)]
     await keep_judgements(store, ratings)
 
 
 async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
-    """Make the judgements of human judges out of their newest ratings, where they do not say it already."""
-    records = [judgement_record(one.run_id, one.study, one.judgement()) for one in ratings]
-    found = store.find_by(documents.Judgement, "run_id", (record.key["run_id"] for record in records))
-    known = {(said["run_id"], said["judge"], said["call_id"]): said for said in found}
+    """Make the judgements of human judges from their newest ratings, where the store has others."""
+    records = [judgement_record(rating.run_id, rating.study, rating.judgement()) for rating in ratings]
+    ids = (record.key["run_id"] for record in records)
+    key = itemgetter("run_id", "judge", "call_id")
+    stored = {key(judgement): judgement for judgement in store.find_by(documents.Judgement, "run_id", ids)}
     for record in records:
-        there = known.get((record.key["run_id"], record.key["judge"], record.key["call_id"]))
-        if there is None or record.changes(there):
-            store.writer.post(record, there)
+        judgement = stored.get(key(record.key))
+        if judgement is None or record.changes(judgement):
+            store.writer.post(record, judgement)
     await store.writer.settled()
 
 
 def _numbered(store: Store, ratings: Sequence[Rating]) -> list[Rating]:
     versions: dict[tuple[str, str, str], int] = {}
-    for found in store.find_by(HumanRating, "run_id", (rating.run_id for rating in ratings)):
-        key = (found["rater"], found["run_id"], found["rubric_hash"])
-        versions[key] = max(versions.get(key, 0), found["version"])
+    for stored in store.find_by(HumanRating, "run_id", (rating.run_id for rating in ratings)):
+        key = (stored["rater"], stored["run_id"], stored["rubric_hash"])
+        versions[key] = max(versions.get(key, 0), stored["version"])
     return [
         replace(
             rating,
@@ -149,8 +151,8 @@ def _numbered(store: Store, ratings: Sequence[Rating]) -> list[Rating]:
 
 def _document(rating: Rating) -> dict[str, Any]:
     rating_id = digest(rating.rater, rating.run_id, rating.rubric_hash, str(rating.version))
-    about = {field.name: getattr(rating, field.name) for field in fields(Rating)}
-    document = HumanRating(rating_id=rating_id, **{**about, "scores": dict(rating.scores)})
+    content = {field.name: getattr(rating, field.name) for field in fields(Rating)}
+    document = HumanRating(rating_id=rating_id, **{**content, "scores": dict(rating.scores)})
     document.validate()
     return sealed(document.to_mongo().to_dict())
 
@@ -169,8 +171,8 @@ def stored_order(
     store: Store, study: str, rater: str, rubric_hash: str, seed: int
 ) -> tuple[tuple[str, ...], int | None] | None:
     """Return the order of a round and its size, ``None`` when the rater began none or threw it away."""
-    found = store.objects(RatingRound).filter(round_id=digest(study, rater, rubric_hash, str(seed))).first()
-    return (tuple(dict.fromkeys(found.run_ids)), found.size) if found and found.run_ids else None
+    stored = store.objects(RatingRound).filter(round_id=digest(study, rater, rubric_hash, str(seed))).first()
+    return (tuple(dict.fromkeys(stored.run_ids)), stored.size) if stored and stored.run_ids else None
 
 
 async def keep_order(

@@ -82,15 +82,15 @@ def _plain_check_of(field: Any) -> _Check:
                 isinstance(value, str) and low <= len(value) <= high and (not allowed or value in allowed)
             )
         case me.BooleanField():
-            # The embedded server once made a number of a truth value that was changed in a document.
+            # Older stores have 0 and 1 where an update set a truth value.
             return lambda value: value in (0, 1) and isinstance(value, int | float)
         case me.DateTimeField():
             return lambda value: isinstance(value, datetime)
     least = -math.inf if field.min_value is None else field.min_value
     most = math.inf if field.max_value is None else field.max_value
-    whole = isinstance(field, me.IntField)
+    integral = isinstance(field, me.IntField)
     return lambda value: (
-        _is_number(value) and least <= value <= most and (not whole or isinstance(value, int))
+        _is_number(value) and least <= value <= most and (not integral or isinstance(value, int))
     )
 
 

@@ -15,6 +15,7 @@ import anywidget
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
+from toolkit.store.documents import HumanRating, Judgement, Run
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
 from toolkit.viewer.page import STYLE, heading, rows, static_html, write_page
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 STATIC_ROWS: Final = 20
 """Rows of the table that is shown without a kernel; an exported page has all."""
-_GROWING: Final = ("runs", "judgements", "human_ratings")
+_GROWING: Final = (Run, Judgement, HumanRating)
 
 
 class Viewer(anywidget.AnyWidget):
@@ -111,7 +112,7 @@ class Viewer(anywidget.AnyWidget):
 
     def _on_stamp(self) -> list[int]:
         """Return the sizes of collections, which change when there is more to show."""
-        return [self.store.database[name].estimated_document_count() for name in _GROWING]
+        return self.store.sizes(*_GROWING)
 
     def _on_open(self, *, ids: list[str]) -> list[str]:
         return [run_html(run) for run in open_runs(self.plan, self.store, self.runs, ids)]

@@ -1,0 +1,69 @@
+"""One whole study on each of ``TOOLKIT_TEST_MONGODB_URIS``: run, kill, resume, figures, export, import, verify."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymongo
+import pytest
+from conftest import SERVERS
+from processes import in_a_process, kill_when_seen
+from stub_server import StubServer
+from stub_study import plain, stub_study
+
+from toolkit.audit.export import export_study, import_archive
+from toolkit.audit.verify import verify_study
+from toolkit.study import Study
+
+pytestmark = pytest.mark.skipif(not SERVERS, reason="TOOLKIT_TEST_MONGODB_URIS names no server")
+
+
+def at_database(uri: str, name: str) -> str:
+    """Return the address of a database on a server."""
+    server, _, options = uri.partition("?")
+    scheme, _, hosts = server.partition("://")
+    return f"{scheme}://{hosts.partition('/')[0]}/{name}{'?' if options else ''}{options}"
+
+
+@pytest.fixture(params=SERVERS)
+def databases(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """Addresses of two databases of a server, which are dropped at the end."""
+    names = [f"toolkit_test_{uuid.uuid4().hex[:12]}" for _ in range(2)]
+    yield at_database(request.param, names[0]), at_database(request.param, names[1])
+    with pymongo.MongoClient(request.param) as client:
+        for name in names:
+            client.drop_database(name)
+
+
+def test_a_whole_study(
+    databases: tuple[str, str], tmp_path: Path, no_pictures: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study that was killed is finished without asking for a kept reply again; its archive is the same study."""
+    monkeypatch.setenv("MONGODB_URI", databases[0])
+    with StubServer(answer=plain, latency=lambda: 0.05) as server:
+        path = stub_study(tmp_path, server.openai_url)
+        with Study.load(path) as study:
+            unanswered = kill_when_seen(in_a_process(study), server, 8)
+            outcome = study.execute(progress=False)
+            calls = outcome.succeeded * 4  # the run and three judges
+            assert (outcome.succeeded, outcome.judged) == (6, 6)
+            assert server.count <= calls + 2 * max(unanswered, study.file.concurrency)
+            study.figures()
+            export_study(study, tmp_path / "export")
+            assert verify_study(study, tmp_path / "export").exit_code == 0
+            runs, judgements = study.runs(), study.judgements()
+        monkeypatch.setenv("MONGODB_URI", databases[1])
+        assert (
+            import_archive(tmp_path / "export" / "archive.zip", tmp_path / "results").fields["added"]["runs"]
+            == 6
+        )
+        before = server.count
+        with Study.load(path) as study:
+            assert study.execute(progress=False).judged == 6
+            assert server.count == before
+            assert study.runs().equals(runs)
+            assert study.judgements().equals(judgements)
+    assert "MONGODB_URI" in os.environ
