@@ -183,7 +183,9 @@ def unpaired_words(differences: Iterable[Estimate]) -> str:
 
 def _by_reason(reasons: Mapping[str, Iterable[str]]) -> str:
     """Return the first few names of each reason and how many more there are: a caption has to fit its page."""
-    return "; ".join(f"{_few(names)} ({reason})" if reason else _few(names) for reason, names in reasons.items())
+    return "; ".join(
+        f"{_few(names)} ({reason})" if reason else _few(names) for reason, names in reasons.items()
+    )
 
 
 def _few(names: Iterable[str]) -> str:

@@ -327,4 +327,6 @@ def length_table(
         captions.notes_words(comparison.notes),
         end,
     )
-    return _wide_table("length", "Quality by prompt length, compared within bases", printed, data, "what", end)
+    return _wide_table(
+        "length", "Quality by prompt length, compared within bases", printed, data, "what", end
+    )

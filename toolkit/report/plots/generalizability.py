@@ -139,7 +139,9 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
         f"Curves of generalizability coefficients from 0 to 1 against the size of the design: {values}."
     )
     figure = _draw_curves(data, targets)
-    return FigureWithCaption("decision_study", figure, caption, alt_text, data, context.n, estimates=estimates)
+    return FigureWithCaption(
+        "decision_study", figure, caption, alt_text, data, context.n, estimates=estimates
+    )
 
 
 def _curves(name: str, study: StudyGeneralizability) -> pd.DataFrame:

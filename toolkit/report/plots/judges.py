@@ -68,7 +68,10 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     correlations = [correlation for correlation in pearson.values() if correlation is not None]
     units = valid.loc[valid["run_id"].isin(data["run_id"]), ["base", "run_id", "model", "repeat"]].nunique()
     n = {"bases": int(units["base"]), "answers": int(units["run_id"]), "models": int(units["model"])}
-    n |= {"judges": len(judges), "repeats": int(units["repeat"]) if context.repeats is None else context.repeats}
+    n |= {
+        "judges": len(judges),
+        "repeats": int(units["repeat"]) if context.repeats is None else context.repeats,
+    }
     missing = len(judgements) - len(valid)
     caption = captions.join(
         f"Agreement between judges ({captions.n_words(n)}).",

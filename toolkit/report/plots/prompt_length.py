@@ -332,7 +332,9 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tupl
             style.threshold(axes, edge, f"{'+' * (edge > 0)}{style.decimals(edge)}")
         axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
         look = styles.get(name, style.PLAIN)
-        style.forest(axes, tests.rename(columns={"difference": "estimate"}), range(len(tests)), look, width=1.6)
+        style.forest(
+            axes, tests.rename(columns={"difference": "estimate"}), range(len(tests)), look, width=1.6
+        )
         for up, row in enumerate(style.rows_of(tests)):
             style.beside(
                 axes, up, f"{row.verdict}: {style.interval(row.difference, row.low, row.high)}", 1.015

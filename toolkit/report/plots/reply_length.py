@@ -98,7 +98,9 @@ def _draw(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
 def _panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     for _, replies in answers.groupby("base"):
-        axes.plot(replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1)
+        axes.plot(
+            replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
+        )
     size = 3.4 if len(answers) <= 150 else 2.2  # hundreds of answers would be one blot
     axes.plot(
         answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,

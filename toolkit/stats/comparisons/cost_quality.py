@@ -69,7 +69,7 @@ class Pareto(Result):
             numbers = [end for found in made for end in (found.estimate, found.low, found.high)]
             n = (about.n.get("bases", about.n.get(GROUPS)), about.n["answers"], about.missing)
             rows.append(
-                (one.model, one.length_bin, *numbers, *n, one.on_front, one.probability, one.per_aud.note)
+                (one.model, one.length_bin, *numbers, *n, one.on_front, one.probability, one.per_aud.remarks)
             )
         frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
         return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))

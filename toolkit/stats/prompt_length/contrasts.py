@@ -178,7 +178,7 @@ def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
 
 def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
     """Return a result whose note says whether it is the one that the study file named beforehand."""
-    return result.noted(role) if result.estimable else result
+    return replace(result, role=role) if result.estimable else result
 
 
 def mean_over_bases(
@@ -197,7 +197,7 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
         name, None, method=EFFECTS[kind], n=about.n, missing=about.missing, statistic=kind, facets=facets
     )
     if about.estimate is None:
-        return replace(empty, note=about.note)
+        return replace(empty, note=about.note, reason=about.reason)
     if about.low is None:
         return empty.not_estimable("the differences are all equal")
     found: tuple[float | None, float | None, float | None]
@@ -302,8 +302,7 @@ def equivalence(
         return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
     found = mean_interval(d, confidence=empty.confidence, scale=scale)
     if found.error is None:
-        reason = f"no interval or p value: {found.reason}; {empty.note}"
-        return replace(empty, estimate=found.mean, note=reason)
+        return replace(empty, estimate=found.mean).no_interval(found.reason, "interval or p value")
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
     p_value = float(special.stdtr(found.degrees, (abs(found.mean) - margin) / found.error))
     return replace(empty, estimate=found.mean, low=found.low, high=found.high, p_value=p_value)
@@ -325,8 +324,11 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
     return tuple(
         one
         if one.p_value is None
-        else replace(
-            one, note=f"{'equivalent' if one.p_value < LEVEL else 'equivalence not shown'}: {one.note}"
-        )
+        else _with_verdict(one, "equivalent" if one.p_value < LEVEL else "equivalence not shown")
         for one in with_holm(tests, "tests of equivalence")
     )
+
+
+def _with_verdict(test: Estimate, verdict: str) -> Estimate:
+    facets = {**test.facets, "verdict": verdict}
+    return replace(test, note=f"{verdict}: {test.note}", facets=facets)
