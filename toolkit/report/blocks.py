@@ -155,7 +155,7 @@ class Grid:
         if self.panels is not None and sum(column.width + _GAP for column in columns) <= _SIZES[-1][1]:
             columns = [
                 columns[0],
-                *(replace(column, whole=True) for column in columns[1:]),
+                *(replace(column, unbroken=True) for column in columns[1:]),
             ]  # break no interval
         narrowest = sum((min(c.width, _NARROWEST) if c.is_text else c.width) + _GAP for c in columns)
         font, characters = next((size for size in _SIZES if narrowest <= size[1]), _SIZES[-1])
@@ -219,7 +219,7 @@ class _Column:
     @property
     def is_text(self) -> bool:
         """Whether its lines may be broken."""
-        return self.spec == "l" and not self.whole
+        return self.spec == "l" and not self.unbroken
 
     @property
     def width(self) -> int:
