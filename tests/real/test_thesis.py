@@ -15,15 +15,16 @@ from wording_rules import badly_worded
 
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.report.figure import About, about_study
+from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.report.figure import About, about_study, save_table
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.registry import write_figures, write_statistics
-from toolkit.report.tables import estimates_table, length_table, save_table
+from toolkit.report.show import Files
+from toolkit.report.tables import estimates_table, length_table
 from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.thesis.bundle import write_bundle
-from toolkit.thesis.references import Sentence
 
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
@@ -87,7 +88,7 @@ tertiary = false
 """
 STUDIES = ("rq1_length.v2", "rq1-length.v2")
 """Names that a label which knows only letters and hyphens would not tell apart."""
-SECTION = [("Statistics", (Sentence("Holm's method was used", ("holm1979",)),))]
+SECTION = [Paragraph((Sentence("Holm's method was used", ("holm1979",)),), "Statistics")]
 TOGETHER = r"""
 \documentclass%OPTIONS%{article}
 \input{%FIRST%/preamble.tex}
@@ -115,17 +116,17 @@ CHAPTER = r"""
 
 
 @pytest.fixture(scope="module")
-def bundled(demo_like_study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def bundled(demo_like_study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Files]:
     """The bundle of a judged study, drawn once, and its files in the order in which they were returned."""
     folder = tmp_path_factory.mktemp("bundle")
     with Study.load(demo_like_study) as study:
         files = study.bundle(folder)
     assert {path for path in folder.rglob("*") if path.is_file()} == set(files)
-    return folder, [path.relative_to(folder).as_posix() for path in files]
+    return folder, files
 
 
 @pytest.fixture(scope="module")
-def whole_bundle(bundled: tuple[Path, list[str]]) -> Path:
+def whole_bundle(bundled: tuple[Path, Files]) -> Path:
     """The folder of that bundle."""
     return bundled[0]
 
@@ -252,14 +253,16 @@ def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -
 
 
 def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_own(
-    bundled: tuple[Path, list[str]], tmp_path: Path
+    bundled: tuple[Path, Files], tmp_path: Path
 ) -> None:
     """Over an older bundle; a file that it no longer has goes unless somebody changed it."""
-    whole, names = bundled
+    whole, files = bundled
+    names = [path.relative_to(whole).as_posix() for path in files]
     folder = Path(shutil.copytree(whole, tmp_path / "again"))
     drawn = [
         folder / name for name in names if re.match(r"(tables|statistics)/|figures/.*(?<!\.tex)$|dev", name)
     ]
+    drawn = Files(drawn, files.shown, files.left_out)
     about = json.loads((whole / MANIFEST).read_text())
     about.pop("files")
     written = ("methods.tex", "methods.txt", "references.bib", MANIFEST)
@@ -269,7 +272,8 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
             assert name in written or (folder / name).read_bytes() == (whole / name).read_bytes(), name
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "length.csv").write_text("mine too")
-    write_bundle(folder, [path for path in drawn if path.stem != "length"], SECTION, about)
+    fewer = [shown for shown in drawn.shown if shown.name != "length"]
+    write_bundle(folder, Files((path for path in drawn if path.stem != "length"), fewer), SECTION, about)
     assert not (folder / "tables" / "length.tex").exists()
     assert (folder / "tables" / "length.csv").read_text() == "mine too"
     assert (folder / "notes.txt").exists()
@@ -310,7 +314,9 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
         bundle, about = study.output / "bundle", study.manifest()
     estimate = Estimate(HOSTILE_MODEL, 0.5, -0.25, 0.75, method=HOSTILE, n={"answers": 8})
     table = estimates_table("hostile", HOSTILE, [(HOSTILE_MODEL, estimate)] * 60, key=HOSTILE)
-    drawn = [path for path in files if path.parent.name == "figures" and path.suffix != ".tex"]
+    drawn = Files(
+        (path for path in files if path.parent.name == "figures" and path.suffix != ".tex"), files.shown
+    )
     drawn += save_table(table, bundle / "tables")
     told, cited = (bundle / "methods.tex").read_text(), (bundle / "references.bib").read_text()
     assert "judges:" not in (bundle / "methods.txt").read_text()

@@ -262,12 +262,12 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> Non
     """A bin without a run, a mean and an ICC that nobody can estimate, a bias that rounds to nothing."""
     held, plan = make_study(("m",), bins="SM", missing=0.0)
     quality, reliability, pairs = held.length(), held.reliability(), held.bland_altman()
-    per_bin = (quality.per_bin[0], Estimate("M", None, note="one base"))
+    per_bin = (quality.per_bin[0], Estimate("M", None, reason="one base"))
     held.length = lambda: replace(quality, per_bin=per_bin)
     held.length_by_model = dict
     icc = {
         **reliability.icc,
-        "composite_strict": (Estimate("ICC(A,1)", None, note="not estimable: constant scores"),),
+        "composite_strict": (Estimate("ICC(A,1)", None, reason="constant scores"),),
     }
     held.reliability = lambda: replace(reliability, icc=icc)
     pair, one = next(iter(pairs.items()))

@@ -11,7 +11,6 @@ def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Pa
     picture = tmp_path / "quality.png"
     picture.write_bytes(b"\x89PNG")
     (tmp_path / "quality.txt").write_text('Quality of "<b>x</b>".')
-    (tmp_path / LEFT_OUT).write_text("left out\ncost: no run has a price\n")
     files = Files(
         [
             picture,
@@ -19,7 +18,8 @@ def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Pa
             tmp_path / LEFT_OUT,
             tmp_path / "tables" / "one.tex",
             tmp_path / "methods.tex",
-        ]
+        ],
+        left_out={"cost": "no run has a price"},
     )
     html = files._repr_html_()
     assert repr(files) == f"1 figure and 1 LaTeX table in {tmp_path}"

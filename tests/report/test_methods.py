@@ -20,9 +20,10 @@ from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.people.ratings_file import import_ratings
 from toolkit.prompts.dataset import load_dataset
-from toolkit.report.figure import About, about_study, csv_bytes
+from toolkit.report.figure import About, about_study, save_figure, save_table
 from toolkit.report.registry import draw_study, write_statistics
-from toolkit.report.tables import estimates_table, save_table
+from toolkit.report.show import Files
+from toolkit.report.tables import estimates_table
 from toolkit.scoring import ENOUGH_JUDGES
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -324,21 +325,14 @@ def test_degrees_of_freedom_are_those_of_the_results(tmp_path: Path) -> None:
 
 
 def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> None:
-    """A column of prompts that is called ``method`` is none of methods."""
+    """A name that looks like a method is none; a figure cites the methods of the intervals that it draws."""
     named = Estimate(
         "quality of Wilson (TOST) at S, ICC(A,1)", 0.5, 0.25, 0.75, note="Koo & Li, Learned-Miller"
     )
     assert cited(evidence_of_table(tmp_path, named)) == set()
-    prompts = tmp_path / "one_shot.csv"
-    prompts.write_text("method,low,p_value\nWilson by Holm,0.1,0.2\n")
-    caption = tmp_path / "one_shot.txt"
-    caption.write_text("Wilson and Learned-Miller (2019). 95% intervals: Student t. Study Holm over Carkeet.")
-    assert evidence_of([prompts, caption]).methods == ("Student t",)
-    assert cited(evidence_of([prompts, caption])) == set()
-    # Figures whose data have no method name it in their captions.
-    mover = "95% intervals: MOVER from the clustered mean and the variances."
-    caption.write_text(f"Plots. 95% intervals: Student t; {mover}")
-    assert "zou2013" in cited(evidence_of([caption]))
+    assert evidence_of([tmp_path / "one_shot.csv"]) == Evidence()
+    drawn = replace(named, method="MOVER from the clustered mean and the variances")
+    assert "zou2013" in cited(evidence_of_table(tmp_path, drawn))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -358,12 +352,11 @@ def test_models_that_are_called_after_methods_change_no_citation(tmp_path: Path)
     found = []
     for names in (("a", "b", "c"), NAMES):
         held, plan = make_study(models=names, bases=4)
-        figures = draw_study(held, about_study(held, plan), some)
-        for figure in figures:
+        files = Files()
+        for figure in draw_study(held, about_study(held, plan), some):
             assert names[0] in figure.caption + figure.data.to_csv()
-            (tmp_path / f"{figure.name}.txt").write_text(figure.caption)
-            (tmp_path / f"{figure.name}.csv").write_bytes(csv_bytes(figure.data))
-        found.append(evidence_of(sorted(tmp_path.iterdir())))
+            files += save_figure(figure, tmp_path)
+        found.append(evidence_of(files))
     assert cited(found[0]) == cited(found[1])
     assert cited(found[0]) == {"miller2024", "wilson1927", "dean2015", "efron1993", "satterthwaite1946"}
 

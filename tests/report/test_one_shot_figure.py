@@ -12,8 +12,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from wording_rules import badly_worded
 
-from toolkit.report.figure import render
-from toolkit.report.tables import save_table
+from toolkit.report.figure import render, save_table
 from toolkit.stats.one_shot.compare import compare_one_shot
 from toolkit.stats.one_shot.methods import KEYS, methods_frame, score_groups, score_methods
 from toolkit.traffic.figures import (

@@ -13,12 +13,12 @@ from wording_rules import badly_worded
 
 from toolkit.errors import InputError
 from toolkit.report import captions
+from toolkit.report.blocks import Grid
 from toolkit.report.escape import escape, escape_breaking, number, p_value, readable
-from toolkit.report.figure import About
-from toolkit.report.latex import latex_table
+from toolkit.report.figure import About, save_table
 from toolkit.report.plots.results import results_figure
 from toolkit.report.registry import write_statistics
-from toolkit.report.tables import estimates_table, forms_table, length_table, reliability_table, save_table
+from toolkit.report.tables import estimates_table, forms_table, length_table, reliability_table
 from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.generalizability.g_study import DecisionPlan
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
@@ -103,7 +103,7 @@ def test_a_missing_number_is_a_dash_and_never_zero(value):
 
 def test_a_table_has_booktabs_rules_caption_label_and_aligned_columns():
     frame = pd.DataFrame({"name": ["a_b", "c"], "x": [1.5, -0.25], "n": [12, 3]})
-    table = latex_table(frame, "Of 100% (n = 2).", "tab:x-1", {"name": "Name", "x": "x", "n": "n"})
+    table = Grid(frame, "Of 100% (n = 2).", "x-1", {"name": "Name", "x": "x", "n": "n"}).latex()
     assert r"\begin{tabular}{lrr}" in table
     assert r"    a\_b & 1.50 & 12 \\" in table
     assert r"    c & $-$0.25 & 3 \\" in table
@@ -116,32 +116,28 @@ def test_a_table_has_booktabs_rules_caption_label_and_aligned_columns():
 def test_missing_values_of_every_kind_are_dashes_and_an_empty_text_is_empty():
     """Whole numbers beside them stay whole, a small P value is no zero, and a table may have no rows."""
     frame = pd.DataFrame({"x": [None, np.nan, pd.NA, pd.NaT, ""]}, dtype=object)
-    body = re.findall(r"^    (.*) \\\\$", latex_table(frame, "c", "l"), re.MULTILINE)
+    body = re.findall(r"^    (.*) \\\\$", Grid(frame, "c", "l").latex(), re.MULTILINE)
     assert body == ["x", "--", "--", "--", "--", ""]
-    table = latex_table(
-        pd.DataFrame({"n": pd.array([3, pd.NA], dtype="Int64"), "p": [0.00001, 0.001]}),
-        "c",
-        "l",
-        p_values=("p",),
-    )
+    mixed = pd.DataFrame({"n": pd.array([3, pd.NA], dtype="Int64"), "p": [0.00001, 0.001]})
+    table = Grid(mixed, "c", "l", p_values=("p",)).latex()
     assert "    3 & $<$0.001 \\\\\n    -- & 0.001 \\\\" in table
-    assert "\\midrule\n    \\bottomrule" in latex_table(frame[:0], "c", "l")
+    assert "\\midrule\n    \\bottomrule" in Grid(frame[:0], "c", "l").latex()
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(InputError, match=r"column 'z' of table tab:a: the frame has a"):
-        latex_table(pd.DataFrame({"a": [1]}), "c", "tab:a", {"z": "Z"})
+    with pytest.raises(InputError, match=r"column 'z' of table a: the frame has a"):
+        Grid(pd.DataFrame({"a": [1]}), "c", "a", {"z": "Z"})
 
 
-@pytest.mark.parametrize("label", ["tab:{x}", "", "a b", "x\\y", "ü"])
+@pytest.mark.parametrize("label", ["{x}", "", "a b", "x\\y", "ü"])
 def test_a_label_that_latex_could_not_refer_to_is_refused(label):
     with pytest.raises(InputError, match="use letters, digits"):
-        latex_table(pd.DataFrame({"a": [1]}), "c", label)
+        Grid(pd.DataFrame({"a": [1]}), "c", label)
 
 
 def test_a_number_that_is_not_zero_never_prints_as_zero_and_the_points_stay_aligned():
     """A cost of 0.00042 AUD is not free, and noise of the arithmetic is nothing."""
-    table = latex_table(pd.DataFrame({"aud": [0.00042, 2.76, 0.0, 1e-17]}), "c", "l", decimals=3)
+    table = Grid(pd.DataFrame({"aud": [0.00042, 2.76, 0.0, 1e-17]}), "c", "l", decimals=3).latex()
     assert r"    0.00042 \\" in table
     assert r"    2.760\phantom{00} \\" in table
     assert table.count(r"    0.000\phantom{00} \\") == 2
@@ -150,7 +146,7 @@ def test_a_number_that_is_not_zero_never_prints_as_zero_and_the_points_stay_alig
 def test_wide_text_is_broken_inside_of_columns_that_fit_the_line():
     """Columns of text share what the numbers leave; a name without a blank has places to break."""
     frame = pd.DataFrame({"who": ["x" * 90], "what": ["a few words " * 9], "n": [1.0]})
-    table = latex_table(frame, "c", "l")
+    table = Grid(frame, "c", "l").latex()
     shares = [float(share) for share in re.findall(r"p\{([0-9.]+)\\linewidth\}", table)]
     assert len(shares) == 2
     assert sum(shares) < 0.95
@@ -160,10 +156,10 @@ def test_wide_text_is_broken_inside_of_columns_that_fit_the_line():
 def test_a_table_longer_than_a_page_goes_over_pages_with_its_head_on_each():
     """Fifty rows do not fit one page; forty do."""
     frame = pd.DataFrame({"a": range(50)})
-    table = latex_table(frame, "c", "l")
+    table = Grid(frame, "c", "l").latex()
     assert table.count(r"\begin{longtable}") == table.count(r"\endhead") == 1
     assert table.count(r"    a \\") == 2
-    assert r"\begin{table}" in latex_table(frame[:40], "c", "l")
+    assert r"\begin{table}" in Grid(frame[:40], "c", "l").latex()
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +193,7 @@ def test_reliability_has_one_row_a_dimension_and_its_data_hold_everything(held, 
 
 def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     """Never a zero."""
-    silent = (Estimate("ICC(A,1)", None, missing=4, note="not estimable: one judge"),)
+    silent = (Estimate("ICC(A,1)", None, missing=4, reason="one judge"),)
     found = held.reliability()
     table = reliability_table(replace(found, icc={**found.icc, "composite_strict": silent}))
     assert re.search(r"strict composite & -- & +& 0\.\d\d ", table.latex)
@@ -265,7 +261,7 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
 
 def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_one_line(tmp_path):
     """Not estimable is a row and a sentence, never a gap."""
-    silent = Estimate("omega", None, n={"answers": 1}, note="not estimable: one answer")
+    silent = Estimate("omega", None, n={"answers": 1}, reason="one answer")
     write_statistics({"omega": ("Omega", {"over_judges": silent})}, About(), tmp_path)
     assert "over_judges: omega: not estimable" in (tmp_path / "statistics" / "sentences.txt").read_text()
     assert "omega" in (tmp_path / "statistics" / "omega.tex").read_text()
@@ -387,7 +383,7 @@ def test_another_n_another_level_and_roles_are_said_once():
     """As notes of their columns, not in every row."""
     two = {"confidence": 0.9, "p_value": 0.02, "correction": "Holm over 2 tests"}
     keyed = [
-        (("contrasts",), estimate(name, 0.3, p_value=0.0001, note="exploratory")) for name in ("M-S", "L-M")
+        (("contrasts",), estimate(name, 0.3, p_value=0.0001, role="exploratory")) for name in ("M-S", "L-M")
     ]
     keyed += [(("equivalence",), estimate(name, 0.3, n={"bases": 8}, **two)) for name in ("M-S", "L-M")]
     table = estimates_table("t", "Some.", keyed)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
-from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
-from toolkit.report.tables import Placed, Table, estimates_table, save_table
+from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_all
+from toolkit.report.tables import Keyed, Table, estimates_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
@@ -123,7 +123,7 @@ def hallucination_table(
 ) -> Table:
     """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
     everyone = (*deciders, *baselines)
-    keyed: list[Placed] = []
+    keyed: list[Keyed] = []
     for one in everyone:
         rates = [one.found.rate(rate) for rate in (*RATES, "F1")]
         votes = one.agreement or Estimate("", None)
@@ -189,11 +189,10 @@ def write_hallucination_report(
     end: str = "",
 ) -> list[Path]:
     """Write the figure and the tables; the same verdicts give the same bytes."""
-    place = Path(folder)
-    files = save_figure(hallucination_figure(deciders, baselines, k=k, end=end), place / "figures")
+    figure = hallucination_figure(deciders, baselines, k=k, end=end)
     tables = [hallucination_table(deciders, baselines, k=k, end=end)]
     tables += [contrasts_table(contrasts, end=end)] if contrasts else []
-    return files + [path for table in tables for path in save_table(table, place / "tables")]
+    return save_all([figure], tables, folder)
 
 
 def _value(found: Estimate) -> str:

@@ -26,8 +26,8 @@ def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the runs that have a composite score, in the order of their ids."""
     if runs.empty:
         return runs
-    good = (runs["status"] == "succeeded") & runs["judged"].astype(bool) & runs["composite"].notna()
-    return runs[good].sort_values("run_id", kind="stable")
+    scored = (runs["status"] == "succeeded") & runs["judged"].astype(bool) & runs["composite"].notna()
+    return runs[scored].sort_values("run_id", kind="stable")
 
 
 def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
@@ -45,20 +45,24 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
 
 def defects_note(runs: pd.DataFrame) -> str:
     """Say how many answers are not whole, those that count all the same and those that do not."""
-    said = []
-    for excluded, words in ((False, "counted though"), (True, "left out because")):
-        kinds = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
-        total = counted(len(runs), "answers")
-        said += [f"{count} of {total} {words} {DEFECTS[str(kind)]}." for kind, count in kinds.items()]
-    return " ".join(said)
+    total = counted(len(runs), "answers")
+    sentences = []
+    for excluded, verdict in ((False, "counted though"), (True, "left out because")):
+        defects = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
+        sentences += [
+            f"{count} of {total} {verdict} {DEFECTS[str(defect)]}." for defect, count in defects.items()
+        ]
+    return " ".join(sentences)
 
 
 def related_note(judgements: pd.DataFrame) -> str:
     """Say how many judgements that count are of a judge that shares a family with the model it judged."""
-    counting = judgements[~judgements["failed"].astype(bool)]
-    own = int(counting["related"].fillna(False).sum())
-    words = f"{own} of {counted(len(counting), 'judgements')} {agreeing(own, 'are')} by a judge of the judged model's"
-    return f"{words} own family." if own else ""
+    valid = judgements[~judgements["failed"].astype(bool)]
+    related = int(valid["related"].fillna(False).sum())
+    if not related:
+        return ""
+    share = f"{related} of {counted(len(valid), 'judgements')} {agreeing(related, 'are')}"
+    return f"{share} by a judge of the judged model's own family."
 
 
 def units(estimate: Estimate) -> int:
@@ -66,91 +70,101 @@ def units(estimate: Estimate) -> int:
     return estimate.n.get("bases", estimate.n.get(GROUPS, 0))
 
 
-def n_words(n: Mapping[str, int]) -> str:
+def counts_words(n: Mapping[str, int]) -> str:
     """Say the counts, singular where there is one."""
-    return "n = " + ", ".join(counted(count, what) for what, count in n.items())
+    return ", ".join(counted(count, unit) for unit, count in n.items())
 
 
-def interval_words(estimates: Iterable[Estimate], of: Iterable[str] | None = None) -> str:
-    """Say what the drawn intervals are and how they were made, of what where they differ, or that there are none."""
-    held = list(estimates)
-    kinds: dict[tuple[float, str], list[str]] = {}
-    for one, name in zip(held, of or (one.statistic or one.name for one in held), strict=True):
-        if one.estimate is not None and one.low is not None and one.high is not None:
-            kinds.setdefault((one.confidence, one.method), []).append(name)
-    if not kinds:
-        return "No interval could be estimated."
-    several = len(kinds) > 1
-    told = [
-        f"{coverage(level)} intervals{f' of {_few(names)}' if several else ''}: {method}"
-        for (level, method), names in kinds.items()
+def n_words(n: Mapping[str, int]) -> str:
+    """Say the counts after "n ="."""
+    return f"n = {counts_words(n)}"
+
+
+def ranges_words(estimates: Iterable[Estimate]) -> str:
+    """Say each count once where all estimates agree, and its range where they differ."""
+    ranges: dict[str, list[int]] = {}
+    for estimate in estimates:
+        for unit, count in estimate.n.items():
+            ranges.setdefault(unit, []).append(count)
+    parts = [
+        counted(sizes[0], unit) if len(set(sizes)) == 1 else f"{min(sizes)} to {max(sizes)} {unit}"
+        for unit, sizes in ranges.items()
     ]
-    return "; ".join(told) + "."
+    return ", ".join(parts) or "0"
 
 
 def estimates_n_words(estimates: Iterable[Estimate]) -> str:
-    """Say n once where all estimates agree, and its range where they differ."""
-    seen: dict[str, list[int]] = {}
-    for one in estimates:
-        for what, count in one.n.items():
-            seen.setdefault(what, []).append(count)
-    told = [
-        n_words({what: c[0]}).removeprefix("n = ") if len(set(c)) == 1 else f"{min(c)} to {max(c)} {what}"
-        for what, c in seen.items()
-    ]
-    return "n = " + (", ".join(told) or "0")
+    """Say the counts of several estimates after "n ="."""
+    return f"n = {ranges_words(estimates)}"
+
+
+def _by_key(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group names by their key, in the order in which the keys come."""
+    groups: dict[str, list[str]] = {}
+    for key, name in names:
+        groups.setdefault(key, []).append(name)
+    return groups
+
+
+def interval_words(estimates: Iterable[Estimate], labels: Iterable[str] | None = None) -> str:
+    """Say how the drawn intervals were made, of which estimates where that differs, or that there are none."""
+    results = list(estimates)
+    labels = labels or (estimate.statistic or estimate.name for estimate in results)
+    kinds = _by_key(
+        (f"{coverage(estimate.confidence)} intervals{{}}: {estimate.method}", label)
+        for estimate, label in zip(results, labels, strict=True)
+        if estimate.estimate is not None and estimate.low is not None and estimate.high is not None
+    )
+    if not kinds:
+        return "No interval could be estimated."
+    owners = [f" of {_few(names)}" if len(kinds) > 1 else "" for names in kinds.values()]
+    return "; ".join(kind.replace("{}", owner, 1) for kind, owner in zip(kinds, owners, strict=True)) + "."
 
 
 def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     """Say how much was missing before the estimates, and which of them there is none of and why."""
-    told = list(estimates)
-    lost = max((e.missing for e in told), default=0)
-    names: dict[str, list[str]] = {}
-    for one in told:
-        if one.estimate is None:
-            names.setdefault(one.remarks.removeprefix("not estimable: "), []).append(one.name)
-    were = "rating or answer was" if lost == 1 else "ratings or answers were"
+    results = list(estimates)
+    most = max((estimate.missing for estimate in results), default=0)
+    reasons = _by_key((estimate.reason, estimate.name) for estimate in results if not estimate.estimable)
+    subject = "rating or answer was" if most == 1 else "ratings or answers were"
     return join(
-        f"Up to {lost} {were} missing." if lost else "",
-        f"Not estimable: {_by_reason(names)}." if names else "",
+        f"Up to {most} {subject} missing." if most else "",
+        f"Not estimable: {_by_reason(reasons)}." if reasons else "",
     )
 
 
 def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
     """Say which estimates have no interval and why, each reason once."""
-    names: dict[str, list[str]] = {}
-    for name, one in named:
-        if one.estimable and (one.low is None or one.high is None):
-            why = one.remarks.removeprefix("no interval or p value: ").removeprefix("no interval: ")
-            names.setdefault(why.partition(";")[0], []).append(name)
-    return f"Without an interval: {_by_reason(names)}." if names else ""
-
-
-def role_words(one: Estimate) -> str:
-    """Say whether a test was named beforehand."""
-    return next((part for part in one.remarks.split("; ") if part in ("confirmatory", "exploratory")), "")
+    reasons = _by_key(
+        (estimate.reason, name)
+        for name, estimate in named
+        if estimate.estimable and (estimate.low is None or estimate.high is None)
+    )
+    return f"Without an interval: {_by_reason(reasons)}." if reasons else ""
 
 
 def tests_words(estimates: Iterable[Estimate]) -> str:
     """Say how P values were made that have no interval beside them."""
-    kinds: dict[str, list[str]] = {}
-    for one in estimates:
-        if one.p_value is not None and one.low is None:
-            kinds.setdefault(one.method, []).append(one.name)
-    return f"Tests: {'; '.join(f'{_few(names)}: {how}' for how, names in kinds.items())}." if kinds else ""
+    methods = _by_key((e.method, e.name) for e in estimates if e.p_value is not None and e.low is None)
+    tests = "; ".join(f"{_few(names)}: {method}" for method, names in methods.items())
+    return f"Tests: {tests}." if tests else ""
 
 
 def roles_words(estimates: Iterable[Estimate]) -> str:
     """Say which tests were named beforehand, and which were not."""
-    roles: dict[str, list[str]] = {}
-    for one in estimates:
-        if one.p_value is not None and (role := role_words(one)):
-            roles.setdefault(role, []).append(one.name)
+    roles = _by_key((e.role, e.name) for e in estimates if e.p_value is not None and e.role)
     if list(roles) == ["exploratory"]:
         return "All of these tests are exploratory." if len(set(roles["exploratory"])) > 1 else "Exploratory."
-    return (
-        f"{capital('; '.join(f'{role}: {_few(names)}' for role, names in roles.items()))}." if roles else ""
-    )
+    text = capital("; ".join(f"{role}: {_few(names)}" for role, names in roles.items()))
+    return f"{text}." if text else ""
+
+
+def corrections_words(results: Iterable[Estimate]) -> str:
+    """Say how P values were corrected for multiplicity, and that the intervals beside them were not."""
+    tests = [e for e in results if e.correction != "none" and e.p_value is not None]
+    corrections = "; ".join(dict.fromkeys(e.correction for e in tests))
+    unadjusted = ", intervals unadjusted" if any(e.low is not None for e in tests) else ""
+    return f"P values corrected for multiplicity: {corrections}{unadjusted}." if tests else ""
 
 
 def cut_words(low: pd.Series, high: pd.Series) -> str:
@@ -162,20 +176,22 @@ def cut_words(low: pd.Series, high: pd.Series) -> str:
 
 def unpaired_words(differences: Iterable[Estimate]) -> str:
     """Say how many bases differences within bases lack; what is missing there is bases and not answers."""
-    most = max((one.missing for one in differences), default=0)
+    most = max((difference.missing for difference in differences), default=0)
     bases = f"Up to {counted(most, 'bases')} {agreeing(most, 'have')}"
     return f"{bases} no score at one of the two lengths and cannot be paired." if most else ""
 
 
-def _by_reason(names: Mapping[str, Iterable[str]]) -> str:
+def _by_reason(reasons: Mapping[str, Iterable[str]]) -> str:
     """Return the first few names of each reason and how many more there are: a caption has to fit its page."""
-    return "; ".join(f"{_few(of_why)} ({why})" if why else _few(of_why) for why, of_why in names.items())
+    return "; ".join(
+        f"{_few(names)} ({reason})" if reason else _few(names) for reason, names in reasons.items()
+    )
 
 
 def _few(names: Iterable[str]) -> str:
-    told = list(dict.fromkeys(names))
-    more = len(told) - MOST_NAMES
-    return ", ".join(told) if more <= 1 else f"{', '.join(told[:MOST_NAMES])} and {more} more"
+    distinct = list(dict.fromkeys(names))
+    more = len(distinct) - MOST_NAMES
+    return ", ".join(distinct) if more <= 1 else f"{', '.join(distinct[:MOST_NAMES])} and {more} more"
 
 
 def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
@@ -183,9 +199,9 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
     if len(runs) == len(judged):
         return ""
     failed = int((runs["status"] == "failed").sum())
-    other = len(runs) - len(judged) - failed
-    without = f"{other} {agreeing(other, 'are')} unjudged or without a number"
-    parts = [f"{failed} failed"] * (failed > 0) + [without] * (other > 0)
+    unscored = len(runs) - len(judged) - failed
+    parts = [f"{failed} failed"] if failed else []
+    parts += [f"{unscored} {agreeing(unscored, 'are')} unjudged or without a number"] if unscored else []
     return f"Of {counted(len(runs), 'runs')} {' and '.join(parts)}: missing here, not zero."
 
 
@@ -194,11 +210,12 @@ def zeros_left_out(runs: pd.DataFrame) -> int:
     return int(judged_runs(runs)["zeros"].fillna(0).sum()) if "zeros" in runs else 0
 
 
-def composites_words(of: Analyses) -> str:
+def composites_words(analyses: Analyses) -> str:
     """Say which composite is compared, and what the other one does with scores of 0, where there are any."""
-    if not zeros_left_out(of.runs):
+    if not zeros_left_out(analyses.runs):
         return ""
-    return f"Compared is {_COMPOSITES[of.score]}; the other one is {_COMPOSITES[of.other_score]}."
+    score, alternative = _COMPOSITES[analyses.score], _COMPOSITES[analyses.other_score]
+    return f"Compared is {score}; the other one is {alternative}."
 
 
 def zeros_words(judged: pd.DataFrame) -> str:
@@ -217,8 +234,8 @@ def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> s
     """Say which study and which version of the dataset the numbers come from."""
     names = sorted(str(name) for name in runs["study"].dropna().unique()) if "study" in runs else []
     study = study_name or ", ".join(names)
-    words = f"Study {study}" if study else "Study not named"
-    return f"{words}, dataset version {dataset_version}." if dataset_version else f"{words}."
+    source = f"Study {study}" if study else "Study not named"
+    return f"{source}, dataset version {dataset_version}." if dataset_version else f"{source}."
 
 
 def join(*sentences: str) -> str:
@@ -234,3 +251,8 @@ def capital(sentence: str) -> str:
 def notes_words(notes: Iterable[str]) -> str:
     """Return the notes of a result as sentences."""
     return join(*(capital(note).rstrip(".") + "." for note in notes if note))
+
+
+def cases(estimate: Estimate) -> int:
+    """Return the number of answers, judgements or pairs that an estimate rests on, which are no bases."""
+    return next((count for unit, count in estimate.n.items() if unit != "bases"), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -61,14 +62,11 @@ _COMMANDS: Final = {
 }  # fmt: skip
 """Signs that every LaTeX has as a command of mathematics."""
 _PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
-_SIGNS: Final = {f"$\\{name}$": sign for sign, name in _COMMANDS.items()} | {
-    "$-$": "−",
-    "$^{2}$": "²",
-    r"$\mathdollar$": r"\$",
-}
+_LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
+_STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
-_READ: Final = {
+_FIELD_TERMS: Final = {
     **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
     **{name: name.replace("_", " ") for name in DIMENSIONS},
     **{name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS},
@@ -76,25 +74,18 @@ _READ: Final = {
     "per aud": "per AUD", "aud per": "AUD per", "E-rho2": "Eρ²", "Phi": "Φ",
 }  # fmt: skip
 """Names of the code, as a committee reads them."""
-_NAMES: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _READ))})(?![\w-])"
+_TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
 _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
 """Hyphens that are a minus: before a number, between two prompt lengths, and alone between two names."""
-_CHANGED: Final = rf"{_NAMES}|{_MINUS}|(?<=\w )x(?= \w)"
-_kept: ContextVar[str] = ContextVar("kept", default="")
-"""Pattern of names that stay as they are."""
-_EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # effect sizes are set as mathematics
-_LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
+_REPLACED: Final = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
+_literal_names: ContextVar[str] = ContextVar("literal_names", default="")
+"""Pattern of names of the user that are printed as they are."""
+_EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # text of others: effect sizes are set as mathematics
+_LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")  # text of others
 _SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
 _LONG_WORD: Final = 16
-_PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")
+_PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")  # text of others
 MISSING: Final = "--"  # what a cell shows when there is no number; never a zero
-
-
-def with_signs(latex: str) -> str:
-    """Return LaTeX with signs in place of the mathematics that prints them, for what is not printed by TeX."""
-    for command, sign in _SIGNS.items():
-        latex = latex.replace(command, sign)
-    return latex
 
 
 def escape(text: object) -> str:
@@ -107,12 +98,14 @@ def escape(text: object) -> str:
 
 
 def _escaped(line: str) -> str:
-    told = _EFFECT.split(line)
-    for place, part in enumerate(told):
-        # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
-        pieces = ("".join(_escape_one(c) for c in piece) for piece in _LIGATURE.split(part))
-        told[place] = "{}".join(pieces) if place % 2 == 0 else "${}_{{{}}}$".format(*part.split("_"))
-    return "".join(told)
+    parts = _EFFECT.split(line)  # text of others: every second part is an effect size
+    for position, part in enumerate(parts):
+        if position % 2:
+            parts[position] = f"${part[0]}_{{{part[2:]}}}$"
+        else:  # "{}" inside keeps "--" two hyphens and "''" two apostrophes
+            pieces = _LIGATURE.split(part)  # text of others
+            parts[position] = "{}".join("".join(map(_escaped_character, piece)) for piece in pieces)
+    return "".join(parts)
 
 
 def escape_breaking(text: object) -> str:
@@ -120,15 +113,16 @@ def escape_breaking(text: object) -> str:
 
     A name of a model without a blank would otherwise stand out of the page.
     """
-    return " ".join(_with_breaks(word) for word in _plain(text).split(" "))
+    words = _plain(text).split(" ")  # text of others
+    return " ".join(map(_with_breaks, words))
 
 
 def caption_latex(caption: str) -> str:
     r"""Return the command of a caption, of which a list of figures or tables shows the first sentence only."""
     text = caption.strip()
-    ends = (end.start() for end in re.finditer(_but_names(_SENTENCE_END), text) if end.lastgroup != "kept")
-    short = text[: next(ends)]
-    return rf"\caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}"
+    ends = re.finditer(_except_names(_SENTENCE_END), text)  # text of others: a name may hold a full stop
+    first = next(end.start() for end in ends if end.lastgroup != "name")
+    return rf"\caption[{escape_breaking(text[:first])}]{{{escape_breaking(caption)}}}"
 
 
 def label_of(name: str, study: str = "") -> str:
@@ -136,43 +130,41 @@ def label_of(name: str, study: str = "") -> str:
 
     One thesis may hold the bundles of several studies, whose figures have the same names.
     """
-    own = re.sub(r"[^A-Za-z0-9:.-]", "-", name)
-    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', study)}:{own}" if study else own
-
-
-def with_study(latex: str, study: str) -> str:
-    r"""Return a table with the name of its study in its label, as `label_of` writes it."""
-    return latex.replace(r"\label{tab:", rf"\label{{tab:{label_of('', study)}")
+    label = "".join(c if c in _LABEL_SIGNS else "-" for c in name)
+    return f"{''.join(c if c in _STUDY_SIGNS else '-' for c in study)}:{label}" if study else label
 
 
 @contextmanager
 def names_kept(names: Iterable[str]) -> Iterator[None]:
     """Write files in which the names of models, judges and the like stand as they are given, whatever is in them."""
-    pattern = f"{_CHANGED}|[.:;] "
-    changed = (name for name in {*names} - _READ.keys() if name and re.search(pattern, name))
-    before = _kept.set("|".join(map(re.escape, sorted(changed, key=len, reverse=True))))
+    pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
+    literal = (name for name in {*names} - _FIELD_TERMS.keys() if name and pattern.search(name))
+    before = _literal_names.set(
+        "|".join(map(re.escape, sorted(literal, key=len, reverse=True)))
+    )  # text of others
     try:
         yield
     finally:
-        _kept.reset(before)
+        _literal_names.reset(before)
 
 
 def readable(text: str) -> str:
     """Return text with the words of the field for names of the code, and with one sign for a minus everywhere."""
-    return re.sub(_but_names(_CHANGED), _read, text)
+    return re.sub(_except_names(_REPLACED), _replacement, text)  # text of others: names stand in it
 
 
-def _but_names(pattern: str) -> str:
-    return f"(?P<kept>{_kept.get()})|{pattern}" if _kept.get() else pattern
+def _except_names(pattern: str) -> str:
+    return f"(?P<name>{_literal_names.get()})|{pattern}" if _literal_names.get() else pattern
 
 
-def _read(match: re.Match[str]) -> str:
+def _replacement(match: re.Match[str]) -> str:
     text = match[0]
-    return text if match.lastgroup == "kept" else _READ.get(text, {"-": "−", "x": "×"}.get(text, text))
+    return text if match.lastgroup == "name" else _FIELD_TERMS.get(text, {"-": "−", "x": "×"}.get(text, text))
 
 
 def _plain(text: object) -> str:
-    line = readable(" ".join(unicodedata.normalize("NFC", str(text)).split()))
+    words = unicodedata.normalize("NFC", str(text)).split()  # text of others
+    line = readable(" ".join(words))
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
 
 
@@ -180,10 +172,10 @@ def _with_breaks(word: str) -> str:
     if len(word) <= _LONG_WORD:
         # A short word of signs that cannot be printed is a long one of their names.
         return _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
-    return r"\allowbreak{}".join(_escaped(piece) for piece in _PIECES.findall(word))
+    return r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
 
 
-def _escape_one(character: str) -> str:
+def _escaped_character(character: str) -> str:
     if character in _PRINTED:
         return _PRINTED[character]
     if " " <= character <= "~" or character in _LETTERS:
@@ -196,9 +188,7 @@ def number(value: float | None, decimals: int) -> str:
     if value is None or not math.isfinite(value):
         return MISSING
     text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "$-$")
+    return (text if float(text) else text.lstrip("-")).replace("-", "$-$")
 
 
 def p_value(value: float | None) -> str:

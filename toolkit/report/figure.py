@@ -1,9 +1,9 @@
-"""Figures that explain themselves, what those of one study share, and their files: the same bytes every time."""
+"""Figures with captions, what those of one study share, and the files of figures and tables: the same bytes always."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,9 +15,19 @@ from matplotlib.figure import Figure
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
+from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
-from toolkit.report.show import PNG_DPI, picture_html, plain_text
-from toolkit.report.style import ModelStyle, message_figure, model_styles, thesis_style
+from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
+from toolkit.report.style import (
+    COLUMN_MM,
+    MM_PER_INCH,
+    ModelStyle,
+    message_figure,
+    model_styles,
+    thesis_style,
+)
+from toolkit.report.tables import Table
+from toolkit.stats.result import Estimate
 from toolkit.table_files import csv_bytes
 from toolkit.words import SCALE, choices
 
@@ -36,7 +46,10 @@ class NothingToDraw(Exception):
 
 @dataclass(frozen=True)
 class FigureWithCaption:
-    """A figure that explains itself; a notebook shows it when it is the last line of a cell."""
+    """A figure that explains itself; a notebook shows it when it is the last line of a cell.
+
+    ``estimates`` are those whose intervals it draws.
+    """
 
     name: str
     figure: Figure
@@ -45,6 +58,12 @@ class FigureWithCaption:
     data: pd.DataFrame
     n: Mapping[str, int]
     left_out: str = ""
+    estimates: Sequence[Estimate] = ()
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is wider than a column of the thesis."""
+        return bool(self.figure.get_figwidth() * MM_PER_INCH > COLUMN_MM + 1)
 
     def _repr_html_(self) -> str:
         """Return the picture with its alt text for a notebook (150 dpi: the screen, not the thesis)."""
@@ -52,12 +71,12 @@ class FigureWithCaption:
 
 
 def nothing_drawn(
-    name: str, caption: str, why: str, *, size: tuple[float, float] = (85.0, 40.0), left_out: str = ""
+    name: str, caption: str, reason: str, *, size: tuple[float, float] = (85.0, 40.0), left_out: str = ""
 ) -> FigureWithCaption:
     """Return the figure that says why there is nothing to draw."""
     with thesis_style():
-        figure = message_figure(*size, why)
-    alt_text = f"{why[:1].upper()}{why[1:]}, so nothing is drawn."
+        figure = message_figure(*size, reason)
+    alt_text = f"{captions.capital(reason)}, so nothing is drawn."
     return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), {}, left_out)
 
 
@@ -90,15 +109,15 @@ class About:
         return model_styles(names, among=self.models)
 
 
-def about_study(of: Analyses, plan: Plan) -> About:
+def about_study(analyses: Analyses, plan: Plan) -> About:
     """Return what every figure of a judged study says besides its numbers."""
-    runs, study = of.runs, plan.study
+    runs, study = analyses.runs, plan.study
     judged = captions.judged_runs(runs)
     # Where the study has replies judged that are not whole, no reader may take them for whole ones.
     notes = (
         plan.note,
         captions.defects_note(runs),
-        captions.related_note(of.judge_means),
+        captions.related_note(analyses.judge_means),
         plan.manner.sentence(),
     )
     return About(
@@ -114,61 +133,91 @@ def about_study(of: Analyses, plan: Plan) -> About:
     )
 
 
-def about_scores(of: Analyses, note: str) -> About:
+def about_scores(analyses: Analyses, note: str) -> About:
     """Return what every figure of somebody's scores says besides its numbers."""
-    runs = of.runs
+    runs = analyses.runs
     judged = captions.judged_runs(runs)
     n = captions.counts(judged)
-    if not of.answers("reliability"):
+    if not analyses.answers("reliability"):
         n.pop("judges")
     return About(
         n=n,
-        source=f"Scores {of.name}.",
+        source=f"Scores {analyses.name}.",
         missing=captions.missing_words(runs, judged),
         note=note,
         repeats=n["repeats"],
         models=tuple(sorted(runs["model"].unique())),
-        study=of.name,
-        scale=of.scale,
+        study=analyses.name,
+        scale=analyses.scale,
     )
 
 
 def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
     """Return the figure as the bytes of a file, the same bytes for the same figure."""
     alt_text = plain_text(readable(figure.alt_text))  # an SVG that holds a control character is no SVG
-    words: dict[str, dict[str, str | None]] = {
+    metadata: dict[str, dict[str, str | None]] = {
         "pdf": {"Subject": alt_text, "CreationDate": None, "Creator": None, "Producer": None},
         "png": {"Description": alt_text, "Software": None},
         "svg": {"Description": alt_text, "Date": None, "Creator": None},
     }
-    if kind not in words:
-        raise InputError(f"figure format {kind!r}: {choices(kind, words)}")
+    if kind not in metadata:
+        raise InputError(f"figure format {kind!r}: {choices(kind, metadata)}")
     buffer = io.BytesIO()
     with thesis_style():
-        figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **words[kind]})
+        figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **metadata[kind]})
     if kind != "svg":
         return buffer.getvalue()
     # matplotlib writes only the title where a screen reader looks for the alt text.
-    described = f"</title>\n <desc>{escape(alt_text)}</desc>".encode()
-    return buffer.getvalue().replace(b"</title>", described, 1)
+    description = f"</title>\n <desc>{escape(alt_text)}</desc>".encode()
+    return buffer.getvalue().replace(b"</title>", description, 1)
 
 
-def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
+def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
     """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data) and ``.txt`` (its caption).
 
     The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
     """
-    place = Path(folder)
-    return [
-        *(write_atomically(place / f"{figure.name}.{kind}", render(figure, kind)) for kind in PICTURES),
-        write_atomically(place / f"{figure.name}.csv", csv_bytes(figure.data)),
-        write_atomically(place / f"{figure.name}.txt", f"{plain_text(readable(figure.caption))}\n".encode()),
+    picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
+    contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
+    contents |= {".csv": csv_bytes(figure.data), ".txt": f"{plain_text(readable(figure.caption))}\n".encode()}
+    return _written(figure, picture, Path(folder), contents)
+
+
+def save_table(table: Table, folder: Path | str, study: str = "") -> Files:
+    r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded)."""
+    contents = {".tex": table.grid.latex(study).encode(), ".csv": csv_bytes(table.data)}
+    return _written(table, table.grid, Path(folder), contents)
+
+
+def _written(
+    part: FigureWithCaption | Table, block: Picture | Grid, folder: Path, contents: Mapping[str, bytes]
+) -> Files:
+    paths = [
+        write_atomically(folder / f"{part.name}{suffix}", content) for suffix, content in contents.items()
     ]
+    columns = frozenset(
+        str(name)
+        for name, values in part.data.items()
+        if any(pd.notna(value) and value != 0 and value != "" for value in values)
+    )
+    return Files(paths, [Shown(part.name, folder.name, block, tuple(part.estimates), columns)])
 
 
-def take_away_others(folder: Path, pattern: str, kept: Iterable[str]) -> None:
+def save_all(
+    figures: Iterable[FigureWithCaption], tables: Iterable[Table], folder: Path | str, study: str = ""
+) -> Files:
+    """Write figures into ``figures/`` and tables into ``tables/`` of a folder."""
+    files = Files()
+    for figure in figures:
+        files += save_figure(figure, Path(folder) / "figures")
+    for table in tables:
+        files += save_table(table, Path(folder) / "tables", study)
+    return files
+
+
+def take_away_others(folder: Path, pattern: str, names: Iterable[str]) -> None:
     """Remove what an earlier call wrote under such names and this one did not: it shows what no longer holds."""
-    stay = set(kept)
+    current = set(names)
     for path in sorted(folder.glob(f"{pattern}.*")):
-        if path.suffix in (*SUFFIXES, ".tex") and path.stem not in stay and path.is_file():
+        if path.suffix in (*SUFFIXES, ".tex") and path.stem not in current and path.is_file():
             path.unlink()

@@ -63,23 +63,23 @@ def scores_manifest(
     name: str, sources: Mapping[str, str], settings: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the manifest of somebody's scores: the SHA-256 of each file, what was taken for what, and versions."""
-    told = {"settings": dict(settings), "parameters": _parameters(parameters)}
-    return {"study": name, "kind": "Scores", "inputs": dict(sources), **told, **_code()}
+    facts = {"settings": dict(settings), "parameters": _parameters(parameters)}
+    return {"study": name, "kind": "Scores", "inputs": dict(sources), **facts, **_code()}
 
 
 def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:
     """Return the manifest of what shows a dataset alone, as that of a study."""
     date = dataset.date.isoformat() if dataset.date else None
-    about = {"name": dataset.name, "version": dataset.version, "date": date, "focus": dataset.focus}
-    inputs = {"dataset": {**about, "sha256": dataset.digest}}
+    facts = {"name": dataset.name, "version": dataset.version, "date": date, "focus": dataset.focus}
+    inputs = {"dataset": {**facts, "sha256": dataset.digest}}
     return {"inputs": inputs, "parameters": _parameters(parameters), **_code()}
 
 
-def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters without their folders: a path is a fact of this machine; its last part names the file."""
     return {
         name: Path(value).name if isinstance(value, str) and "/" in value else value
-        for name, value in given.items()
+        for name, value in parameters.items()
     }
 
 
@@ -112,22 +112,22 @@ def toolkit_commit() -> str | None:
     return head.stdout.strip() or None
 
 
-def write_manifest(folder: Path, about: Mapping[str, Any], files: Iterable[Path]) -> Path:
+def write_manifest(folder: Path, facts: Mapping[str, Any], files: Iterable[Path]) -> Path:
     """Write what a bundle was made from and the SHA-256 of its files, and remove files of an earlier bundle.
 
     Only what the manifest before names and nobody has changed since is removed.
     """
     sums = {path.relative_to(folder).as_posix(): _sum(path) for path in files}
-    place = folder / MANIFEST
-    if place.is_file():
-        for name, known in read_sums(place).items():
-            old = _inside(folder, name)
-            if name not in sums and old is not None and old.is_file() and _sum(old) == known:
-                old.unlink()
+    path = folder / MANIFEST
+    if path.is_file():
+        for name, sha256 in read_sums(path).items():
+            obsolete = _inside(folder, name)
+            if name not in sums and obsolete is not None and obsolete.is_file() and _sum(obsolete) == sha256:
+                obsolete.unlink()
     text = json.dumps(
-        sealed({**about, "files": sums}), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
+        sealed({**facts, "files": sums}), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
     )
-    return write_atomically(place, f"{text}\n".encode())
+    return write_atomically(path, f"{text}\n".encode())
 
 
 def read_sums(manifest: Path) -> dict[str, str]:
@@ -137,18 +137,18 @@ def read_sums(manifest: Path) -> dict[str, str]:
 
 def check_is_of(folder: Path, study: str) -> None:
     """Make sure that a folder holds no bundle of another study, which a new one would take the place of."""
-    place = folder / MANIFEST
-    if place.exists() and (other := _read(place)[0]) != study:
+    path = folder / MANIFEST
+    if path.exists() and (owner := _read(path)[0]) != study:
         raise InputError(
-            f"{folder}: holds the bundle of study {other}; choose another folder for that of {study}"
+            f"{folder}: holds the bundle of study {owner}; choose another folder for that of {study}"
         )
 
 
 def _read(manifest: Path) -> tuple[str, dict[str, str]]:
     """Return the study of a manifest, and path and SHA-256 of its files."""
     try:
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-        return str(found["study"]), {str(name): str(known) for name, known in found["files"].items()}
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        return str(content["study"]), {str(name): str(sha256) for name, sha256 in content["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{manifest}: is no manifest of a bundle; remove it or choose another folder"
@@ -158,23 +158,23 @@ def _read(manifest: Path) -> tuple[str, dict[str, str]]:
 def differing_files(folder: Path) -> list[str]:
     """Return a line for every file of a bundle that is not what its manifest says."""
     sums = read_sums(folder / MANIFEST)
-    there = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
+    present = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
     # What LaTeX makes of the document has its name, and is no file that was added.
-    made = f"{DOCUMENT}."
-    found = [
+    compiled = f"{DOCUMENT}."
+    lines = [
         f"{name}: is no file of the bundle"
-        for name in there
-        if name not in sums and name != MANIFEST and not name.startswith(made)
+        for name in present
+        if name not in sums and name != MANIFEST and not name.startswith(compiled)
     ]
-    for name, known in sorted(sums.items()):
+    for name, sha256 in sorted(sums.items()):
         path = _inside(folder, name)
         if path is None:
-            found.append(f"{name}: lies outside of the bundle")
+            lines.append(f"{name}: lies outside of the bundle")
         elif not path.is_file():
-            found.append(f"{name}: is missing")
-        elif _sum(path) != known:
-            found.append(f"{name}: was changed after the bundle was written")
-    return found
+            lines.append(f"{name}: is missing")
+        elif _sum(path) != sha256:
+            lines.append(f"{name}: was changed after the bundle was written")
+    return lines
 
 
 def _inside(folder: Path, name: str) -> Path | None:

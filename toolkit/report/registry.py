@@ -16,7 +16,9 @@ from toolkit.report.figure import (
     FigureWithCaption,
     NothingToDraw,
     nothing_drawn,
+    save_all,
     save_figure,
+    save_table,
     take_away_others,
 )
 from toolkit.report.plots.cost_quality import cost_quality
@@ -32,7 +34,7 @@ from toolkit.report.plots.prompt_length import (
     quality_by_length,
 )
 from toolkit.report.plots.reply_length import length_slope
-from toolkit.report.show import LEFT_OUT, reasons_left_out
+from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
 from toolkit.report.tables import (
     Table,
@@ -40,7 +42,6 @@ from toolkit.report.tables import (
     forms_table,
     length_table,
     reliability_table,
-    save_table,
     terms_table,
 )
 from toolkit.runs.progress import Progress
@@ -83,140 +84,161 @@ NAMES: Final = (*(row.name for row in FIGURES), CARD)
 
 
 def draw_study(
-    of: Analyses, about: About, only: Collection[str] = (), *, progress: bool = False
+    analyses: Analyses, context: About, only: Collection[str] = (), *, progress: bool = False
 ) -> list[FigureWithCaption]:
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
-    rows = [row for row in FIGURES if not (row.stands_in_for and of.answers(row.stands_in_for))]
+    rows = [row for row in FIGURES if not (row.stands_in_for and analyses.answers(row.stands_in_for))]
     rows = [row for row in rows if row.name in only or not only]
     bar = Progress("figures", len(rows), shown=progress, money=False)
-    drawn = []
+    figures = []
     for row in rows:
-        drawn.append(_drawn(row, of, about))
+        figures.append(_draw(row, analyses, context))
         bar.step()
     bar.close()
     if only and CARD not in only:
-        return drawn
-    cards = of.judge_cards() if of.is_judged and of.answers("judge_cards") else ()
-    end = captions.join(about.source, about.note)
-    with on_scale(about.scale):
-        drawn += [judge_card(card, end=end) for card in cards]
-    why = of.unanswerable.get("judge_cards", "no judged runs")
-    return drawn if cards else [*drawn, _left_out(CARD, "Cards of the judges", why, about)]
+        return figures
+    cards = analyses.judge_cards() if analyses.is_judged and analyses.answers("judge_cards") else ()
+    if not cards:
+        reason = analyses.unanswerable.get("judge_cards", "no judged runs")
+        return [*figures, _left_out(CARD, "Cards of the judges", reason, context)]
+    with on_scale(context.scale):
+        return figures + [judge_card(card, end=_card_end(context)) for card in cards]
 
 
-def _drawn(row: Row, of: Analyses, about: About) -> FigureWithCaption:
+def _card_end(context: About) -> str:
+    return captions.join(context.source, context.note)  # a card is of the strict composite
+
+
+def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
     try:
-        if row.needs_scores and not of.is_judged:
+        if row.needs_scores and not analyses.is_judged:
             raise NothingToDraw("no judged runs")
-        if why := of.unanswerable.get(row.asks):
-            raise NothingToDraw(why)
-        with thesis_style(), on_scale(about.scale):
-            return row.draw(of, about)
-    except NothingToDraw as why:
-        return _left_out(row.name, row.title, str(why), about)
+        if reason := analyses.unanswerable.get(row.asks):
+            raise NothingToDraw(reason)
+        with thesis_style(), on_scale(context.scale):
+            return row.draw(analyses, context)
+    except NothingToDraw as error:
+        return _left_out(row.name, row.title, str(error), context)
 
 
-def _left_out(name: str, title: str, why: str, about: About) -> FigureWithCaption:
-    drawn = nothing_drawn(name, captions.join(f"{title}: {why}.", about.end), why, left_out=why)
-    return replace(drawn, n=about.n)
+def _left_out(name: str, title: str, reason: str, context: About) -> FigureWithCaption:
+    caption = captions.join(f"{title}: {reason}.", context.end)
+    return replace(nothing_drawn(name, caption, reason, left_out=reason), n=context.n)
 
 
 def write_figures(
-    of: Analyses, about: About, folder: Path | str, only: Collection[str] = (), *, progress: bool = False
-) -> list[Path]:
+    analyses: Analyses,
+    context: About,
+    folder: Path | str,
+    only: Collection[str] = (),
+    *,
+    progress: bool = False,
+) -> Files:
     """Write every figure and table that a judged study can give; the same study gives the same bytes.
 
     With names in ``only`` these figures alone are calculated and written, and no table.
     """
-    place = Path(folder)
-    files = save_drawn(
-        draw_study(of, about, only, progress=progress), place / "figures", about, part=bool(only)
-    )
+    folder = Path(folder)
+    figures = draw_study(analyses, context, only, progress=progress)
+    files = save_drawn(figures, folder / "figures", context, part=bool(only))
     if only:
         return files
-    tables: list[Table] = []
-    if of.is_judged:
-        end = about.whole
-        if of.answers("reliability"):
-            tables += [made(of.reliability(), end=end) for made in (reliability_table, forms_table)]
-        if of.answers("length"):
-            other = of.length(of.other_score) if captions.zeros_left_out(of.runs) else None
-            tables += [length_table(of.length(), other, beside=captions.composites_words(of), end=end)]
-        elif of.answers("compare_models"):
-            title = "Means of the models, and their differences within items"
-            tables += [estimates_table("models", title, placed(of.compare_models()), end=about.end)]
-        if not of.answers("length") and len(of.human):  # a study has it in its statistics
-            people = of.calibration()
-            held = [("calibrated", one.calibrated) for one in (*people.means.values(), *people.differences)]
-            held += [("agreement", one) for one in people.agreement]
-            tables.append(estimates_table("people", "Judges held against people", held, end=about.end))
-        if of.answers("judge_cards"):
-            cards = captions.join(about.source, about.note)  # of the strict composite
-            with on_scale(about.scale):
-                tables += [judge_card_table(card, end=cards) for card in of.judge_cards()]
-    files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
+    tables = _tables(analyses, context) if analyses.is_judged else []
+    files += save_all((), tables, folder, context.study)
     names = [table.name for table in tables]
     for name in ("reliability", "icc_forms", "length", "models", "people"):
-        take_away_others(place / "tables", name, names)
-    _take_away_cards(place / "tables", names)
+        take_away_others(folder / "tables", name, names)
+    _take_away_cards(folder / "tables", names)
     return files
 
 
+def _tables(analyses: Analyses, context: About) -> list[Table]:
+    tables: list[Table] = []
+    end = context.whole
+    if analyses.answers("reliability"):
+        tables += [table(analyses.reliability(), end=end) for table in (reliability_table, forms_table)]
+    if analyses.answers("length"):
+        second = analyses.length(analyses.other_score) if captions.zeros_left_out(analyses.runs) else None
+        composites = captions.composites_words(analyses)
+        tables.append(length_table(analyses.length(), second, beside=composites, end=end))
+    elif analyses.answers("compare_models"):
+        title = "Means of the models, and their differences within items"
+        tables.append(estimates_table("models", title, placed(analyses.compare_models()), end=context.end))
+    if not analyses.answers("length") and len(analyses.human):  # a study has it in its statistics
+        people = analyses.calibration()
+        estimates = [
+            ("calibrated", mean.calibrated) for mean in (*people.means.values(), *people.differences)
+        ]
+        estimates += [("agreement", estimate) for estimate in people.agreement]
+        tables.append(estimates_table("people", "Judges held against people", estimates, end=context.end))
+    if analyses.answers("judge_cards"):
+        with on_scale(context.scale):
+            tables += [judge_card_table(card, end=_card_end(context)) for card in analyses.judge_cards()]
+    return tables
+
+
 def save_drawn(
-    figures: Sequence[FigureWithCaption], folder: Path, about: About, *, part: bool = False
-) -> list[Path]:
+    figures: Sequence[FigureWithCaption], folder: Path, context: About, *, part: bool = False
+) -> Files:
     """Write the figures that hold something, and name those that do not with the reason.
 
     The files that an earlier call wrote of a figure which is now left out are taken away: they show what no longer
     holds.
     """
     path = folder / LEFT_OUT
-    files = [path for figure in figures if not figure.left_out for path in save_figure(figure, folder)]
-    reasons = reasons_left_out(path) if part else {}
+    files = Files()
+    reasons = {name: reason for name in NAMES if part and (reason := reason_left_out(path, name))}
     for figure in figures:
         reasons.pop(figure.name, None)
         if figure.left_out:
             reasons[figure.name] = figure.left_out
             take_away_others(folder, figure.name, ())
+        else:
+            files += save_figure(figure, folder)
     if any(figure.name.startswith(CARD) for figure in figures):
         _take_away_cards(folder, (figure.name for figure in figures if not figure.left_out))
     if not reasons:
         path.unlink(missing_ok=True)
         return files
+    files.left_out = {name: reasons[name] for name in NAMES if name in reasons}
     lines = ["Figures that this study cannot give:"]
-    lines += [f"{name}: {reasons[name]}" for name in NAMES if name in reasons]
-    lines += [line for line in (about.source, about.note) if line]
-    return [*files, write_atomically(path, ("\n".join(lines) + "\n").encode())]
+    lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
+    lines += [line for line in (context.source, context.note) if line]
+    files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
+    return files
 
 
-def _take_away_cards(folder: Path, kept: Iterable[str]) -> None:
+def _take_away_cards(folder: Path, names: Iterable[str]) -> None:
     """Remove the cards of judges that the study no longer has; a card with probes was paid for and stays."""
     probed = (path.stem for path in folder.glob(f"{CARD}_*{PROBED}.*"))
-    take_away_others(folder, f"{CARD}_*", [*kept, *probed])
+    take_away_others(folder, f"{CARD}_*", [*names, *probed])
 
 
-def write_statistics(results: Mapping[str, tuple[str, Any]], about: About, folder: Path | str) -> list[Path]:
+def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, folder: Path | str) -> Files:
     """Write a table of each result, and one text with the sentence of every estimate."""
     if not results:
         raise InputError("statistics: no run is judged by two judges or more; judge the study first")
-    place = Path(folder) / "statistics"
-    end = about.whole
-    written: list[Path] = []
-    told = [line for line in (about.source, about.note) if line]
+    folder, end, files = Path(folder) / "statistics", context.whole, Files()
+    lines = [line for line in (context.source, context.note) if line]
     for name, (title, result) in results.items():
-        found = placed(result)
+        estimates = placed(result)
+        lines += ["", title]
         # The plain sentence of a result is that of its estimates, which follow.
-        own = getattr(type(result), "sentence", Result.sentence) is not Result.sentence
-        told += ["", title, *([result.sentence()] if own else [])]
-        told += [f"{' '.join(where)}: {one.sentence()}".removeprefix(": ") for where, one in found]
+        if getattr(type(result), "sentence", Result.sentence) is not Result.sentence:
+            lines.append(result.sentence())
+        lines += [
+            f"{' '.join(holders)}: {estimate.sentence()}" if any(holders) else estimate.sentence()
+            for holders, estimate in estimates
+        ]
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
-        if found:
-            table = estimates_table(name, f"{title}.", found, key="Of", end=end, label=label)
+        if estimates:
+            table = estimates_table(name, f"{title}.", estimates, key="Of", end=end, label=label)
         else:  # tests of terms have degrees of freedom in place of intervals
-            how = result.how() if hasattr(result, "how") else ""
-            table = terms_table(name, title, result.frame(), end=captions.join(how, end), label=label)
-        written += save_table(table, place, about.study)
-    text = "\n".join(told).strip() + "\n"
-    return [*written, write_atomically(place / "sentences.txt", text.encode())]
+            method = result.how() if hasattr(result, "how") else ""
+            table = terms_table(name, title, result.frame(), end=captions.join(method, end), label=label)
+        files += save_table(table, folder, context.study)
+    text = "\n".join(lines).strip() + "\n"
+    files.append(write_atomically(folder / "sentences.txt", text.encode()))
+    return files

@@ -8,9 +8,11 @@ import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape, unescape
+from contextlib import suppress
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree
 
 import pandas as pd
 
@@ -19,16 +21,17 @@ from toolkit.stats.result import Estimate, Result, estimates_frame
 from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
 
 if TYPE_CHECKING:
+    from toolkit.report.blocks import Shown
     from toolkit.stats.agreement.reliability import Reliability
 
-_KEPT: Final = "\n\t"
-_ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?")
+_ESCAPES: Final = re.compile(  # text of others
+    r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?"
+)
 PNG_DPI: Final = 300
 _SCREEN_DPI: Final = 110
-_SHOWN: Final = 640  # pixels of a figure's width as the last line of a cell
-_COLUMNS: Final = 78
+_WIDTH: Final = 640  # pixels of a figure's width as the last line of a cell
+_LINE: Final = 78
 _DIGITS: Final = 4
-_STEM: Final = re.compile(r"[a-z_]+")
 LEFT_OUT: Final = "left_out.txt"  # file that names the figures a study cannot give, and why
 _FIRST: Final = "run `make demo`, or `toolkit run` with your study file, in a shell first"
 
@@ -88,9 +91,9 @@ def need_whole(outcome: Mapping[str, Any], what: str = "runs") -> None:
     if outcome["budget"]:
         raise NotWhole(outcome["budget"])
     if outcome["failed"]:
-        why = ", ".join(f"{count} x {reason}" for reason, count in outcome["failures"].items())
+        reasons = ", ".join(f"{count} x {reason}" for reason, count in outcome["failures"].items())
         raise NotWhole(
-            f"{outcome['failed']} of {outcome['planned']} {what} failed ({why}); run it again, or the batch with "
+            f"{outcome['failed']} of {outcome['planned']} {what} failed ({reasons}); run it again, or the batch with "
             "--retry"
         )
 
@@ -114,16 +117,16 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     """
     from IPython.display import Image, display
 
-    found = {path.name: path for path in map(Path, files)}
-    if why := reasons_left_out(found.get(LEFT_OUT)).get(name):
-        print_text(f"Figure {name} is left out: {why}.")
+    paths = {path.name: path for path in map(Path, files)}
+    if reason := reason_left_out(paths.get(LEFT_OUT), name):
+        print_text(f"Figure {name} is left out: {reason}.")
         return
-    if f"{name}.png" not in found or f"{name}.txt" not in found:
-        known = ", ".join(sorted(path.stem for path in found.values() if path.suffix == ".png"))
-        raise InputError(f"figure {name!r}: there is none of that name; use one of {known}")
-    content = found[f"{name}.png"].read_bytes()
-    caption = found[f"{name}.txt"].read_text(encoding="utf-8")
-    alt = alt_text_of(found.get(f"{name}.svg")) or caption
+    if f"{name}.png" not in paths or f"{name}.txt" not in paths:
+        names = ", ".join(sorted(path.stem for path in paths.values() if path.suffix == ".png"))
+        raise InputError(f"figure {name!r}: there is none of that name; use one of {names}")
+    content = paths[f"{name}.png"].read_bytes()
+    caption = paths[f"{name}.txt"].read_text(encoding="utf-8")
+    alt = alt_text_of(paths.get(f"{name}.svg")) or caption
     pixels = int.from_bytes(content[16:20], "big")  # width in the header of every PNG
     display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=alt))
     print_text(caption)
@@ -132,19 +135,46 @@ def show_figure(files: Iterable[Path], name: str) -> None:
 def picture_html(content: bytes, alt: str, caption: str) -> str:
     """Return a PNG with its alt text and its caption for a notebook, and for the HTML that is made of it."""
     data = base64.b64encode(content).decode()
-    look = f'style="max-width:100%;width:{_SHOWN}px"'
+    look = f'style="max-width:100%;width:{_WIDTH}px"'
     return f'<img alt="{escape(alt)}" {look} src="data:image/png;base64,{data}"><p>{escape(plain_text(caption))}</p>'
 
 
 def alt_text_of(picture: Path | None) -> str:
-    """Return what the SVG of a figure says to who cannot see it."""
-    svg = picture.read_text(encoding="utf-8") if picture is not None and picture.is_file() else ""
-    told = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
-    return unescape(told[1]) if told else ""
+    """Return the description in the SVG of a figure; nothing where there is no such file."""
+    if picture is None or not picture.is_file():
+        return ""
+    with picture.open("rb") as stream, suppress(ElementTree.ParseError):
+        for _, element in ElementTree.iterparse(stream):
+            if element.tag.endswith("desc"):  # stands before anything that is drawn
+                return element.text or ""
+    return ""
 
 
 class Files(list[Path]):
-    """Paths of what was written, which show their figures with captions as the last line of a cell."""
+    """Paths of what was written, which show their figures with captions as the last line of a cell.
+
+    ``shown`` are the figures and tables that were written, ``left_out`` the figures that could not be drawn, each with
+    its reason.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path] = (),
+        shown: Iterable[Shown] = (),
+        left_out: Mapping[str, str] | None = None,
+    ) -> None:
+        """Hold the paths, and what they show."""
+        super().__init__(paths)
+        self.shown: list[Shown] = list(getattr(paths, "shown", shown))
+        self.left_out: dict[str, str] = dict(getattr(paths, "left_out", left_out or {}))
+
+    def __iadd__(self, other: Iterable[Path]) -> Files:  # type: ignore[override,misc]
+        """Add other paths, and what they show."""
+        self.extend(other)
+        if isinstance(other, Files):
+            self.shown += other.shown
+            self.left_out |= other.left_out
+        return self
 
     def __repr__(self) -> str:
         """Say how many figures and tables there are, and where."""
@@ -154,15 +184,15 @@ class Files(list[Path]):
         return f"{counted(figures, 'figures')} and {counted(tables, 'LaTeX tables')} in {folder}"
 
     def _repr_html_(self) -> str:
-        found = {path.name: path for path in self}
-        shown = [f"<p>{escape(repr(self))}</p>"]
-        for name in (path.stem for path in self if path.suffix == ".png" and f"{path.stem}.txt" in found):
-            caption = found[f"{name}.txt"].read_text(encoding="utf-8")
-            alt = alt_text_of(found.get(f"{name}.svg")) or caption
-            shown.append(f"<p><strong>{name.replace('_', ' ')}</strong></p>")
-            shown.append(picture_html(found[f"{name}.png"].read_bytes(), alt, caption))
-        left = reasons_left_out(found.get(LEFT_OUT)).items()
-        return "".join([*shown, *(f"<p>{name} is left out: {escape(why)}.</p>" for name, why in left)])
+        paths = {path.name: path for path in self}
+        parts = [f"<p>{escape(repr(self))}</p>"]
+        for name in (path.stem for path in self if path.suffix == ".png" and f"{path.stem}.txt" in paths):
+            caption = paths[f"{name}.txt"].read_text(encoding="utf-8")
+            alt = alt_text_of(paths.get(f"{name}.svg")) or caption
+            parts.append(f"<p><strong>{name.replace('_', ' ')}</strong></p>")
+            parts.append(picture_html(paths[f"{name}.png"].read_bytes(), alt, caption))
+        absent = (f"<p>{name} is left out: {escape(reason)}.</p>" for name, reason in self.left_out.items())
+        return "".join([*parts, *absent])
 
 
 def written_summary(files: Sequence[Path], fields: Mapping[str, Any] | None = None) -> Summary:
@@ -193,43 +223,39 @@ def result(table: pd.DataFrame | Result) -> None:
 
 
 _CALLS: Final = {
-    "ask": "estimate run status",
-    "look": "runs judgements dimensions view reply prompt dictionary",
-    "conclude": "length compare_models reliability generalizability pareto missing power",
-    "write": "figures statistics bundle manifest",
+    "ask": ("estimate", "run", "status"),
+    "look": ("runs", "judgements", "dimensions", "view", "reply", "prompt", "dictionary"),
+    "conclude": ("length", "compare_models", "reliability", "generalizability", "pareto", "missing", "power"),
+    "write": ("figures", "statistics", "bundle", "manifest"),
 }
 
 
-def study_html(words: str, status: Mapping[str, Any], *, judged: bool) -> str:
-    """Return where a study stands, what it cost, what to call next, and what else there is to call."""
-    runs, scored = status["runs"], status["judgements"]
-    stands = f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} answered"
-    stands += f", {runs['failed']} failed" if runs["failed"] else ""
-    stands += (
-        f"; {scored['scored']} of {counted(scored['planned'], 'judgements')} have a score" if judged else ""
-    )
-    whole = runs["missing"] == 0 and (not judged or scored["done"] > 0)
-    after = ".length()" if judged else ".results()"
-    after = after if whole else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
-    lines = [f"{stands}; AUD {status['spent_aud']:.4f} spent", f"next: {after}"]
-    groups = _CALLS if judged else {key: calls for key, calls in _CALLS.items() if key != "conclude"}
-    lines += [
-        f"{group}: " + ", ".join(f".{name}()" for name in calls.split()) for group, calls in groups.items()
-    ]
-    return lines_html([words, *lines])
+def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
+    """Return how far a study is, what it cost, what to call next, and what else there is to call."""
+    runs, judgements = status["runs"], status["judgements"]
+    progress = f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} answered"
+    progress += f", {runs['failed']} failed" if runs["failed"] else ""
+    if judged:
+        progress += f"; {judgements['scored']} of {counted(judgements['planned'], 'judgements')} have a score"
+    is_complete = runs["missing"] == 0 and (not judged or judgements["done"] > 0)
+    results = ".length()" if judged else ".results()"
+    call = results if is_complete else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
+    groups = _CALLS if judged else {group: calls for group, calls in _CALLS.items() if group != "conclude"}
+    calls = [f"{group}: {', '.join(f'.{name}()' for name in names)}" for group, names in groups.items()]
+    return lines_html([title, f"{progress}; AUD {status['spent_aud']:.4f} spent", f"next: {call}", *calls])
 
 
 def lines_html(lines: Sequence[str]) -> str:
-    """Return lines of text for a notebook, the first one strong and those that are set in kept so."""
-    first, *others = (f"{'&emsp;' * line.startswith(' ')}{escape(line.strip())}" for line in lines)
-    return "<br>".join([f"<strong>{first}</strong>", *others])
+    """Return lines of text for a notebook: the first one strong, and indented those that begin with a blank."""
+    first, *following = (f"{'&emsp;' * line.startswith(' ')}{escape(line.strip())}" for line in lines)
+    return "<br>".join([f"<strong>{first}</strong>", *following])
 
 
-def reasons_left_out(path: Path | None) -> dict[str, str]:
-    """Read which figures a study could not give and why; nothing where there is no such file."""
+def reason_left_out(path: Path | None, name: str) -> str:
+    """Return why a study could not give a figure, from the file that says so; nothing where it does not."""
     lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
-    told = (line.partition(": ") for line in lines[1:])
-    return {name: why for name, _, why in told if _STEM.fullmatch(name)}
+    head = f"{name}: "
+    return next((line[len(head) :] for line in lines[1:] if line.startswith(head)), "")
 
 
 def say(estimates: Iterable[Estimate]) -> None:
@@ -245,14 +271,14 @@ def say(estimates: Iterable[Estimate]) -> None:
     >>> say([Estimate("S", 2.5, 2.0, 3.0, "t over bases", n={"bases": 12})])
     S = 2.500, 95% interval [2.000, 3.000] (t over bases); n = 12 bases.
     """
-    for one in estimates:
-        print_text(one.sentence())
+    for estimate in estimates:
+        print_text(estimate.sentence())
 
 
 def plain_text(text: str) -> str:
     r"""Return what a model wrote without what would act on a screen: escapes, control and invisible characters."""
     lines = _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return "".join(c for c in lines if " " <= c <= "~" or c in _KEPT or not is_unseen(c))
+    return "".join(c for c in lines if " " <= c <= "~" or c in "\n\t" or not is_unseen(c))
 
 
 def print_text(text: str) -> None:
@@ -270,36 +296,34 @@ def print_text(text: str) -> None:
     <b>bold</b> red
     over
     """
-    for line in plain_text(text).split("\n"):
+    for line in plain_text(text).split("\n"):  # text of others
         # JupyterLab would break a long line in the middle of a word.
-        print(textwrap.fill(line, _COLUMNS, replace_whitespace=False, break_on_hyphens=False))
+        print(textwrap.fill(line, _LINE, replace_whitespace=False, break_on_hyphens=False))
 
 
 def reliability_text(result: Reliability) -> str:
     """Return every coefficient with its interval, what it rests on, and then what was done to the ratings.
 
-    Each judge and each pair of judges is told for the composite, or the only dimension; the other dimensions are in
-    `Reliability.details`.
+    Judges and pairs of judges stand for the composite, or the only dimension; `Reliability.details` has the others.
     """
     by_dimension = result.frame().groupby("dimension", sort=False)
-    lines = [line for about, rows in by_dimension for line in _block(str(about), rows)]
-    key = result.headline_score
-    details = result.details
+    lines = [line for dimension, rows in by_dimension for line in _block(str(dimension), rows)]
+    key, details = result.headline_score, result.details
     severity, pairs = details.severity[key], details.bland_altman[key].values()
-    without = [one for some in severity.without.values() for one in some if one.name.startswith("ICC(A,1)")]
-    limits = [one for two in pairs for one in two.estimates()[1:3]]
-    for about, family in (
+    without = [e for forms in severity.without.values() for e in forms if e.name.startswith("ICC(A,1)")]
+    limits = [limit for pair in pairs for limit in pair.estimates()[1:3]]
+    for label, estimates in (
         ("all judges", details.agreement(key)),
         ("each judge", [*severity.leniency.values(), *without]),
         ("each pair", [*details.weighted_kappa[key], *limits]),
     ):
-        rows = estimates_frame(((about, one) for one in family), "about")
-        lines += _block(f"{key}, {about}", rows) if len(rows) else ()
+        rows = estimates_frame(((label, estimate) for estimate in estimates), "about")
+        lines += _block(f"{key}, {label}", rows) if len(rows) else ()
     return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
 
 
-def _block(about: str, rows: pd.DataFrame) -> Iterable[str]:
-    yield about
+def _block(heading: str, rows: pd.DataFrame) -> Iterable[str]:
+    yield heading
     width = max(len(name) for name in rows["name"])
     for row in rows.to_dict("records"):
         name = f"  {row['name']:<{width}}"

@@ -78,6 +78,10 @@ class ModelStyle:
     line: Literal["-", "--", "-.", ":"]
 
 
+PLAIN: Final = ModelStyle(INK, "o", "-")
+"""The look of what is of no model, or of all of them."""
+
+
 @contextmanager
 def thesis_style() -> Iterator[None]:
     """Draw and save in the style of the thesis, and leave the user's own settings as they were."""
@@ -114,31 +118,31 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
     alphabetically later one on, so up to six models differ in colour, eight in marker and forty-eight in one of the
     two.
     """
-    shown = set(names)
-    colours, places = len(PALETTE), len(PALETTE) * len(MARKERS)
-    taken: set[int] = set()
+    drawn = set(names)
+    colours, slots = len(PALETTE), len(PALETTE) * len(MARKERS)
+    used: set[int] = set()
     styles: dict[str, ModelStyle] = {}
-    for name in sorted(shown.union(among)):
-        wanted = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % colours
-        in_order = [(wanted + step) % colours for step in range(colours)] + list(range(colours, places))
-        place = next((p for p in in_order if p not in taken), wanted)
-        taken.add(place)
+    for name in sorted(drawn.union(among)):
+        preferred = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % colours
+        in_order = [(preferred + step) % colours for step in range(colours)] + list(range(colours, slots))
+        slot = next((number for number in in_order if number not in used), preferred)
+        used.add(slot)
         # Eight models differ in their marker, which is all that grey paper shows; after 24 places, where colours and
         # markers have run through together, one step on makes new pairs of them.
-        look = place + place // math.lcm(colours, len(MARKERS))
+        look = slot + slot // math.lcm(colours, len(MARKERS))
         styles[name] = ModelStyle(
-            PALETTE[place % colours], MARKERS[look % len(MARKERS)], LINES[look % len(LINES)]
+            PALETTE[slot % colours], MARKERS[look % len(MARKERS)], LINES[look % len(LINES)]
         )
-    return {name: style for name, style in styles.items() if name in shown}
+    return {name: style for name, style in styles.items() if name in drawn}
 
 
 def score_axis(axes: Axes, label: str = "Composite score", *, which: str = "y") -> None:
     """Show the whole scale, so that no difference looks larger than it is."""
     low, high = scale()
-    every = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-    ticks = [tick for tick in every if low <= tick <= high]
-    told, pad = [f"{tick:g}" for tick in ticks], (high - low) / 50  # a marker at an end is drawn whole
-    look: dict[str, Any] = {"lim": (low - pad, high + pad), "ticks": ticks, "ticklabels": told}
+    ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    labels, pad = [f"{tick:g}" for tick in ticks], (high - low) / 50  # a marker at an end is drawn whole
+    look: dict[str, Any] = {"lim": (low - pad, high + pad), "ticks": ticks, "ticklabels": labels}
     look["label"] = f"{label} ({scale_words('–')})" if label else ""
     axes.set(**{f"{which}{name}": value for name, value in look.items()})
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
@@ -146,15 +150,15 @@ def score_axis(axes: Axes, label: str = "Composite score", *, which: str = "y") 
 
 def cut_axis(axes: Axes, values: Iterable[float], pad: float = 0.0) -> str:
     """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
-    known = [value for value in values if pd.notna(value)]
-    ends = (max(scale()[0], min(known) - pad), min(scale()[1], max(known) + pad))
+    numbers = [value for value in values if pd.notna(value)]
+    ends = (max(scale()[0], min(numbers) - pad), min(scale()[1], max(numbers) + pad))
     axes.set_ylim(*ends)
-    for at, end, whole in zip((0, 1), ends, scale(), strict=True):
-        if end != whole:
+    for height, end, limit in zip((0, 1), ends, scale(), strict=True):
+        if end != limit:
             slant: dict[str, Any] = {"marker": [(-1, -0.5), (1, 0.5)], "markersize": 8, "clip_on": False}
-            axes.plot([0], [at], color=INK, linestyle="none", transform=axes.transAxes, **slant)
-    told = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale())
-    return f"The score axis is cut (slanted marks): it shows {told}."
+            axes.plot([0], [height], color=INK, linestyle="none", transform=axes.transAxes, **slant)
+    part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale())
+    return f"The score axis is cut (slanted marks): it shows {part}."
 
 
 def threshold(axes: Axes, at: float, label: str, *, which: str = "x") -> None:
@@ -178,10 +182,10 @@ def grid(
     height = lone if side == 1 and lone is not None else tall
     figure = new_figure(COLUMN_MM if side == 1 else PAGE_MM, head + height * down)
     panels = figure.subplots(down, side, squeeze=False, **shared)
-    for place in range(count, down * side):
-        panels.flat[place].set_axis_off()
+    for empty in range(count, down * side):
+        panels.flat[empty].set_axis_off()
         if shared.get("sharex"):
-            panels.flat[place - side].tick_params(labelbottom=True)
+            panels.flat[empty - side].tick_params(labelbottom=True)
     return figure, list(panels.flat[:count]), side
 
 
@@ -196,14 +200,13 @@ def forest(
     clip: bool = True,
 ) -> None:
     """Draw estimates with their intervals, one above the other; an interval ends with the axis."""
-    for place, (value, low, high) in zip(
-        up, marks[["estimate", "low", "high"]].itertuples(index=False), strict=True
-    ):
+    rows = marks[["estimate", "low", "high"]].itertuples(index=False)
+    for height, (value, low, high) in zip(up, rows, strict=True):
         if pd.notna(low) and pd.notna(high):
-            axes.plot([low, high], [place, place], color=look.color, linewidth=width, zorder=2)
+            axes.plot([low, high], [height, height], color=look.color, linewidth=width, zorder=2)
         if pd.notna(value):
             mark: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": size}
-            axes.plot([value], [place], linestyle="none", clip_on=clip, zorder=3, **mark)
+            axes.plot([value], [height], linestyle="none", clip_on=clip, zorder=3, **mark)
 
 
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
@@ -258,17 +261,17 @@ def shorten(name: str, limit: int = 34) -> str:
 def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
     """Return names as they fit a legend, no two of them alike: names of models often differ at their end only."""
     plain = {name: shorten(name, limit) for name in names}
-    ends = list(plain.values())
-    told = [_middle_cut(n, limit) if ends.count(short) > 1 else short for n, short in plain.items()]
+    starts = list(plain.values())
+    labels = [_middle_cut(n, limit) if starts.count(label) > 1 else label for n, label in plain.items()]
     return {
-        name: f"{short} ({told[: place + 1].count(short)})" if told.count(short) > 1 else short
-        for place, (name, short) in enumerate(zip(plain, told, strict=True))
+        name: f"{label} ({labels[: number + 1].count(label)})" if labels.count(label) > 1 else label
+        for number, (name, label) in enumerate(zip(plain, labels, strict=True))
     }
 
 
-def decimals(value: float, places: int = 2, *, sign: bool = False) -> str:
+def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
     """Return a number as a figure prints it: a true minus, and none before what rounds to zero."""
-    text = f"{value:{'+' * sign},.{places}f}"
+    text = f"{value:{'+' * sign},.{digits}f}"
     return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
@@ -281,7 +284,7 @@ def interval(value: float, low: float | None, high: float | None) -> str:
 
 def _line(name: str) -> str:
     """Return a name as one line that can be drawn: a sign that the font lacks is named, as in the LaTeX tables."""
-    line = " ".join(plain_text(str(name)).split())
+    line = " ".join(plain_text(str(name)).split())  # text of others
     if line.isascii():
         return line
     return "".join(c if _font().get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)

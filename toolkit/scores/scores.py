@@ -429,7 +429,8 @@ class Scores:
     ) -> tuple[list[Path], Any]:
         from toolkit.thesis.methods import scores_section
 
-        drawn = [*self._draw(of, place, progress=progress), *self._write_statistics(of, place)]
+        drawn = self._draw(of, place, progress=progress)
+        drawn += self._write_statistics(of, place)
         return drawn, scores_section(of, manifest, drawn)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:

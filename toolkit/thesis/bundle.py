@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
-from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
+from toolkit.report.blocks import Bullets, Heading, Paragraph, Picture, Shown
+from toolkit.report.escape import escape_breaking
 from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
-from toolkit.report.registry import NAMES
-from toolkit.report.show import LEFT_OUT, alt_text_of
-from toolkit.report.style import COLUMN_MM
+from toolkit.report.show import Files
 from toolkit.thesis.document import write_document
-from toolkit.thesis.methods import Paragraph, methods_latex, methods_text, templates
+from toolkit.thesis.methods import methods_latex, methods_text, templates
 from toolkit.thesis.references import bibliography, known_references
-
-_POINTS_A_MM: Final = 72 / 25.4
-_REASON: Final = re.compile(r"\w+: ")
-"""Beginning of a line of ``left_out.txt`` that names a figure and its reason."""
 
 
 def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
@@ -44,92 +38,67 @@ def write_bundle(
     manifest: Mapping[str, Any],
     *,
     format: str = "latex",
-) -> list[Path]:
+) -> Files:
     r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes.
 
     In another format than LaTeX there is a document of it besides.
     """
-    figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
-    study = str(manifest["study"])
-    names = (path.stem for path in drawn if path.parent == figures and path.suffix == ".pdf")
-    written = [_figure(figures, name, study) for name in sorted(names, key=_place)]
-    of_tables, of_statistics = (
-        [f"{place.name}/{path.name}" for path in drawn if path.parent == place and path.suffix == ".tex"]
-        for place in (tables, statistics)
-    )
-    shown = [*(f"figures/{path.name}" for path in written), *of_tables]
+    drawn = Files(drawn)
+    study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
+    written = [
+        write_atomically(folder / "figures" / f"{shown.name}.tex", shown.block.latex(study).encode())
+        for shown in drawn.shown
+        if isinstance(shown.block, Picture)
+    ]
     # The cards of the judges are for an appendix, as all statistics are: the document itself stays short.
-    cards = [path for path in shown if Path(path).name.startswith(CARD)]
-    shown, of_statistics = [path for path in shown if path not in cards], [*of_statistics, *cards]
-    said = figures / LEFT_OUT
-    left = _left_out(said.read_text(encoding="utf-8")) if said in drawn else []
-    kind = str(manifest.get("kind", "Study"))
-    about = {
+    appendix = [shown for shown in drawn.shown if shown.folder == "statistics"]
+    cards = [shown for shown in drawn.shown if shown.name.startswith(CARD)]
+    parts = [shown for shown in drawn.shown if shown not in appendix and shown not in cards]
+    appendix += cards
+    absent = _absent(drawn.left_out)
+    context = {
         "kind": kind,
         "study": escape_breaking(study),
-        "has_statistics": bool(of_statistics),
-        "left_out": left,
+        "has_statistics": bool(appendix),
+        "left_out": absent,
     }
-    cited = {key for _, sentences in section for one in sentences for key in one.cite}
+    cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
-        "figures.tex": _inputs(folder, shown),
+        "figures.tex": _inputs(parts),
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
-        f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(about),
+        f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(context),
     }
-    if of_statistics:
-        texts["statistics.tex"] = _inputs(folder, of_statistics)
+    if appendix:
+        texts["statistics.tex"] = _inputs(appendix)
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
     if format != "latex":
-        written.append(write_document(folder, f"{kind} {study}", left, format))
-    return [*drawn, *written, write_manifest(folder, manifest, [*drawn, *written])]
+        blocks = [Heading("Methods"), *section, Heading("Figures and tables")]
+        blocks += [*([absent] if absent else []), *(shown.block for shown in parts)]
+        written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
+    paths = [*drawn, *written]
+    return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
 
-def _place(name: str) -> tuple[int, list[str | int]]:
-    rank = NAMES.index(name) if name in NAMES else len(NAMES)
-    # Words and numbers stand in turn, so that 9 comes before 10.
-    return rank, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
-
-
-def _figure(folder: Path, name: str, study: str) -> Path:
-    """Write the figure environment of a figure; its SVG says how wide it is and what it shows."""
-    caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
-    picture = folder / f"{name}.svg"
-    svg = picture.read_text(encoding="utf-8") if picture.is_file() else ""
-    width = re.search(r'width="([\d.]+)pt"', svg)
-    is_wide = width is not None and float(width[1]) / _POINTS_A_MM > COLUMN_MM + 1
-    environment = "figure*" if is_wide else "figure"
-    lines = [
-        rf"\begin{{{environment}}}[htbp]",
-        r"  \centering",
-        rf"  \bundlefigure{{{name}.pdf}}{{{escape(alt_text_of(picture))}}}",
-        f"  {caption_latex(caption)}",
-        rf"  \label{{fig:{label_of(name, study)}}}",
-        rf"\end{{{environment}}}",
-    ]
-    return write_atomically(folder / f"{name}.tex", ("\n".join(lines) + "\n").encode())
-
-
-def _inputs(folder: Path, paths: Iterable[str]) -> str:
+def _inputs(parts: Iterable[Shown]) -> str:
     r"""Return what takes up each file; tables that float come out before one that goes over pages."""
-    told: list[str] = []
-    for path in paths:
-        text = (folder / path).read_text(encoding="utf-8")
-        if r"\begin{longtable}" in text:
+    lines: list[str] = []
+    for shown in parts:
+        path = f"{shown.folder}/{shown.name}.tex"
+        if isinstance(shown.block, Picture):
+            lines.append(rf"\input{{\bundlehome {path}}}")
+        elif shown.block.is_long:
             # A longtable stands where it is, and would overtake floats that have smaller numbers.
-            told += [r"\clearpage"] * bool(told) + [rf"\bundlelong{{{path}}}"]
-        elif r"\begin{tabular}" in text:
-            told.append(rf"\bundletable{{{path}}}")
+            lines += [r"\clearpage"] * bool(lines) + [rf"\bundlelong{{{path}}}"]
         else:
-            told.append(rf"\input{{\bundlehome {path}}}")
-    return "".join(f"{line}\n" for line in (r"\begingroup\bundlehere", *told, r"\endgroup"))
+            lines.append(rf"\bundletable{{{path}}}")
+    return "".join(f"{line}\n" for line in (r"\begingroup\bundlehere", *lines, r"\endgroup"))
 
 
-def _left_out(text: str) -> list[str]:
-    """Return what a study cannot give as LaTeX: the heading, then a line a figure; nothing where there is none."""
-    head, *lines = map(escape_breaking, text.splitlines())
-    named = [line for line, plain in zip(lines, text.splitlines()[1:], strict=True) if _REASON.match(plain)]
-    return [head, *named] if named else []
+def _absent(reasons: Mapping[str, str]) -> Bullets | None:
+    """Return the figures that a study cannot give."""
+    items = tuple(f"{name}: {reason}" for name, reason in reasons.items())
+    return Bullets("Figures that this study cannot give:", items) if items else None

@@ -1,35 +1,28 @@
-"""The bundle as one document for those without LaTeX: Word, or Markdown, by pandoc from what the bundle is made of.
-
-Methods, figures, tables and references are those of the bundle, whose LaTeX pandoc reads: what a document says cannot
-differ from it. What models and study files are called is escaped there, once.
-"""
+"""The bundle as one document for those without LaTeX: its parts as Word or Markdown, written by pandoc."""
 
 from __future__ import annotations
 
+import json
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
-from toolkit.report.escape import escape_breaking, readable, with_signs
-from toolkit.report.show import alt_text_of
+from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture
+from toolkit.report.escape import label_of, readable
+from toolkit.report.show import plain_text
 from toolkit.words import choices
 
 FORMATS: Final = {"docx": "docx", "md": "markdown-raw_html-raw_tex-fenced_divs-native_divs"}
 """Formats of a document beside LaTeX, and how pandoc writes them."""
-_PART: Final = re.compile(
-    r"\\(?:input|bundletable|bundlelong)\{(?:\\bundlehome )?((figures|tables)/[\w.-]+\.tex)\}"
-)
-_PICTURE: Final = re.compile(r"\\bundlefigure\{([\w.-]+)\.pdf\}.*\n")
-_NO_OPTION: Final = str.maketrans({"%": " percent", "\\": "/", "{": "(", "}": ")"})
-"""Signs that end an option of a command: pandoc takes the alt text as it stands there."""
-_CAPTION: Final = re.compile(r"\\caption(?:\[(?:[^\]{}]|\{[^{}]*\})*\])?\{")
-_ZEROS: Final = re.compile(r"\\phantom\{0+\}")
+_VERSION: Final = [1, 23]  # of pandoc's document types
 _EPOCH: Final = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
+_NO_ATTRIBUTES: Final = ["", [], []]
+
+Node = dict[str, Any]
 
 
 def check_format(name: str) -> None:
@@ -45,55 +38,103 @@ def check_format(name: str) -> None:
             ) from None
 
 
-def write_document(folder: Path, title: str, left_out: list[str], name: str) -> Path:
-    """Write ``bundle.docx`` or ``bundle.md`` into the folder of a bundle, from the LaTeX that stands there."""
+def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str, format: str) -> Path:
+    """Write ``bundle.docx`` or ``bundle.md`` into the folder of a bundle; its pictures and references stand there."""
     import pypandoc
 
-    path = folder / f"bundle.{name}"
-    # pandoc knows no environment over two columns, and \emergencystretch is for TeX alone.
-    told = [r"\documentclass{article}", rf"\title{{{escape_breaking(title)}}}", r"\begin{document}"]
-    methods = (folder / "methods.tex").read_text(encoding="utf-8")
-    told += [
-        r"\section{Methods}",
-        methods.replace(r"\begingroup\emergencystretch=3em", "").replace(r"\endgroup", ""),
+    path = folder / f"bundle.{format}"
+    meta = {"title": {"t": "MetaInlines", "c": _inlines(title)}} if format == "docx" else {}
+    parts = [
+        *_nodes(blocks, study, alt=format == "docx"),
+        _node("Header", [1, _NO_ATTRIBUTES, _inlines("References")]),
     ]
-    told += [r"\section{Figures and tables}", *(f"{line}\n" for line in left_out)]
-    told += [*_parts(folder, alt=name == "docx"), r"\section*{References}", r"\end{document}"]
-    text = with_signs("\n".join(told))
+    text = json.dumps({"pandoc-api-version": _VERSION, "meta": meta, "blocks": parts})
     # In the folder, so that the document names no path of this machine.
-    extra = ["--citeproc", "--bibliography=references.bib", "--wrap=none"]
-    if name == "md":
-        made = pypandoc.convert_text(
-            text, FORMATS[name], format="latex", extra_args=extra, cworkdir=str(folder)
+    options = ["--citeproc", "--bibliography=references.bib", "--wrap=none"]
+    if format == "md":
+        content = pypandoc.convert_text(
+            text, FORMATS[format], format="json", extra_args=options, cworkdir=str(folder)
         )
-        return write_atomically(path, f"# {title}\n\n{made}".encode())
+        return write_atomically(path, f"# {title}\n\n{content}".encode())
     with _at_the_epoch():
         pypandoc.convert_text(
-            text, name, format="latex", outputfile=path.name, extra_args=extra, cworkdir=str(folder)
+            text, format, format="json", outputfile=path.name, extra_args=options, cworkdir=str(folder)
         )
     return path
 
 
-def _parts(folder: Path, *, alt: bool) -> Iterator[str]:
-    """Yield each figure and table in the order of the bundle, with its number in its caption."""
-    counts = {"figures": 0, "tables": 0}
-    for part, kind in _PART.findall((folder / "figures.tex").read_text(encoding="utf-8")):
-        counts[kind] += 1
-        text = (folder / part).read_text(encoding="utf-8")
-        number = f"{'Figure' if kind == 'figures' else 'Table'} {counts[kind]}. "
-        text = _CAPTION.sub(rf"\\caption{{{number}", text, count=1)
-        if picture := _PICTURE.search(text):
-            told = _picture(folder, picture[1], alt=alt)
-            text = f"{text[: picture.start()]}{told}{text[picture.end() :]}"
-        text = text.replace("{figure*}", "{figure}").replace("[htbp]", "", 1).replace(r"\\*", r"\\")
-        yield _ZEROS.sub("", text)
+def _node(kind: str, content: Any) -> Node:
+    return {"t": kind, "c": content}
 
 
-def _picture(folder: Path, name: str, *, alt: bool) -> str:
-    """Return the picture of a figure; Markdown has one text for it, and that is its caption."""
-    told = readable(alt_text_of(folder / "figures" / f"{name}.svg")).translate(_NO_OPTION)
-    options = rf"[width=\linewidth,alt={{{told}}}]" if alt else ""
-    return rf"\includegraphics{options}{{figures/{name}.png}}" + "\n"
+def _inlines(text: str) -> list[Node]:
+    """Return text as pandoc has it: names of models and study files come alive as nothing."""
+    words = plain_text(readable(text)).replace("'", "’").split()  # text of others
+    nodes = [node for word in words for node in (_node("Str", word), {"t": "Space"})]
+    return nodes[:-1]
+
+
+def _plain(text: str) -> list[Node]:
+    return [_node("Plain", _inlines(text))]
+
+
+def _nodes(blocks: Sequence[Block], study: str, *, alt: bool) -> Iterator[Node]:
+    """Yield what pandoc makes of each block; figures and tables have their number in their caption."""
+    figures = tables = 0
+    for block in blocks:
+        match block:
+            case Heading(text):
+                yield _node("Header", [1, _NO_ATTRIBUTES, _inlines(text)])
+            case Paragraph(sentences, heading):
+                yield from [_node("Header", [4, _NO_ATTRIBUTES, _inlines(f"{heading}.")])] if heading else ()
+                inlines = [node for sentence in sentences for node in _sentence(sentence.text, sentence.cite)]
+                yield _node("Para", inlines[:-1])
+            case Bullets(lead, items):
+                yield _node("Para", _inlines(lead))
+                yield _node("BulletList", [_plain(item) for item in items])
+            case Picture():
+                figures += 1
+                yield _picture(block, f"Figure {figures}. {block.caption}", study, alt=alt)
+            case Grid():
+                tables += 1
+                yield _table(block.rows(), f"Table {tables}. {block.caption}")
+
+
+def _sentence(text: str, keys: Sequence[str]) -> list[Node]:
+    citation = {"citationPrefix": [], "citationSuffix": [], "citationNoteNum": 0, "citationHash": 0}
+    citations = [{"citationId": key, "citationMode": {"t": "NormalCitation"}, **citation} for key in keys]
+    cite = [{"t": "Space"}, _node("Cite", [citations, []])] if keys else []
+    return [*_inlines(text), *cite, _node("Str", "."), {"t": "Space"}]
+
+
+def _picture(picture: Picture, caption: str, study: str, *, alt: bool) -> Node:
+    """Return a figure; Markdown has one text for it, and that is its caption."""
+    attributes = ["", [], [["width", "100%"]]] if alt else _NO_ATTRIBUTES
+    text = _inlines(picture.alt_text if alt else caption)
+    image = _node("Image", [attributes, text, [f"figures/{picture.name}.png", ""]])
+    label = [f"fig:{label_of(picture.name, study)}", [], []]
+    return _node("Figure", [label, [None, _plain(caption)], [_node("Plain", [image])]])
+
+
+def _table(rows: Sequence[Sequence[str]], caption: str) -> Node:
+    head, *body = ([_NO_ATTRIBUTES, [_cell(text) for text in row]] for row in rows)
+    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in rows[0]]
+    bodies = [[_NO_ATTRIBUTES, 0, [], body]]
+    return _node(
+        "Table",
+        [
+            _NO_ATTRIBUTES,
+            [None, _plain(caption)],
+            columns,
+            [_NO_ATTRIBUTES, [head]],
+            bodies,
+            [_NO_ATTRIBUTES, []],
+        ],
+    )
+
+
+def _cell(text: str) -> list[Any]:
+    return [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1, _plain(text)]
 
 
 @contextmanager

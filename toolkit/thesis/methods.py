@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -15,13 +15,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from toolkit.errors import PriceError
 from toolkit.models.base import DEFECTS
 from toolkit.report import captions
+from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.report.escape import escape_breaking, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models
 from toolkit.stats.inference.clusters import units_words
 from toolkit.thesis.references import (
     Evidence,
-    Sentence,
     evidence_of,
     packages_used,
     short_reference,
@@ -37,16 +37,15 @@ if TYPE_CHECKING:
     from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
 
-Paragraph = tuple[str, tuple[Sentence, ...]]  # heading and sentences
-
 _POLICIES: Final = {
     "keep": "count as they are",
     "retry": "are asked for again with twice the tokens, up to {} times, and then left out",
     "exclude": "are left out",
 }
-_SIGN: Final = "\x1f"
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_NEXT_SENTENCE: Final = re.compile(r"\n(?! )")
+_FIRST_SIGN: Final = (
+    0xF0000  # private use: the first of the signs that stand for references in a template's text
+)
+_cite_signs: Final[dict[tuple[str, ...], str]] = {}
 
 
 @dataclass(frozen=True)
@@ -158,27 +157,32 @@ def _price(spec: ModelSpec) -> Price | None:
 
 def methods_section(done: Done) -> tuple[Paragraph, ...]:
     """Return the methods section as paragraphs; what the study did not do has none."""
-    told = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
-    told["Statistics"] = tuple(statistics_used(done.evidence))
-    told["Missing and excluded"] = sentences("missing", done)
-    told["Deviations from what was decided beforehand"] = sentences("deviations", done)
-    told |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
-    return tuple((heading, several) for heading, several in told.items() if several)
+    section = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
+    section["Statistics"] = tuple(statistics_used(done.evidence))
+    section["Missing and excluded"] = sentences("missing", done)
+    section["Deviations from what was decided beforehand"] = sentences("deviations", done)
+    section |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
+    return _paragraphs(section)
+
+
+def _paragraphs(section: Mapping[str, tuple[Sentence, ...]]) -> tuple[Paragraph, ...]:
+    return tuple(Paragraph(texts, heading) for heading, texts in section.items() if texts)
 
 
 def scores_section(
-    of: Analyses, manifest: Mapping[str, Any], files: Iterable[Path] = ()
+    analyses: Analyses, manifest: Mapping[str, Any], files: Iterable[Path] = ()
 ) -> tuple[Paragraph, ...]:
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
-    runs, evidence = of.runs, evidence_of(files)
-    about = _ScoresDone(of, manifest, evidence, int((~runs["judged"]).sum()))
-    told = {
-        "Data": sentences("data", about),
-        "Statistics": tuple(statistics_used(evidence)),
-        "Missing": sentences("unscored", about),
-        "Software": sentences("analysed", about),
-    }
-    return tuple((heading, several) for heading, several in told.items() if several)
+    runs, evidence = analyses.runs, evidence_of(files)
+    done = _ScoresDone(analyses, manifest, evidence, int((~runs["judged"]).sum()))
+    return _paragraphs(
+        {
+            "Data": sentences("data", done),
+            "Statistics": tuple(statistics_used(evidence)),
+            "Missing": sentences("unscored", done),
+            "Software": sentences("analysed", done),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -193,12 +197,21 @@ class _ScoresDone:
 
 def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
-    told = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
+    text = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
+    lines: list[str] = []
+    for line in text.strip("\n").splitlines():
+        if line.startswith(" ") and lines:  # an indented line goes on
+            lines[-1] += line
+        else:
+            lines.append(line)
+    cites = {sign: keys for keys, sign in _cite_signs.items()}
     found = []
-    for line in _NEXT_SENTENCE.split(told.strip("\n")):
-        text, _, keys = line.partition(_SIGN)
-        if text.strip():
-            found.append(Sentence(" ".join(text.split()), tuple(keys.split())))
+    for line in lines:
+        words = " ".join(
+            "".join(c for c in line if c not in cites).split()
+        )  # text of others: names stand in it
+        if words:
+            found.append(Sentence(words, next((cites[c] for c in line if c in cites), ())))
     return tuple(found)
 
 
@@ -217,10 +230,10 @@ def templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
-        finalize=_one_line,
+        finalize=_on_a_line,
     )
     environment.globals |= {
-        "agreeing": agreeing, "aud": aud, "cite": lambda *keys: _Cite(_SIGN + " ".join(keys)), "counted": counted,
+        "agreeing": agreeing, "aud": aud, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
         "joined": joined, "listed": listed, "packages_used": packages_used, "reasons": reasons,
         "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
@@ -228,35 +241,40 @@ def templates() -> Environment:
 
 
 class _Cite(str):
-    """Keys of references, behind a sign that no text has: names lose theirs."""
+    """A sign that stands for keys of references; it is taken out of names."""
 
 
-def _one_line(value: Any) -> Any:
+def _cite(*keys: str) -> _Cite:
+    return _Cite(_cite_signs.setdefault(keys, chr(_FIRST_SIGN + len(_cite_signs))))
+
+
+def _on_a_line(value: Any) -> Any:
     """Return a value that ends no sentence and cites nothing, whatever it is called."""
-    return value if isinstance(value, _Cite) else _CONTROL.sub(" ", str(value))
+    if isinstance(value, _Cite):
+        return value
+    categories = ("Cc", "Zl", "Zp")
+    return "".join(
+        " " if unicodedata.category(c) in categories or ord(c) >= _FIRST_SIGN else c for c in str(value)
+    )
 
 
 def methods_text(paragraphs: Sequence[Paragraph]) -> str:
     """Return the section as plain text with author and year of each reference."""
-    told = []
-    for heading, several in paragraphs:
-        cited = (f" ({'; '.join(map(short_reference, one.cite))})" if one.cite else "" for one in several)
-        said = (f"{one.text}{cite}." for one, cite in zip(several, cited, strict=True))
-        told.append(" ".join([f"{heading}.", *said]))
-    return readable("\n\n".join(told)) + "\n"
+    lines = []
+    for paragraph in paragraphs:
+        cites = (
+            f" ({'; '.join(map(short_reference, s.cite))})" if s.cite else "" for s in paragraph.sentences
+        )
+        texts = (f"{s.text}{cite}." for s, cite in zip(paragraph.sentences, cites, strict=True))
+        lines.append(" ".join([f"{paragraph.heading}.", *texts]))
+    return readable("\n\n".join(lines)) + "\n"
 
 
 def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
     r"""Return the section as LaTeX with ``\cite`` of each reference."""
-    told = []
-    for heading, several in paragraphs:
-        said = [
-            escape_breaking(one.text) + (rf"~\cite{{{','.join(one.cite)}}}" if one.cite else "") + "."
-            for one in several
-        ]
-        told.append("\n".join([rf"\paragraph{{{escape_breaking(heading)}.}}", *said]))
+    parts = [paragraph.latex() for paragraph in paragraphs]
     # Names of files and versions do not break well: lines may be looser here, as narrow as the thesis may be.
-    return "\n\n".join([r"\begingroup\emergencystretch=3em", *told, r"\endgroup"]) + "\n"
+    return "\n\n".join([r"\begingroup\emergencystretch=3em", *parts, r"\endgroup"]) + "\n"
 
 
 def joined(names: Sequence[str], last: str = "and") -> str:

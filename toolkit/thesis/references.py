@@ -1,9 +1,7 @@
-"""What a bundle cites: what its files show was calculated, the references of that, and BibTeX."""
+"""What a bundle cites: the methods of the results that it shows, the references of these, and BibTeX."""
 
 from __future__ import annotations
 
-import csv
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,121 +11,99 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
+from toolkit.report.blocks import Sentence
+from toolkit.report.captions import capital
+from toolkit.report.show import Files
 from toolkit.stats.inference.clusters import GROUPS
+from toolkit.stats.result import Estimate
 
-_INTERVAL: Final = r"\d+(?:\.\d+)?% intervals?(?: of [^:;]+)?: "
-_INTERVALS: Final = re.compile(rf"{_INTERVAL}([^.]*)")
-"""Where `toolkit.report.captions.interval_words` names the methods of the intervals that a figure draws."""
-_NEXT: Final = re.compile(rf"; {_INTERVAL}")
-_OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
-"""Columns that make a table one of results (`toolkit.stats.result`); elsewhere ``method`` may be a prompt."""
-_ORDER: Final = (
+_FIELDS: Final = (
     *("author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume"),
     *("number", "pages", "year", "note", "doi"),
 )
+"""Fields of a BibTeX entry, in their order."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the files of a bundle show was calculated."""
+    """What the figures and tables of a bundle show was calculated."""
 
     methods: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     columns: frozenset[str] = frozenset()
 
-    def shows(self, wanted: Mapping[str, Sequence[str]]) -> bool:
+    def shows(self, signs: Mapping[str, Sequence[str]]) -> bool:
         """Return whether one of the signs of a statistic is there."""
         return (
-            any(part in method for part in wanted.get("method", ()) for method in self.methods)
-            or any(row.startswith(start) for start in wanted.get("row", ()) for row in self.rows)
-            or not self.columns.isdisjoint(wanted.get("column", ()))
+            any(part in method for part in signs.get("method", ()) for method in self.methods)
+            or any(row.startswith(start) for start in signs.get("row", ()) for row in self.rows)
+            or not self.columns.isdisjoint(signs.get("column", ()))
         )
 
 
-def evidence_of(files: Iterable[Path]) -> Evidence:
-    """Read from figures, tables and statistics what was calculated.
-
-    Only fields count that the toolkit writes itself: methods of results that have an interval or a P value, names of
-    results, columns, and the words in which a caption names the methods of its intervals.
-    """
-    methods: dict[str, list[float]] = {}
+def evidence_of(written: Iterable[Path]) -> Evidence:
+    """Return what was calculated, by the estimates and data of the figures and tables that were written."""
+    degrees: dict[str, list[float]] = {}
     rows: dict[str, None] = {}
     columns: set[str] = set()
-    for path in files:
-        if path.suffix == ".txt":
-            for told in _INTERVALS.findall(path.read_text(encoding="utf-8")):
-                for method in _NEXT.split(told):
-                    methods.setdefault(_of_bases(method), [])
-        elif path.suffix == ".csv":
-            with path.open(encoding="utf-8", newline="") as lines:
-                for row in csv.DictReader(lines):
-                    columns.update(f"{path.stem}.{name}" for name, value in row.items() if _says(value))
-                    if row.keys() >= _OF_ESTIMATES:
-                        for method in _methods(row):
-                            found = methods.setdefault(method, [])
-                            if row.get("degrees") and method == _of_bases(row["method"]):
-                                found.append(float(row["degrees"]))
-                        rows.update(dict.fromkeys([f"{path.stem}: {row['name']}"] if row["estimate"] else []))
-    named = tuple(method + _degrees_words(found) for method, found in methods.items())
-    return Evidence(named, tuple(rows), frozenset(columns))
+    for shown in written.shown if isinstance(written, Files) else ():
+        columns.update(f"{shown.name}.{column}" for column in shown.columns)
+        for estimate in shown.estimates:
+            for method in _methods(estimate):
+                degrees.setdefault(method, [])
+            if estimate.degrees is not None and (method := _base_method(estimate.method)) in degrees:
+                degrees[method].append(estimate.degrees)
+            if estimate.estimable:
+                rows[f"{shown.name}: {estimate.name}"] = None
+    methods = tuple(method + _degrees_words(numbers) for method, numbers in degrees.items())
+    return Evidence(methods, tuple(rows), frozenset(columns))
 
 
-def _degrees_words(degrees: list[float]) -> str:
+def _degrees_words(degrees: Sequence[float]) -> str:
     if not degrees:
         return ""
     ends = dict.fromkeys(f"{end:.1f}" for end in (min(degrees), max(degrees)))
     return f" (here {' to '.join(ends)} degrees of freedom)"
 
 
-def _methods(row: Mapping[str, str]) -> list[str]:
+def _methods(estimate: Estimate) -> list[str]:
     """Return how a result was made; a method that gave neither interval nor P value made nothing."""
-    made = [_of_bases(row["method"])] if row["method"] and (row["low"] or row["p_value"]) else []
-    corrected = row["p_value"] and row["correction"] != "none"
-    return made + ([row["correction"].partition(";")[0]] if corrected else [])
+    is_tested = estimate.p_value is not None
+    methods = (
+        [_base_method(estimate.method)] if estimate.method and (estimate.low is not None or is_tested) else []
+    )
+    return methods + ([estimate.correction] if is_tested and estimate.correction != "none" else [])
 
 
-def _of_bases(method: str) -> str:
+def _base_method(method: str) -> str:
     """Return the name of a method where bases share no text: the same statistics rest on groups of them."""
-    return method.replace(GROUPS, "bases").replace(GROUPS.removesuffix("s"), "base")
-
-
-def _says(value: str | None) -> bool:
-    try:
-        return float(value or 0) != 0
-    except ValueError:
-        return True
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One sentence of the methods, without its full stop."""
-
-    text: str
-    cite: tuple[str, ...] = ()
+    return method.replace(GROUPS, "bases").replace("independent group", "base")
 
 
 def statistics_used(evidence: Evidence) -> list[Sentence]:
     """Return a sentence with its references for every statistic that was calculated."""
-    told = [
-        Sentence(str(one["text"]), tuple(one["cite"]))
-        for one in _data("methods.toml")["statistic"]
-        if evidence.shows(one)
+    data = _data("methods.toml")
+    sentences = [
+        Sentence(str(statistic["text"]), tuple(statistic["cite"]))
+        for statistic in data["statistic"]
+        if evidence.shows(statistic)
     ]
     if evidence.methods:
-        told.append(Sentence("Intervals, tests and corrections are named as in the tables of the results"))
-    cites = _data("methods.toml")["method"]
+        sentences.append(
+            Sentence("Intervals, tests and corrections are named as in the tables of the results")
+        )
     for method in evidence.methods:
-        keys = dict.fromkeys(key for part, some in cites.items() if part in method for key in some)
-        told.append(Sentence(method[:1].upper() + method[1:], tuple(keys)))
-    return told
+        keys = dict.fromkeys(key for part, cited in data["method"].items() if part in method for key in cited)
+        sentences.append(Sentence(capital(method), tuple(keys)))
+    return sentences
 
 
 def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> list[tuple[str, str]]:
     """Return the software that analyses and figures were made with: name and version, and the key of its reference."""
     return [
-        (f"{package} {versions[package]}", str(one["cite"]))
-        for package, one in _data("methods.toml")["software"].items()
-        if versions.get(package) and (one.keys() == {"cite"} or evidence.shows(one))
+        (f"{package} {versions[package]}", str(entry["cite"]))
+        for package, entry in _data("methods.toml")["software"].items()
+        if versions.get(package) and (entry.keys() == {"cite"} or evidence.shows(entry))
     ]
 
 
@@ -144,24 +120,24 @@ def known_references() -> list[str]:
 def short_reference(key: str) -> str:
     """Return a reference as it stands in running text."""
     fields = _reference(key)
-    names = [re.sub(r"[{}]", "", one.split(",")[0]) for one in str(fields["author"]).split(" and ")]
+    authors = str(fields["author"]).split(" and ")  # text of others: BibTeX
+    names = [author.split(",")[0].strip("{}") for author in authors]  # text of others: BibTeX
     if "others" in names or len(names) > 3:
-        who = f"{names[0]} et al."
-    else:
-        who = " & ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return f"{who} {fields['year']}"
+        return f"{names[0]} et al. {fields['year']}"
+    *first, last = names
+    return f"{', '.join(first)} & {last} {fields['year']}" if first else f"{last} {fields['year']}"
 
 
 def _entry(key: str, fields: Mapping[str, Any]) -> str:
-    lines = [f"  {name} = {{{fields[name]}}}" for name in _ORDER if name in fields]
+    lines = [f"  {name} = {{{fields[name]}}}" for name in _FIELDS if name in fields]
     return f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _reference(key: str) -> Mapping[str, Any]:
-    found = _data("references.toml").get(key)
-    if found is None:
+    fields: Mapping[str, Any] | None = _data("references.toml").get(key)
+    if fields is None:
         raise InputError(f"reference {key!r}: is not in toolkit/thesis/references.toml; add it there")
-    return found
+    return fields
 
 
 @cache

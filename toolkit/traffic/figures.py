@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from toolkit.report import captions, style
-from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure, take_away_others
-from toolkit.report.latex import latex_table
-from toolkit.report.tables import Table, estimates_table, save_table, with_interval
+from toolkit.report.blocks import Grid
+from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_all, take_away_others
+from toolkit.report.show import Files
+from toolkit.report.tables import Table, estimates_table, with_interval
 from toolkit.stats.one_shot.compare import OneShotComparison, compare_one_shot
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
@@ -75,7 +76,8 @@ def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") 
         f"{n['unexpected']} unexpected "
         f"and {n['hallucinated']} hallucinated of {counted(n['experiments'], 'experiments')}."
     )
-    return FigureWithCaption(name, figure, caption, alt_text, data, n)
+    estimates = [_estimates(one)[1] for one in rows]
+    return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates)
 
 
 def one_shot_figures(
@@ -96,16 +98,15 @@ def one_shot_figures(
 
 def write_one_shot_figures(
     methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = "", study: str = ""
-) -> list[Path]:
+) -> Files:
     """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
     groups = score_groups(methods)
     figures = one_shot_figures(methods, groups, note=note, source=source)
     end = captions.join(source, note)
-    files = [path for figure in figures for path in save_figure(figure, folder / "figures")]
     comparison = compare_one_shot(methods_frame(methods), "variant")
     tables = [one_shot_table(groups, end=end)]
     tables += [one_shot_comparison_table(comparison, end=end)] if comparison.contrasts else []
-    files += [path for table in tables for path in save_table(table, folder / "tables", study)]
+    files = save_all(figures, tables, folder, study)
     take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
     take_away_others(folder / "tables", f"{NAME}_variants", (table.name for table in tables))
     return files
@@ -127,8 +128,8 @@ def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
     )
     keyed = [(_label(scored), estimate) for scored in rows for estimate in _estimates(scored)]
     frame = pd.DataFrame(table_rows, columns=list(heads))
-    text = latex_table(frame, caption, f"tab:{NAME.replace('_', '-')}", heads)
-    return Table(NAME, text, estimates_frame(keyed, "row"), caption)
+    grid = Grid(frame, caption, NAME.replace("_", "-"), heads)
+    return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed])
 
 
 def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -> Table:

@@ -30,37 +30,38 @@ _CHEAP: Final = 0.01
 _ENDS: Final = ["cost", "cost_low", "cost_high"]
 
 
-def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
+def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw mean quality against the mean cost of a run, one point for each model and length bin, with the front.
 
     Where every run costs AUD 0 (a model on this machine) the axis shows tokens per run and the caption says so,
     because a column of points at zero would look like a result.
     """
-    judged = captions.judged_runs(of.runs)
-    found = of.pareto(cost=cost_column(of.runs))
-    drawn = judged[judged[found.cost].notna()]
-    data = found.frame()
+    judged = captions.judged_runs(analyses.runs)
+    pareto = analyses.pareto(cost=cost_column(analyses.runs))
+    costed = judged[judged[pareto.cost].notna()]
+    data = pareto.frame()
     if data.empty:
         raise NothingToDraw("no run with a known cost")
-    tokens = found.cost == "total_tokens"
+    tokens = pareto.cost == "total_tokens"
     factor, label = 1.0, "Tokens per run" if tokens else "AUD per run"
     if not tokens and data["cost"].max() < _CHEAP:
         factor, label = 1000.0, "AUD per 1,000 runs"
-    figure, logarithmic = _draw(data, factor, label, about)
-    free = sorted(str(name) for name, own in data.groupby("model") if (own["cost"] == 0).all())
-    estimated = tokens and bool(drawn["tokens_estimated"].fillna(False).any())
-    n = captions.counts(drawn, about.repeats)
+    figure, logarithmic = _draw(data, factor, label, context)
+    free = sorted(str(name) for name, rows in data.groupby("model") if (rows["cost"] == 0).all())
+    estimated = tokens and bool(costed["tokens_estimated"].fillna(False).any())
+    n = captions.counts(costed, context.repeats)
+    estimates = [estimate for point in pareto.points for estimate in (point.quality, point.cost)]
     caption = captions.join(
         f"Quality against {'tokens' if tokens else 'cost'} per run ({captions.n_words(n)}).",
         f"{'Tokens of prompt and reply' if tokens else 'Cost of the call that answered'}, judges not included.",
         f"The axis shows {factor:,.0f} runs, the data one." if factor != 1 else "",
         "Marks: mean of one model at one prompt length, larger for longer prompts; bars: intervals of both.",
-        captions.interval_words(one for point in found.points for one in (point.quality, point.cost)),
+        captions.interval_words(estimates),
         captions.cut_words(data["quality_low"], data["quality_high"]),
         "Intervals of cost that leave the axis are cut at its end."
         if (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any()
         else "",
-        _front_words(found),
+        _front_words(pareto),
         "Every run cost AUD 0 because its model has no price per token (it runs on this machine), so the "
         "axis shows tokens and not money."
         if tokens
@@ -68,47 +69,50 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
         f"AUD 0 because it has no price per token: {', '.join(free)}." if free else "",
         "Some token counts are estimates." if estimated else "",
         "The cost axis is logarithmic." if logarithmic else "",
-        captions.missing_words(of.runs, drawn),
-        f"{captions.zeros_words(drawn)}.",
-        about.source,
-        about.note,
+        captions.missing_words(analyses.runs, costed),
+        f"{captions.zeros_words(costed)}.",
+        context.source,
+        context.note,
     )
-    return FigureWithCaption("cost_quality", figure, caption, _alt_text(data, factor, label), data, n)
+    alt_text = _alt_text(data, factor, label)
+    return FigureWithCaption("cost_quality", figure, caption, alt_text, data, n, estimates=estimates)
 
 
-def _front_words(found: Pareto) -> str:
-    """Say who is on the front and how firmly."""
-    firm = any(point.probability is not None for point in found.points)
+def _front_words(pareto: Pareto) -> str:
+    """Say which points are on the front, and in how many resamples."""
+    resampled = any(point.probability is not None for point in pareto.points)
     names = [
-        at_length(one.model, one.length_bin)
-        + (f" ({one.probability:.0%})" if one.probability is not None else "")
-        for one in found.points
-        if one.on_front
+        at_length(point.model, point.length_bin)
+        + (f" ({point.probability:.0%})" if point.probability is not None else "")
+        for point in pareto.points
+        if point.on_front
     ]
-    shares = f" (in brackets: share of {found.resamples} resamples of bases in which it is)" if firm else ""
+    shares = (
+        f" (in brackets: share of {pareto.resamples} resamples of bases in which it is)" if resampled else ""
+    )
     return (
         f"Steps and ringed marks: the front, points that no other beats in both{shares}: {'; '.join(names)}. "
         "The share is no P value, and nothing is corrected for the number of points."
     )
 
 
-def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[Figure, bool]:
-    styles = about.styles(data["model"])
-    shown = data.assign(**{name: data[name] * factor for name in _ENDS})
+def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool]:
+    styles = context.styles(data["model"])
+    marks = data.assign(**{name: data[name] * factor for name in _ENDS})
     columns = 1 if len(styles) <= style.CROWD else 2
     across = 2 if max(map(len, styles)) <= _SHORT else columns
     width, height = (style.COLUMN_MM, 70) if columns == 1 else (style.PAGE_MM, 95)
     figure = style.new_figure(width, height + 4 * -(-(len(styles) + 4) // across))
     axes = figure.subplots()
-    logarithmic = _cost_axis(axes, shown)
-    front = shown[shown["on_front"]].sort_values(["cost", "quality"])
+    logarithmic = _cost_axis(axes, marks)
+    front = marks[marks["on_front"]].sort_values(["cost", "quality"])
     axes.step(front["cost"], front["quality"], where="post", color=style.GREY, linewidth=2.2, zorder=1)
     axes.plot(
         front["cost"], front["quality"], linestyle="none", marker="o", markersize=_RING, markerfacecolor="none",
         markeredgecolor=style.INK, markeredgewidth=0.8, zorder=2, clip_on=False,
     )  # fmt: skip
     for name, look in styles.items():
-        for _, row in shown[shown["model"] == name].iterrows():
+        for _, row in marks[marks["model"] == name].iterrows():
             thin: dict[str, Any] = {"color": look.color, "linewidth": 0.8, "alpha": 0.75, "zorder": 2}
             axes.plot([row["cost"]] * 2, [row["quality_low"], row["quality_high"]], **thin)
             axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
@@ -134,17 +138,17 @@ def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[
             label=f"prompt length {name}",
         )
         for name, size in _SIZES.items()
-        if name in set(shown["length_bin"]) - {WHOLE}
+        if name in set(marks["length_bin"]) - {WHOLE}
     ]
     style.legend(figure, handles, columns=across, handlelength=2.6)
     return style.settle(figure), logarithmic
 
 
-def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:
+def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:
     """Scale the cost axis; return whether it is logarithmic, which the caption has to declare."""
-    smallest, largest = float(shown["cost"].min()), float(shown[_ENDS].max().max())
+    smallest, largest = float(marks["cost"].min()), float(marks[_ENDS].max().max())
     plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
-    if smallest > 0 and float(shown["cost"].max()) / smallest > _LOG_FROM:
+    if smallest > 0 and float(marks["cost"].max()) / smallest > _LOG_FROM:
         axes.set_xscale("log")
         axes.set_xlim(smallest / 2, largest * 1.5)
         axes.xaxis.set_major_locator(
@@ -160,9 +164,10 @@ def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:
 
 
 def _alt_text(data: pd.DataFrame, factor: float, label: str) -> str:
-    said = "; ".join(
+    points = "; ".join(
         f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return f"Scatter of the composite score from {scale_words()} against {label}, with intervals and the front: {said}."
+    axes = f"the composite score from {scale_words()} against {label}"
+    return f"Scatter of {axes}, with intervals and the front: {points}."

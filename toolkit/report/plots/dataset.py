@@ -21,6 +21,7 @@ from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, load_dataset
 from toolkit.prompts.similarity import NEAR
 from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
+from toolkit.report.show import Files
 from toolkit.words import LENGTH_BINS, SCENARIOS, agreeing, counted
 
 NAME: Final = "dataset"
@@ -36,14 +37,14 @@ _TOKENS: Final = 10  # width of a bar of the token counts
 
 @dataclass(frozen=True)
 class _Panel:
-    """One panel: what it is called, says and draws, and ``why`` there is nothing to draw."""
+    """One panel: its name, title and text, its data and how they are drawn, and why there is nothing to draw."""
 
     name: str
     title: str
-    words: str
+    text: str
     data: pd.DataFrame
     draw: Callable[[Axes, pd.DataFrame], None]
-    why: str = ""
+    reason: str = ""
     height: float = _PANEL_MM
     on_page: bool = True
 
@@ -56,13 +57,13 @@ def dataset_figures(dataset: Dataset, *, single: bool = True) -> tuple[FigureWit
     """Draw a dataset: what tells most on one page first, then each panel as a figure as wide as a column."""
     panels = _panels(dataset)
     date = dataset.date.isoformat() if dataset.date else ""
-    about = [f"version {dataset.version}", date, dataset.focus, f"SHA-256 {dataset.digest[:12]}"]
-    n = {"bases": len({one.base for one in dataset.prompts}), "prompts": len(dataset.prompts)}
-    end = f"Dataset {dataset.name} ({'; '.join(filter(None, about))}); {captions.n_words(n)}."
+    facts = [f"version {dataset.version}", date, dataset.focus, f"SHA-256 {dataset.digest[:12]}"]
+    n = {"bases": len({prompt.base for prompt in dataset.prompts}), "prompts": len(dataset.prompts)}
+    end = f"Dataset {dataset.name} ({'; '.join(filter(None, facts))}); {captions.n_words(n)}."
     return (_page(panels, n, end), *(_alone(panel, n, end) for panel in panels if single))
 
 
-def write_dataset_figures(source: str | Path, folder: Path | str, *, single: bool = True) -> list[Path]:
+def write_dataset_figures(source: str | Path, folder: Path | str, *, single: bool = True) -> Files:
     """Write the figures of a dataset, whatever its flaws; the same dataset gives the same bytes.
 
     Parameters
@@ -84,42 +85,44 @@ def write_dataset_figures(source: str | Path, folder: Path | str, *, single: boo
     InputError
         When there is no such dataset, or it cannot be read.
     """
-    drawn = dataset_figures(load_dataset(source, check_ranges=False), single=single)
-    return [path for one in drawn for path in save_figure(one, folder)]
+    files = Files()
+    for figure in dataset_figures(load_dataset(source, check_ranges=False), single=single):
+        files += save_figure(figure, folder)
+    return files
 
 
 def _alone(panel: _Panel, n: Mapping[str, int], end: str) -> FigureWithCaption:
-    name, said = f"{NAME}_{panel.name}", f"{panel.title}: {panel.why or panel.words}"
-    if panel.why:
-        return nothing_drawn(name, captions.join(f"{said}.", end), panel.why)
+    name, text = f"{NAME}_{panel.name}", f"{panel.title}: {panel.reason or panel.text}"
+    if panel.reason:
+        return nothing_drawn(name, captions.join(f"{text}.", end), panel.reason)
     with style.thesis_style():
         figure = style.new_figure(style.COLUMN_MM, panel.height)
         panel.fill(figure)
         style.settle(figure)
-    return FigureWithCaption(name, figure, captions.join(said, end), said, panel.data, n)
+    return FigureWithCaption(name, figure, captions.join(text, end), text, panel.data, n)
 
 
 def _page(panels: Sequence[_Panel], n: Mapping[str, int], end: str) -> FigureWithCaption:
     """Put panels into two columns of a page, the tallest first, each where there is most room."""
-    shown = [panel for panel in panels if panel.on_page and not panel.why]
+    filled = [panel for panel in panels if panel.on_page and not panel.reason]
     columns: tuple[list[_Panel], list[_Panel]] = ([], [])
-    for panel in sorted(shown, key=lambda one: -one.height):
+    for panel in sorted(filled, key=lambda panel: -panel.height):
         min(columns, key=_height).append(panel)
     ordered = [sorted(column, key=panels.index) for column in columns]
     ordered.sort(key=lambda column: panels.index(column[0]))
     letters = (f"({letter})" for letter in "abcdefgh")
-    told: list[str] = []
+    texts: list[str] = []
     with style.thesis_style():
         figure = style.new_figure(style.PAGE_MM, max(map(_height, columns)))
         for half, column in zip(_parts(figure, 1, 2), ordered, strict=True):
-            parts = _parts(half, len(column), 1, height_ratios=[one.height for one in column])
+            parts = _parts(half, len(column), 1, height_ratios=[panel.height for panel in column])
             for part, panel, letter in zip(parts, column, letters, strict=False):
                 panel.fill(part, letter)
-                told.append(f"{letter} {panel.title}: {panel.words}")
+                texts.append(f"{letter} {panel.title}: {panel.text}")
         style.settle(figure)
-    left = [f"{panel.title}: {panel.why}." for panel in panels if panel.why and panel.on_page]
-    data = pd.concat([panel.data.assign(panel=panel.name) for panel in shown], ignore_index=True)
-    return FigureWithCaption(NAME, figure, captions.join(*told, *left, end), " ".join(told), data, n)
+    empty = [f"{panel.title}: {panel.reason}." for panel in panels if panel.reason and panel.on_page]
+    data = pd.concat([panel.data.assign(panel=panel.name) for panel in filled], ignore_index=True)
+    return FigureWithCaption(NAME, figure, captions.join(*texts, *empty, end), " ".join(texts), data, n)
 
 
 def _parts(figure: FigureBase, down: int, across: int, **more: Any) -> list[FigureBase]:
@@ -128,7 +131,7 @@ def _parts(figure: FigureBase, down: int, across: int, **more: Any) -> list[Figu
 
 
 def _height(column: Sequence[_Panel]) -> float:
-    return sum(one.height for one in column)
+    return sum(panel.height for panel in column)
 
 
 def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
@@ -140,10 +143,11 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     absent = [name for name in LENGTH_BINS if name not in texts]
     rows = _balance_rows(balance)
 
-    def told(key: str, words: Callable[[Any], str]) -> str:
-        return ", ".join(f"{name} {words(one[key])}" for name, one in texts.items())
+    def by_length(key: str, text: Callable[[Any], str]) -> str:
+        return ", ".join(f"{name} {text(values[key])}" for name, values in texts.items())
 
-    counts = told("tokens", lambda of: f"{of[0]}–{of[2]} (median {of[1]:g})")
+    counts = by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})")
+    shares = by_length("similarity", lambda pair: " and ".join(style.decimals(share, 3) for share in pair))
     lengths = captions.join(
         f"prompts by their number of tokens (o200k_base), {_TOKENS} to a bar, the highest bar of each length equally "
         f"high; grey is the range that a length may have. {counts}.",
@@ -152,13 +156,13 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     similarity = (
         "pairs of bases by the share of word 5-grams that the two have in common (Jaccard), on a logarithmic axis; "
         "right of the dashed line one is a near-copy of the other. Median and highest: "
-        f"{told('similarity', lambda two: ' and '.join(style.decimals(one, 3) for one in two))}."
+        f"{shares}."
     )
     readability = (
         "Flesch-Kincaid grade (years of school in the United States). Grey: one base each; black: their mean, "
-        f"{told('grade', _grade)}. A base whose lengths lie more than {GRADES:g} grades apart is a flaw."
+        f"{by_length('grade', _grade)}. A base whose lengths lie more than {GRADES:g} grades apart is a flaw."
     )
-    about = (
+    kinds = (
         f"facts of each kind in a prompt, mean over {facts['bases'].max()} of {prompts['place'].max()} bases, which "
         "tell the kinds of their facts. A decoy is true and leads astray."
     )
@@ -175,13 +179,13 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         _Panel("similarity", "Similarity of bases", similarity, pairs, _draw_similarity, lone),
         _Panel(
             "readability", "Readability", readability, prompts[["prompt_id", "base", "length_bin", "grade"]],
-            partial(_draw_readability, {name: one["grade"] for name, one in texts.items()}),
+            partial(_draw_readability, {name: values["grade"] for name, values in texts.items()}),
         ),
         _Panel(
             "balance", "Balance", _balance_words(balance), balance, partial(_draw_balance, rows), height=tall
         ),
         _Panel(
-            "facts", "Kinds of facts", about, facts, _draw_facts,
+            "facts", "Kinds of facts", kinds, facts, _draw_facts,
             "" if len(facts) else "no base tells the kinds of its facts",
         ),
         _Panel("novelty", "What each base adds", adds, novel, _draw_novelty, lone, on_page=False),
@@ -204,11 +208,11 @@ def _name_bins(axes: Axes) -> None:
 
 def _draw_lengths(axes: Axes, data: pd.DataFrame) -> None:
     rows = _by_bin(data)[::-1]
-    for up, (name, its) in enumerate(rows):
+    for up, (name, prompts) in enumerate(rows):
         low, high = LENGTH_BINS[name]
         axes.bar(low, 0.9, width=high - low, align="edge", bottom=up, color=style.GREY, alpha=0.35)
-        within = its["tokens"] - (its["tokens"] == high)  # the end is within the range, and its bar too
-        bars = (within // _TOKENS * _TOKENS).value_counts()
+        tokens = prompts["tokens"] - (prompts["tokens"] == high)  # the end is of the range, and so is its bar
+        bars = (tokens // _TOKENS * _TOKENS).value_counts()
         heights = bars / bars.max() * 0.8
         axes.bar(bars.index, heights, _TOKENS, align="edge", bottom=up, color=_COLOURS[name])
     axes.set_yticks([up + 0.4 for up in range(len(rows))], [name for name, _ in rows])
@@ -218,11 +222,11 @@ def _draw_lengths(axes: Axes, data: pd.DataFrame) -> None:
 
 def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
     several = _by_bin(data)
-    for place, (name, its) in enumerate(several):
-        right = np.arange(len(its)) + (place - len(several) / 2) * 0.26
-        axes.bar(right, its["pairs"], 0.26, align="edge", color=_COLOURS[name], label=name)
-    ends = [f"{end:g}".removeprefix("0") for end in profile.CLASSES[1:]]
-    axes.set_xticks([0, *(place + 1.5 for place in range(len(ends)))], ["none", *ends])
+    for number, (name, rows) in enumerate(several):
+        right = np.arange(len(rows)) + (number - len(several) / 2) * 0.26
+        axes.bar(right, rows["pairs"], 0.26, align="edge", color=_COLOURS[name], label=name)
+    ends = [f"{end:g}".lstrip("0") for end in profile.CLASSES[1:]]
+    axes.set_xticks([0, *(number + 1.5 for number in range(len(ends)))], ["none", *ends])
     limit = profile.CLASSES.index(NEAR) + 0.5
     axes.axvline(limit, color=style.INK, linestyle="--", linewidth=0.8)
     axes.text(limit - 0.1, 0.97, "limit", ha="right", va="top", transform=axes.get_xaxis_transform())
@@ -237,10 +241,9 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
 def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
     names = list(means)
     thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}
-    for _, its in data.groupby("base", sort=False):
-        axes.plot([names.index(name) for name in its["length_bin"]], its["grade"], alpha=0.6, **thin)
-    drawn = pd.Series(means, dtype=float)
-    axes.plot(range(len(names)), drawn, color=style.INK, marker="o", linewidth=1.6)
+    for _, base in data.groupby("base", sort=False):
+        axes.plot([names.index(name) for name in base["length_bin"]], base["grade"], alpha=0.6, **thin)
+    axes.plot(range(len(names)), pd.Series(means, dtype=float), color=style.INK, marker="o", linewidth=1.6)
     axes.set_xticks(range(len(names)), names)
     axes.set(xlim=(-0.3, len(names) - 0.7), xlabel="Length of the prompt", ylabel="Grade")
 
@@ -249,9 +252,9 @@ def _draw_facts(axes: Axes, data: pd.DataFrame) -> None:
     kinds = list(FACT_KINDS)[::-1]
     most = data.groupby("kind")["facts"].max().reindex(kinds)
     axes.barh(range(len(kinds)), most, height=0.06, color=style.GREY)
-    for name, its in _by_bin(data):
-        up = [kinds.index(kind) for kind in its["kind"]]
-        axes.plot(its["facts"], up, _MARKERS[name], color=_COLOURS[name], label=name, clip_on=False)
+    for name, rows in _by_bin(data):
+        up = [kinds.index(kind) for kind in rows["kind"]]
+        axes.plot(rows["facts"], up, _MARKERS[name], color=_COLOURS[name], label=name, clip_on=False)
     style.row_axis(axes, kinds, pad=6)
     axes.set(xlim=(0, most.max() * 1.03), xlabel="Facts in a prompt, mean")
     _name_bins(axes)
@@ -263,9 +266,9 @@ def _floor(novelty: pd.Series) -> float:
 
 
 def _draw_novelty(axes: Axes, data: pd.DataFrame) -> None:
-    for name, its in _by_bin(data):
+    for name, rows in _by_bin(data):
         look: dict[str, Any] = {"color": _COLOURS[name], "markersize": 3, "clip_on": False}
-        axes.plot(its["place"], its["novelty"], _MARKERS[name], label=name, **look)
+        axes.plot(rows["place"], rows["novelty"], _MARKERS[name], label=name, **look)
     axes.axhline(1 - NEAR, color=style.INK, linestyle="--", linewidth=0.8)
     axes.set(ylim=(_floor(data["novelty"]), 1), xlim=(1, data["place"].max() + 1))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -278,9 +281,9 @@ def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     rows = []
     few = len(balance[["scenario", "category"]].drop_duplicates()) <= _ROWS
     for scenario in SCENARIOS:
-        its = balance[balance["scenario"] == scenario]
-        rows += [(scenario, its)] if len(its) else []
-        rows += [(f" {category}", of) for category, of in its.groupby("category") if few]
+        bases = balance[balance["scenario"] == scenario]
+        rows += [(scenario, bases)] if len(bases) else []
+        rows += [(f" {category}", group) for category, group in bases.groupby("category") if few]
     return [*rows, ("All", balance)]
 
 
@@ -291,31 +294,31 @@ def _row_label(name: str) -> str:
 
 def _balance_words(balance: pd.DataFrame) -> str:
     names = ", ".join(f"{_CSF[name]} {name.capitalize()}" for name in CSF if name in set(balance["csf"]))
-    lost = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
+    unknown = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
     sizes = balance.groupby(["scenario", "category"])["bases"].sum()
     least = f"{sizes.min()} to " if sizes.min() < sizes.max() else ""
     return captions.join(
         f"bases of each scenario (bold) and category{f', by function of the NIST CSF ({names})' if names else ''}; "
         f"{counted(len(sizes), 'categories')} of {least}{counted(sizes.max(), 'bases')}.",
-        f"{counted(lost, 'bases')} {agreeing(lost, 'have')} no CSF function{' (?)' if names else ''}."
-        if lost
+        f"{counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{' (?)' if names else ''}."
+        if unknown
         else "",
         "" if len(sizes) <= _ROWS else "There are too many categories to show them one by one.",
     )
 
 
 def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd.DataFrame) -> None:
-    told = [name for name in _CSF if name in set(data["csf"])]
-    columns = told if told != [profile.UNTOLD] else []
+    present = [name for name in _CSF if name in set(data["csf"])]
+    columns = present if present != [profile.UNTOLD] else []
     head = [not label.startswith(" ") for label, _ in rows]
-    counts = [[int(of.loc[of["csf"] == name, "bases"].sum()) for name in columns] for _, of in rows]
+    counts = [[int(bases.loc[bases["csf"] == name, "bases"].sum()) for name in columns] for _, bases in rows]
     shades = np.array([[*row, 0] for row in counts]) * ~np.array(head)[:, None]
     dark = 2 * max(1, shades.max())  # black numbers stay readable
     axes.imshow(np.ma.masked_equal(shades, 0), cmap="Blues", vmin=0, vmax=dark, aspect="auto")
-    for down, ((_, of), row, bold) in enumerate(zip(rows, counts, head, strict=True)):
+    for down, ((_, bases), row, bold) in enumerate(zip(rows, counts, head, strict=True)):
         look: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold" if bold else "normal"}
-        for place, count in enumerate([*row, of["bases"].sum()]):
-            axes.text(place, down, str(count or ""), **look)
+        for column, count in enumerate([*row, bases["bases"].sum()]):
+            axes.text(column, down, str(count or ""), **look)
         axes.axhline(down - 0.5, color=style.GREY, linewidth=0.5 * (bold and down > 0))
     axes.set_xticks(range(len(columns) + 1), [*(_CSF[name] for name in columns), "all"])
     axes.tick_params(axis="x", length=0, labeltop=True, labelbottom=False)

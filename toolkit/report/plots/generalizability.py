@@ -27,6 +27,7 @@ _FACTORS: Final = {
     "model": "model: how much the models differ",
     "repeat": "repeat: how much the same is scored differently when it is asked again",
 }
+_OBJECTS: Final = {"answer": "an answer", "model": "a model"}
 _CURVES: Final = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
 _LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
     PHI: (style.INK, "-", "o", "Φ: of the score as it stands"),
@@ -34,36 +35,41 @@ _LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
 }
 
 
-def variance_components(of: Analyses, about: About) -> FigureWithCaption:
+def variance_components(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the variance component of every effect of the study's design with its interval and its share."""
-    found = of.generalizability()
-    components = found.result.components
+    study = analyses.generalizability()
+    components = study.result.components
     if components.problem:
         raise NothingToDraw(components.problem)
-    frame = found.figure_frame()
+    frame = study.figure_frame()
     data = frame.loc[frame["part"] == "component", list(_COMPONENTS)].reset_index(drop=True)
     figure, cut = _draw_components(data)
-    names = sorted({factor for name in data["name"] for factor in str(name).replace(":", " x ").split(" x ")})
-    below = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
+    negative = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
+    factors = sorted(components.table.design.factors)
+    estimates = components.components
     caption = captions.join(
-        f"Variance components of a single {readable(found.score)} score "
-        f"({captions.n_words(about.n)}; {components.method}).",
-        f"Factors: {'; '.join(_FACTORS[name] for name in names if name in _FACTORS)}.",
+        f"Variance components of a single {readable(study.score)} score "
+        f"({captions.n_words(context.n)}; {components.method}).",
+        f"Factors: {'; '.join(_FACTORS[name] for name in factors if name in _FACTORS)}.",
         "Read a in b as a within b, and a × b as what only the combination brings; the last one is confounded with "
         "the error. Printed: share of the sum of the components.",
-        captions.interval_words(components.components),
-        captions.UNCORRECTED if any(one.low is not None for one in components.components) else "",
+        captions.interval_words(estimates),
+        captions.UNCORRECTED if any(estimate.low is not None for estimate in estimates) else "",
         f"Beyond the axis (arrow): {'; '.join(cut)}." if cut else "",
-        f"Negative before it was set to 0: {', '.join(below)}." if below else "",
-        " ".join(f"{note[:1].upper()}{note[1:]}." for note in components.cautions),
-        captions.not_estimable_words(one for one in components.components if not one.estimable),
-        about.end,
+        f"Negative before it was set to 0: {', '.join(negative)}." if negative else "",
+        " ".join(f"{captions.capital(note)}." for note in components.cautions),
+        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
+        context.end,
     )
-    said = "; ".join(
+    values = "; ".join(
         f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in style.rows_of(data)
     )
-    alt_text = f"Horizontal bars of the variance components in squared score points, with intervals: {said}."
-    return FigureWithCaption("variance_components", figure, caption, alt_text, data, about.n)
+    alt_text = (
+        f"Horizontal bars of the variance components in squared score points, with intervals: {values}."
+    )
+    return FigureWithCaption(
+        "variance_components", figure, caption, alt_text, data, context.n, estimates=estimates
+    )
 
 
 def _effect(name: str) -> str:
@@ -94,63 +100,68 @@ def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
     return style.settle(figure), cut
 
 
-def decision_study(of: Analyses, about: About) -> FigureWithCaption:
+def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw both coefficients against the number of judges, repeats and bases, a panel for each object and facet."""
     # How far a mean of a model holds cannot be read from two of them: the interval is the whole scale.
-    objects = ("answer", "model") if of.runs["model"].nunique() > 2 else ("answer",)
-    found = [of.generalizability(of=one) for one in objects]
-    drawn = [one for one in found if len(one.decision.curves)]
-    if not drawn:
-        whys = [one.result.phi.remarks for one in found if one.result.phi.remarks]
-        raise NothingToDraw(whys[0].removeprefix("not estimable: ") if whys else "no judged runs")
-    data = pd.concat([_curves(one) for one in drawn], ignore_index=True)
-    targets = sorted({plan.target for one in drawn for plan in one.decision.plans})
-    planned = [one for one in drawn if one.decision.plans]
-    plans = [f"Mean score of {_object(one)}: {one.decision.plans[0].sentence()}" for one in planned]
+    objects = ("answer", "model") if analyses.runs["model"].nunique() > 2 else ("answer",)
+    studies = {name: analyses.generalizability(of=name) for name in objects}
+    plotted = {name: study for name, study in studies.items() if len(study.decision.curves)}
+    if not plotted:
+        reasons = (study.result.phi.reason for study in studies.values() if study.result.phi.reason)
+        raise NothingToDraw(next(reasons, "no judged runs"))
+    data = pd.concat([_curves(name, study) for name, study in plotted.items()], ignore_index=True)
+    targets = sorted({plan.target for study in plotted.values() for plan in study.decision.plans})
+    plans = [
+        f"Mean score of {_OBJECTS[name]}: {study.decision.plans[0].sentence()}"
+        for name, study in plotted.items()
+        if study.decision.plans
+    ]
+    estimates = [e for study in plotted.values() for e in (study.result.phi, study.result.e_rho2)]
+    score = next(iter(plotted.values())).score
     caption = captions.join(
-        f"Decision study ({captions.n_words(about.n)}): what a mean {readable(drawn[0].score)} score would be "
+        f"Decision study ({captions.n_words(context.n)}): what a mean {readable(score)} score would be "
         "worth with other numbers of judges, repeats or bases, the other facets as in the study.",
         "Φ: dependability of the score as it stands; Eρ²: of comparisons between objects that the same judges "
         "scored. Marks: the study itself; band and thin dashed lines: intervals of Φ and of Eρ²"
         + (f"; dotted line: the target {targets[0]:.2f}." if len(targets) == 1 else "."),
-        captions.interval_words(one for each in drawn for one in (each.result.phi, each.result.e_rho2)),
+        captions.interval_words(estimates),
         "Nothing is corrected for the number of designs.",
         *plans,
-        captions.not_estimable_words(one.result.phi for one in found if one not in drawn),
-        about.end,
+        captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
+        context.end,
     )
-    here = data.loc[data["present"], ["coefficient", "of", "facet", "count", "estimate"]]
-    said = "; ".join(
-        f"{coefficient} of {whose} with {count} {facet}{'s' if count != 1 else ''} {value:.2f}"
-        for coefficient, whose, facet, count, value in here.itertuples(index=False)
+    marks = data.loc[data["present"], ["coefficient", "of", "facet", "count", "estimate"]]
+    values = "; ".join(
+        f"{coefficient} of {owner} with {count} {facet}{'s' if count != 1 else ''} {value:.2f}"
+        for coefficient, owner, facet, count, value in marks.itertuples(index=False)
     )
-    alt_text = f"Curves of generalizability coefficients from 0 to 1 against the size of the design: {said}."
-    return FigureWithCaption("decision_study", _draw_curves(data, targets), caption, alt_text, data, about.n)
+    alt_text = (
+        f"Curves of generalizability coefficients from 0 to 1 against the size of the design: {values}."
+    )
+    figure = _draw_curves(data, targets)
+    return FigureWithCaption(
+        "decision_study", figure, caption, alt_text, data, context.n, estimates=estimates
+    )
 
 
-def _object(found: StudyGeneralizability) -> str:
-    of = found.result.components.asked.name(frozenset(found.result.of)).split(":")[0]
-    return f"{'an' if of[0] in 'aeiou' else 'a'} {of}"
-
-
-def _curves(found: StudyGeneralizability) -> pd.DataFrame:
-    frame = found.figure_frame()
+def _curves(name: str, study: StudyGeneralizability) -> pd.DataFrame:
+    frame = study.figure_frame()
     lines = frame[frame["part"] == "curve"].rename(columns={"name": "coefficient"})
-    return lines.assign(of=_object(found)).reindex(columns=list(_CURVES))
+    return lines.assign(of=_OBJECTS[name]).reindex(columns=list(_CURVES))
 
 
 def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     panels = list(dict.fromkeys(zip(data["of"], data["facet"], strict=True)))
     most = 3 if len(panels) != 4 else 2  # no row of one panel
-    figure, places, across = style.grid(len(panels), across=most, head=16, tall=54, sharey=True)
-    for place, (axes, (of, facet)) in enumerate(zip(places, panels, strict=True)):
-        _panel(axes, data[(data["of"] == of) & (data["facet"] == facet)])
+    figure, grid, across = style.grid(len(panels), across=most, head=16, tall=54, sharey=True)
+    for number, (axes, (owner, facet)) in enumerate(zip(grid, panels, strict=True)):
+        _panel(axes, data[(data["of"] == owner) & (data["facet"] == facet)])
         for target in targets:
             axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=5)
             style.threshold(axes, target, f"target {target:.2f}", which="y")
-        axes.set_title(f"Mean score of {of}")
+        axes.set_title(f"Mean score of {owner}")
         axes.set_xlabel(f"Number of {facet}s")
-        if place % across == 0:
+        if number % across == 0:
             axes.set_ylabel("Coefficient")
     handles = [
         Line2D([], [], color=color, linestyle=line, marker=marker, markersize=4, label=label)
@@ -162,17 +173,17 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
 
 def _panel(axes: Axes, data: pd.DataFrame) -> None:
     for name, (color, line, marker, _) in reversed(_LINES.items()):
-        own = data[data["coefficient"] == name].sort_values("count").astype({"count": float})
+        curve = data[data["coefficient"] == name].sort_values("count").astype({"count": float})
         if name == PHI:
             band: dict[str, Any] = {"color": color, "alpha": 0.14, "linewidth": 0, "zorder": 1}
-            axes.fill_between(own["count"], own["low"], own["high"], **band)
+            axes.fill_between(curve["count"], curve["low"], curve["high"], **band)
         else:  # a second band would hide the first
             for end in ("low", "high"):
-                axes.plot(own["count"], own[end], color=color, linestyle=line, linewidth=0.6, zorder=2)
-        axes.plot(own["count"], own["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
-        here = own[own["present"]]
+                axes.plot(curve["count"], curve[end], color=color, linestyle=line, linewidth=0.6, zorder=2)
+        axes.plot(curve["count"], curve["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
+        present = curve[curve["present"]]
         mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5.5, "clip_on": False}
-        axes.plot(here["count"], here["estimate"], color=color, zorder=4, **mark)
+        axes.plot(present["count"], present["estimate"], color=color, zorder=4, **mark)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

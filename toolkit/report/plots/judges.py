@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final, Literal
@@ -36,190 +36,194 @@ _LARGEST: Final = 70.0
 _DIFFERENCES: Final = ("first", "second", "kind", "mean", "difference", "low", "high", "answers")
 _LINES: Final[Mapping[str, Literal["-", "--"]]] = {"bias": "-", "lower limit": "--", "upper limit": "--"}
 _FORMS: Final = ("ICC(A,1)", "ICC(A,k)")
-"""Judges' leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
-_PANELS: Final = {
-    "One judge": ("ICC(A,1)", "ICC(1,1)", "ICC(C,1)"),
-    "Mean of the judges": ("ICC(A,k)", "ICC(1,k)", "ICC(C,k)"),
-}
+"""A judge's leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
 # Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
-_LOOKS: Final = {
-    "A": (style.ModelStyle(style.INK, "o", "-"), 1.6, "(A): absolute agreement"),
-    "1": (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart"),
-    "C": (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out"),
+_ABSOLUTE: Final = (style.PLAIN, 1.6, "(A): absolute agreement")
+_UNTOLD: Final = (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart")
+_CONSISTENCY: Final = (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out")
+_PANELS: Final = {
+    "One judge": {"ICC(A,1)": _ABSOLUTE, "ICC(1,1)": _UNTOLD, "ICC(C,1)": _CONSISTENCY},
+    "Mean of the judges": {"ICC(A,k)": _ABSOLUTE, "ICC(1,k)": _UNTOLD, "ICC(C,k)": _CONSISTENCY},
 }
 _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
 _ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judges", "note")
 
 
-def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
+def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw what each pair of judges gave the same answers, against the line of equal scores."""
-    judgements = of.judge_means
-    good = ~judgements["failed"].astype(bool) & judgements[of.score].notna()
-    valid = judgements[good].drop_duplicates(["run_id", "judge"]).sort_values("run_id", kind="stable")
-    judges = sorted(
-        valid["judge"].unique(), key=lambda j: (JUDGE_ROLES.index(j) if j in JUDGE_ROLES else 99, str(j))
-    )
+    judgements, score = analyses.judge_means, analyses.score
+    scored = ~judgements["failed"].astype(bool) & judgements[score].notna()
+    valid = judgements[scored].drop_duplicates(["run_id", "judge"]).sort_values("run_id", kind="stable")
+    order = {judge: rank for rank, judge in enumerate(JUDGE_ROLES)}
+    judges = sorted(valid["judge"].unique(), key=lambda judge: (order.get(judge, len(order)), str(judge)))
     pairs = list(combinations(judges, 2))
-    data = _scores_of_pairs(valid.rename(columns={of.score: "score"}), pairs)
+    data = _pair_scores(valid.rename(columns={score: "score"}), pairs)
     if data.empty:
         raise NothingToDraw("no run was scored by two judges")
-    reliability = of.reliability()
-    correlations = reliability.pearson.get(of.score, ())
-    pearson = {
-        pair: next((e for e in correlations if {*e.facets.values()} == {*map(str, pair)}), None)
-        for pair in pairs
-    }
-    forms = [e for e in reliability.icc.get(of.score, ()) if e.name in _FORMS]
-    these = reliability.icc_these_judges.get(of.score, ())
-    known = [e for e in pearson.values() if e is not None]
-    drawn = valid[valid["run_id"].isin(data["run_id"])]
-    units = drawn[["base", "run_id", "model", "repeat"]].nunique()
+    reliability = analyses.reliability()
+    pearson = _correlations(pairs, reliability.pearson.get(score, ()))
+    forms = [form for form in reliability.icc.get(score, ()) if form.name in _FORMS]
+    fixed = "; ".join(_text(form.name, form) for form in reliability.icc_these_judges.get(score, ()))
+    correlations = [correlation for correlation in pearson.values() if correlation is not None]
+    units = valid.loc[valid["run_id"].isin(data["run_id"]), ["base", "run_id", "model", "repeat"]].nunique()
     n = {"bases": int(units["base"]), "answers": int(units["run_id"]), "models": int(units["model"])}
-    n |= {"judges": len(judges), "repeats": int(units["repeat"]) if about.repeats is None else about.repeats}
-    lost = len(judgements) - len(valid)
+    n |= {
+        "judges": len(judges),
+        "repeats": int(units["repeat"]) if context.repeats is None else context.repeats,
+    }
+    missing = len(judgements) - len(valid)
     caption = captions.join(
         f"Agreement between judges ({captions.n_words(n)}).",
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
-        f"{_shift_of(data):g} so that equal ones show. Dashed line: equal scores.",
+        f"{_jitter(data):g} so that equal ones show. Dashed line: equal scores.",
         f"All judges: {captions.interval_words(forms)}" if forms else "",
-        " ".join(f"{e.name}: {e.remarks}." for e in forms if e.estimable and e.remarks),
-        f"With the interval for these judges only: {'; '.join(_told(e.name, e) for e in these)}."
-        if these
+        " ".join(f"{form.name}: {form.remarks}." for form in forms if form.estimable and form.remarks),
+        f"With the interval for these judges only: {fixed}." if fixed else "",
+        f"Above each panel r: Pearson correlation, {captions.interval_words(correlations)}"
+        if correlations
         else "",
-        f"Above each panel r: Pearson correlation, {captions.interval_words(known)}" if known else "",
-        "Nothing is corrected for the number of pairs." if len(known) > 1 else "",
-        captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *known)),
-        f"{lost} of {counted(len(judgements), 'judgements')} {agreeing(lost, 'are')} missing, not zero."
-        if lost
+        "Nothing is corrected for the number of pairs." if len(correlations) > 1 else "",
+        captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *correlations)),
+        f"{missing} of {counted(len(judgements), 'judgements')} {agreeing(missing, 'are')} missing, not zero."
+        if missing
         else "",
-        about.whole,
+        context.whole,
     )
     counts = data.groupby(["first", "second"]).size()
-    said = "; ".join(
-        f"{a} and {b}: {counted(int(counts.get((a, b), 0)), 'answers')}"
+    panels = "; ".join(
+        f"{first} and {second}: {counted(int(counts.get((first, second), 0)), 'answers')}"
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
-        for (a, b), e in pearson.items()
+        for (first, second), e in pearson.items()
     )
-    alt_text = f"Scatter of the composite scores of pairs of judges, {scale_words()} on both axes: {said}."
-    figure = _draw_agreement(data, pearson, forms, about)
-    return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n)
+    alt_text = f"Scatter of the composite scores of pairs of judges, {scale_words()} on both axes: {panels}."
+    figure = _draw_agreement(data, pearson, forms, context)
+    estimates = (*forms, *correlations)
+    return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n, estimates=estimates)
 
 
-def _scores_of_pairs(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
+def _correlations(pairs: Sequence[Pair], estimates: Iterable[Estimate]) -> dict[Pair, Estimate | None]:
+    """Return the correlation of each pair; None where it was not estimated."""
+    by_judges = {frozenset(estimate.facets.values()): estimate for estimate in estimates}
+    return {pair: by_judges.get(frozenset(map(str, pair))) for pair in pairs}
+
+
+def _pair_scores(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
     """Return one row for each pair of judges and each run that both scored."""
     columns = ["first", "second", "run_id", "model", "first_score", "second_score"]
-    kept = []
+    frames = []
     for first, second in pairs:
-        one = valid.loc[valid["judge"] == first, ["run_id", "model", "score"]]
-        other = valid.loc[valid["judge"] == second, ["run_id", "score"]]
-        both = one.merge(other, on="run_id", suffixes=("_one", "_other")).assign(first=first, second=second)
-        scores = {"score_one": "first_score", "score_other": "second_score"}
-        kept.append(both.rename(columns=scores)[columns])
-    return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=columns)
+        ours = valid.loc[valid["judge"] == first, ["run_id", "model", "score"]]
+        theirs = valid.loc[valid["judge"] == second, ["run_id", "score"]]
+        ours, theirs = (
+            frame.rename(columns={"score": name})
+            for frame, name in ((ours, "first_score"), (theirs, "second_score"))
+        )
+        frames.append(ours.merge(theirs, on="run_id").assign(first=first, second=second)[columns])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
-def _shift_of(data: pd.DataFrame) -> float:
+def _jitter(data: pd.DataFrame) -> float:
     """Return by how much points are shifted: more where scores are whole steps, of which hundreds are one point."""
     scores = np.unique(data[["first_score", "second_score"]].to_numpy(dtype=float).round(6))
     return max(_JITTER, round(0.2 * float(np.diff(scores).min()), 2) if len(scores) > 1 else 0.0)
 
 
 def _draw_agreement(
-    data: pd.DataFrame, pearson: Mapping[Pair, Estimate | None], forms: Sequence[Estimate], about: About
+    data: pd.DataFrame, pearson: Mapping[Pair, Estimate | None], forms: Sequence[Estimate], context: About
 ) -> Figure:
-    styles = about.styles(data["model"])
+    styles = context.styles(data["model"])
     across = min(_ACROSS, len(pearson))
     columns = across if max(map(len, styles)) <= _NARROW else min(across, 2)
     lines = len(forms) if across == 1 else bool(forms)
     tall = style.PAGE_MM / _ACROSS + 10
     head = 5 * lines + 4 + 5 * (-(-len(styles) // columns))
     figure, panels, _ = style.grid(len(pearson), across=_ACROSS, head=head, tall=tall, lone=85.0)
-    shift, reach = np.random.default_rng(0), _shift_of(data)
+    rng, reach = np.random.default_rng(0), _jitter(data)
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
         axes.plot(scale(), scale(), color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_score", "second_score"]].astype(float)
-        moved = moved + shift.uniform(-reach, reach, size=(len(rows), 2))
+        moved = moved + rng.uniform(-reach, reach, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
         for name, look in styles.items():
-            own = moved[rows["model"] == name]
+            marks = moved[rows["model"] == name]
             axes.plot(
-                own["first_score"], own["second_score"], linestyle="none", color=look.color,
+                marks["first_score"], marks["second_score"], linestyle="none", color=look.color,
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
                 rasterized=len(rows) > _MANY,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
             style.score_axis(axes, f"{style.shorten(judge, 20)} judge", which=which)
         axes.set_aspect("equal")
-        axes.set_title(f"{_told('r', correlation)}\nn = {counted(len(rows), 'answers')}")
+        axes.set_title(f"{_text('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
-        told = ("\n" if across == 1 else "; ").join(_told(e.name, e) for e in forms)
-        figure.suptitle(f"All judges: {told}" if across > 1 else told)
+        text = ("\n" if across == 1 else "; ").join(_text(form.name, form) for form in forms)
+        figure.suptitle(f"All judges: {text}" if across > 1 else text)
     style.legend(figure, style.model_handles(styles), columns=columns, where="lower")
     return style.settle(figure)
 
 
-def _told(name: str, found: Estimate | None) -> str:
-    if found is None or found.estimate is None:
-        return f"{name} not estima{'ted' if found is None else 'ble'}"
-    return f"{name} = {style.interval(found.estimate, found.low, found.high)}"
+def _text(name: str, estimate: Estimate | None) -> str:
+    if estimate is None or estimate.estimate is None:
+        return f"{name} not estima{'ted' if estimate is None else 'ble'}"
+    return f"{name} = {style.interval(estimate.estimate, estimate.low, estimate.high)}"
 
 
-def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
+def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the difference of each pair of judges against their mean, a panel for each pair."""
-    pairs = of.bland_altman()
-    drawn = {names: one for names, one in pairs.items() if one.bias.estimable}
-    if not drawn:
+    pairs = analyses.bland_altman()
+    plotted = {names: pair for names, pair in pairs.items() if pair.bias.estimable}
+    if not plotted:
         raise NothingToDraw("no two judges scored three answers")
-    data = pd.concat([_differences(names, one) for names, one in drawn.items()], ignore_index=True)
-    figure, reach = _draw_bland_altman(drawn, data)
-    found = [estimate for one in drawn.values() for estimate in one.estimates()]
-    paired = captions.estimates_n_words(one.bias for one in drawn.values()).removeprefix("n = ")
-    slopes = "; ".join(f"{_told(f'{a} less {b}', one.slope)}" for (a, b), one in drawn.items())
+    data = pd.concat([_differences(names, pair) for names, pair in plotted.items()], ignore_index=True)
+    figure, reach = _draw_bland_altman(plotted, data)
+    estimates = [estimate for pair in plotted.values() for estimate in pair.estimates()]
+    counts = captions.ranges_words(pair.bias for pair in plotted.values())
+    slopes = "; ".join(_text(f"{a} less {b}", pair.slope) for (a, b), pair in plotted.items())
     caption = captions.join(
-        f"Bland-Altman plots of the judges ({captions.n_words(about.n)}; each pair: {paired}): composite score of the "
-        "first judge less that of the second, against the mean of the two.",
+        f"Bland-Altman plots of the judges ({captions.n_words(context.n)}; each pair: {counts}): composite score of "
+        "the first judge less that of the second, against the mean of the two.",
         "A larger point is several answers in one place. Solid line: bias, the mean difference; dashed lines: limits "
         "within which 95% of the differences are expected; grey bands: their intervals.",
-        captions.interval_words(found),
+        captions.interval_words(estimates),
         f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
-        "Nothing is corrected for the number of pairs." if len(drawn) > 1 else "",
+        "Nothing is corrected for the number of pairs." if len(plotted) > 1 else "",
         f"The axis of differences shows ±{reach:g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
         "An interval that goes on beyond the axis is cut there; the data have its end."
         if data[["low", "high"]].abs().max().max() > reach
         else "",
-        captions.not_estimable_words(one.bias for names, one in pairs.items() if names not in drawn),
-        captions.no_interval_words((one.name, one) for one in found),
-        about.end,
+        captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
+        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
+        context.end,
     )
-    said = "; ".join(
-        f"{a} less {b}: bias {_number(one.bias)}, limits {_number(one.lower)} to {_number(one.upper)}"
-        for (a, b), one in drawn.items()
+    biases = "; ".join(
+        f"{a} less {b}: bias {_number(pair.bias)}, limits {_number(pair.lower)} to {_number(pair.upper)}"
+        for (a, b), pair in plotted.items()
     )
-    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale_words()}: {said}."
-    return FigureWithCaption("bland_altman", figure, caption, alt_text, data, about.n)
+    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale_words()}: {biases}."
+    return FigureWithCaption("bland_altman", figure, caption, alt_text, data, context.n, estimates=estimates)
 
 
-def _differences(names: Pair, found: BlandAltman) -> pd.DataFrame:
-    points = found.points.round(9).groupby(["mean", "difference"]).size().rename("answers").reset_index()
+def _differences(names: Pair, pair: BlandAltman) -> pd.DataFrame:
+    points = pair.points.round(9).groupby(["mean", "difference"]).size().rename("answers").reset_index()
     lines = [
-        {"kind": kind, "difference": one.estimate, "low": one.low, "high": one.high}
-        for kind, one in zip(_LINES, (found.bias, found.lower, found.upper), strict=True)
+        {"kind": kind, "difference": line.estimate, "low": line.low, "high": line.high}
+        for kind, line in zip(_LINES, (pair.bias, pair.lower, pair.upper), strict=True)
     ]
     rows = pd.concat([points.assign(kind="point").astype(object), pd.DataFrame(lines, dtype=object)])
     numbers = dict.fromkeys(("mean", "difference", "low", "high"), "float64") | {"answers": "Int64"}
     return rows.assign(first=names[0], second=names[1]).reindex(columns=list(_DIFFERENCES)).astype(numbers)
 
 
-def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
-    figure, panels, across = style.grid(len(drawn), across=_ACROSS, head=14, tall=62)
+def _draw_bland_altman(plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
+    figure, panels, across = style.grid(len(plotted), across=_ACROSS, head=14, tall=62)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
     step = (scale()[1] - scale()[0]) / 10
     reach = min(10 * step, max(2 * step, math.ceil(1.05 * ends / step) * step))
-    for place, (axes, ((first, second), found)) in enumerate(zip(panels, drawn.items(), strict=True)):
-        own = data[(data["first"] == first) & (data["second"] == second)]
-        points = own[own["kind"] == "point"]
+    for number, (axes, ((first, second), pair)) in enumerate(zip(panels, plotted.items(), strict=True)):
+        rows = data[(data["first"] == first) & (data["second"] == second)]
+        points = rows[rows["kind"] == "point"]
         axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
         # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
         answers = points["answers"].astype(float)
@@ -227,18 +231,18 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
         marks: dict[str, Any] = {"color": style.INK, "alpha": 0.45, "linewidth": 0, "clip_on": False}
         marks["rasterized"] = len(points) > _MANY
         axes.scatter(points["mean"], points["difference"], s=sizes, zorder=2, **marks)
-        for row in style.rows_of(own[own["kind"] != "point"]):
+        for row in style.rows_of(rows[rows["kind"] != "point"]):
             width = 1.4 if row.kind == "bias" else 1.1
             axes.axhline(row.difference, color=style.INK, linestyle=_LINES[row.kind], linewidth=width)
             if pd.notna(row.low) and pd.notna(row.high):
                 axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
         axes.set_title(
-            f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_told('bias', found.bias)}\n"
-            f"limits {_number(found.lower)} to {_number(found.upper)}"
+            f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_text('bias', pair.bias)}\n"
+            f"limits {_number(pair.lower)} to {_number(pair.upper)}"
         )
         style.score_axis(axes, "Mean of the two", which="x")
-        if place % across == 0:
+        if number % across == 0:
             axes.set_ylabel("Difference (points)")
     handles = [
         Line2D([], [], color=style.INK, linewidth=1.4, linestyle="-", label="bias"),
@@ -248,81 +252,73 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
     return style.settle(figure), reach
 
 
-def _number(found: Estimate) -> str:
-    return "–" if found.estimate is None else style.decimals(found.estimate)
+def _number(estimate: Estimate) -> str:
+    return "–" if estimate.estimate is None else style.decimals(estimate.estimate)
 
 
-def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
+def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the six intraclass correlations of each dimension and of the composite with their intervals."""
-    icc = of.reliability().icc
+    icc = analyses.reliability().icc
     order = [form for forms in _PANELS.values() for form in forms]
     rows = [
-        (
-            key,
-            one.name,
-            one.estimate,
-            one.low,
-            one.high,
-            one.n.get("answers"),
-            one.n.get("judges"),
-            one.remarks,
-        )
+        (key, e.name, e.estimate, e.low, e.high, e.n.get("answers"), e.n.get("judges"), e.remarks)
         for key, forms in icc.items()
-        for one in sorted(forms, key=lambda form: order.index(form.name))
+        for e in sorted(forms, key=lambda form: order.index(form.name))
     ]
     numbers = dict.fromkeys(("estimate", "low", "high"), "float64")
     data = pd.DataFrame(rows, columns=list(_ICC)).astype(numbers)
-    drawn = data[data["estimate"].notna()]
-    if drawn.empty:
-        notes = [str(note).removeprefix("not estimable: ") for note in data["note"] if note]
-        raise NothingToDraw(notes[0] if notes else "no run was scored by two judges")
-    found = [one for forms in icc.values() for one in forms]
+    estimated = data[data["estimate"].notna()]
+    estimates = [form for forms in icc.values() for form in forms]
+    if estimated.empty:
+        reasons = (form.reason for form in estimates if form.reason)
+        raise NothingToDraw(next(reasons, "no run was scored by two judges"))
     lowest = float(data[["estimate", "low"]].min().min())
     low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
-    rated = captions.estimates_n_words(found).removeprefix("n = ")
     caption = captions.join(
-        f"Intraclass correlations of the judges ({captions.n_words(about.n)}; rated by every judge: {rated}).",
+        f"Intraclass correlations of the judges ({captions.n_words(context.n)}; rated by every judge: "
+        f"{captions.ranges_words(estimates)}).",
         "Left: of the score of one judge; right: of the mean of all judges. ICC(A,1) and ICC(A,k), absolute agreement, "
         "are black and printed: leniency of a judge is error there. The one-way form (1) does not tell the judges "
         "apart; consistency (C) leaves their leniency out.",
         "Dotted lines at .5, .75 and .9 part poor, moderate, good and excellent reliability (Koo & Li 2016); where the "
         "whole interval lies says which it is.",
-        captions.interval_words(found),
+        captions.interval_words(estimates),
         "The forms are not corrected for their number and test nothing.",
         "An interval that ends in an arrow goes on beyond the axis, to the number above it."
         if lowest < low
         else "",
-        captions.not_estimable_words(one for one in found if not one.estimable),
-        about.end,
+        captions.not_estimable_words(form for form in estimates if not form.estimable),
+        context.end,
     )
-    said = "; ".join(
+    values = "; ".join(
         f"{row.dimension}, {row.form} {style.decimals(row.estimate)}"
-        for row in style.rows_of(drawn[drawn["form"].isin(_FORMS)])
+        for row in style.rows_of(estimated[estimated["form"].isin(_FORMS)])
     )
-    alt_text = f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all: {said}."
-    return FigureWithCaption("icc_forest", _draw_icc(data, low), caption, alt_text, data, about.n)
+    panels = "one judge and the mean of all"
+    alt_text = f"Forest of intraclass correlations with intervals in two panels, {panels}: {values}."
+    figure = _draw_icc(data, low)
+    return FigureWithCaption("icc_forest", figure, caption, alt_text, data, context.n, estimates=estimates)
 
 
 def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     keys = list(dict.fromkeys(data["dimension"]))
     figure = style.new_figure(style.PAGE_MM, 9.0 * len(keys) + 26)
     panels = figure.subplots(1, len(_PANELS), sharey=True)
-    for axes, (title, forms) in zip(panels, _PANELS.items(), strict=True):
+    for axes, (title, looks) in zip(panels, _PANELS.items(), strict=True):
         axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=0)
         for guide in _GUIDES:
             axes.axvline(guide, color=style.GREY, linewidth=0.7, linestyle=":", zorder=0)
             style.threshold(axes, guide, f"{guide:g}".lstrip("0"))
-        for place, key in enumerate(keys):
-            own = data[data["dimension"] == key].set_index("form")
-            for number, form in enumerate(forms):
-                if form in own.index and pd.notna(own.loc[form, "estimate"]):
-                    _icc_mark(axes, own.loc[form], place + (number - 1) * 0.24, low, form[4])
-            if (leading := forms[0]) not in own.index or pd.isna(own.loc[leading, "estimate"]):
-                style.beside(axes, place - 0.24, "not estimable", 1.03, color=style.GREY)
+        for up, key in enumerate(keys):
+            rows = data[(data["dimension"] == key) & data["estimate"].notna()].set_index("form")
+            for number, (form, (look, width, _)) in enumerate(looks.items()):
+                if form in rows.index:
+                    _icc_mark(axes, rows.loc[form], up + (number - 1) * 0.24, low, look, width)
+            if (leading := next(iter(looks))) not in rows.index:
+                style.beside(axes, up - 0.24, "not estimable", 1.03, color=style.GREY)
                 continue
-            one = own.loc[leading]
-            told = style.interval(*one[["estimate", "low", "high"]])
-            style.beside(axes, place, told.replace(" [", "\n["), 1.03)
+            interval = style.interval(*rows.loc[leading, ["estimate", "low", "high"]])
+            style.beside(axes, up, interval.replace(" [", "\n["), 1.03)
         axes.set_xlim(low - 0.03, 1.03)
         axes.tick_params(axis="y", length=0)
         axes.set_title(title, pad=13)
@@ -330,19 +326,20 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     style.row_axis(panels[0], [readable(key) for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         Line2D([], [], color=look.color, marker=look.marker, linewidth=width, markersize=4, label=label)
-        for look, width, label in _LOOKS.values()
+        for look, width, label in (_ABSOLUTE, _UNTOLD, _CONSISTENCY)
     ]
     style.legend(figure, handles, columns=3, columnspacing=1.2)
     return style.settle(figure)
 
 
-def _icc_mark(axes: Axes, one: pd.Series, up: float, low: float, form: str) -> None:
+def _icc_mark(
+    axes: Axes, row: pd.Series, up: float, low: float, look: style.ModelStyle, width: float
+) -> None:
     """Draw one form; what lies beyond the axis ends in an arrow."""
-    look, width, _ = _LOOKS[form]
-    shown = pd.DataFrame([one]).assign(low=one["low"] if pd.isna(one["low"]) else max(low, one["low"]))
-    shown["estimate"] = shown["estimate"].where(shown["estimate"] >= low)
-    style.forest(axes, shown, [up], look, width=width, size=4.2)
-    if one["low"] < low:
+    mark = pd.DataFrame([row]).assign(low=row["low"] if pd.isna(row["low"]) else max(low, row["low"]))
+    mark["estimate"] = mark["estimate"].where(mark["estimate"] >= low)
+    style.forest(axes, mark, [up], look, width=width, size=4.2)
+    if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
         ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": 7}
-        axes.text(low, up - 0.06, style.decimals(one["low"]), color=look.color, **ends)
+        axes.text(low, up - 0.06, style.decimals(row["low"]), color=look.color, **ends)

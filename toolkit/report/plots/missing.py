@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
@@ -20,83 +21,82 @@ _ROW_MM: Final = 4.8
 _LEAST: Final = 0.1
 _GROUPS: Final = {"length_bin": "prompt length", "model": "model", "judge": "judge"}
 _COLUMNS: Final = ("part", "group", "name", "missing", "of", "share", "low", "high")
-_NAMED: Final = 8  # most reasons that get a bar of their own
+_MOST_REASONS: Final = 8  # most reasons that get a bar of their own
 
 
-def missing_data(of: Analyses, about: About) -> FigureWithCaption:
+def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the share of runs and judgements without a score, in all and by group, and the count of each reason."""
-    if of.runs.empty:
+    if analyses.runs.empty:
         raise NothingToDraw("there are no runs")
-    found = of.missing()
-    data = _rows(found)
-    figure, end = _draw(data, about)
-    estimates = [*found.overall, *(one for group in found.shares.values() for one in group)]
+    result = analyses.missing()
+    data = _rows(result)
+    figure, end = _draw(data, context)
+    estimates = [*result.overall, *(share for shares in result.shares.values() for share in shares)]
     reasons = data[data["part"] == "reason"]
-    others = reasons.loc[reasons["name"] == "other reasons", "missing"]
+    remaining = reasons.loc[reasons["name"] == "other reasons", "missing"]
     caption = captions.join(
         "Missing scores: share of runs without a score, by prompt length and model, and of judgements, by judge. "
-        f"Scored: {captions.n_words(about.n)}.",
+        f"Scored: {captions.n_words(context.n)}.",
         captions.interval_words(estimates),
         "A failure is missing and never a zero.",
-        f"Other reasons: {int(others.iloc[0])} together." if len(others) else "",
-        _imbalance_words(found.imbalance),
-        found.bounds.sentence() if found.bounds.missing else "",
+        f"Other reasons: {int(remaining.iloc[0])} together." if len(remaining) else "",
+        _imbalance_words(result.imbalance),
+        result.bounds.sentence() if result.bounds.missing else "",
         f"The axis of shares ends at {end:.0%}." if end < 1 else "",
-        captions.not_estimable_words(one for one in estimates if not one.estimable),
-        about.whole,
+        captions.not_estimable_words(share for share in estimates if not share.estimable),
+        context.whole,
     )
     shares = data[data["part"] == "share"].to_dict("records")
-    said = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
-    why = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
-    alt_text = f"Shares without a score, with intervals: {said}." + (f" Reasons: {why}." if why else "")
-    return FigureWithCaption("missing_data", figure, caption, alt_text, data, about.n)
+    rows = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
+    counts = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
+    alt_text = f"Shares without a score, with intervals: {rows}." + (f" Reasons: {counts}." if counts else "")
+    return FigureWithCaption("missing_data", figure, caption, alt_text, data, context.n, estimates=estimates)
 
 
-def _rows(found: MissingData) -> pd.DataFrame:
-    shares = [("all", one.facets["of"], one) for one in found.overall]
-    shares += [(group, one.facets[group], one) for group, several in found.shares.items() for one in several]
+def _rows(result: MissingData) -> pd.DataFrame:
+    shares = [("all", share.facets["of"], share) for share in result.overall]
+    shares += [(group, share.facets[group], share) for group, many in result.shares.items() for share in many]
     rows: list[tuple[Any, ...]] = []
-    for group, name, one in shares:
-        if one.estimable:
-            cases = next(count for what, count in one.n.items() if what != "bases")
-            missing = round((one.estimate or 0.0) * cases)
-            rows.append(("share", group, name, missing, cases, one.estimate, one.low, one.high))
-    reasons = list(found.reasons.items())
-    if len(reasons) > _NAMED:
-        rest = sum(count for _, count in reasons[_NAMED - 1 :])
-        reasons = [*reasons[: _NAMED - 1], ("other reasons", rest)]
+    for group, name, share in shares:
+        if share.estimable:
+            cases = captions.cases(share)
+            missing = round((share.estimate or 0.0) * cases)
+            rows.append(("share", group, name, missing, cases, share.estimate, share.low, share.high))
+    reasons = list(result.reasons.items())
+    if len(reasons) > _MOST_REASONS:
+        remaining = sum(count for _, count in reasons[_MOST_REASONS - 1 :])
+        reasons = [*reasons[: _MOST_REASONS - 1], ("other reasons", remaining)]
     rows += [("reason", "", reason, count, None, None, None, None) for reason, count in reasons]
     numbers = dict.fromkeys(("share", "low", "high"), "float64") | dict.fromkeys(("missing", "of"), "Int64")
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)
 
 
-def _imbalance_words(tests: tuple[Estimate, ...]) -> str:
-    tested = [one for one in tests if one.p_value is not None]
-    groups = [one.facets["over"] for one in tested]
-    told = [f"{_GROUPS.get(of, of)} p = {one.p_value:.3g}" for of, one in zip(groups, tested, strict=True)]
-    corrections = sorted({one.adjusted for one in tested} - {"none"})
-    how = "; ".join([*dict.fromkeys(one.method for one in tested), *corrections])
-    return f"Test whether scores are missing alike at every level ({how}): {', '.join(told)}." if told else ""
+def _imbalance_words(imbalance: Iterable[Estimate]) -> str:
+    tests = [test for test in imbalance if test.p_value is not None]
+    levels = [_GROUPS.get(test.facets["over"], test.facets["over"]) for test in tests]
+    results = ", ".join(f"{level} p = {test.p_value:.3g}" for level, test in zip(levels, tests, strict=True))
+    corrections = sorted({test.adjusted for test in tests} - {"none"})
+    methods = "; ".join([*dict.fromkeys(test.method for test in tests), *corrections])
+    return f"Test whether scores are missing alike at every level ({methods}): {results}." if tests else ""
 
 
-def _draw(data: pd.DataFrame, about: About) -> tuple[Figure, float]:
+def _draw(data: pd.DataFrame, context: About) -> tuple[Figure, float]:
     shares, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
     heights = [len(part) for part in (shares, reasons) if len(part)]
     figure = style.new_figure(style.PAGE_MM, _ROW_MM * sum(heights) + 18 * len(heights))
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    end = _draw_shares(panels[0], shares, about)
+    end = _draw_shares(panels[0], shares, context)
     if len(reasons):
         _draw_reasons(panels[1], reasons)
     return style.settle(figure), end
 
 
-def _draw_shares(axes: Axes, shares: pd.DataFrame, about: About) -> float:
-    styles = about.styles(shares.loc[shares["group"] == "model", "name"])
-    plain = style.ModelStyle(style.INK, "o", "-")
+def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
+    styles = context.styles(shares.loc[shares["group"] == "model", "name"])
     end = min(1.0, math.ceil(max(_LEAST, float(shares[["share", "high"]].max().max())) * 20) / 20)
     rows = shares.iloc[::-1].rename(columns={"share": "estimate"})
     for up, (_, row) in enumerate(rows.iterrows()):
-        look = styles.get(str(row["name"]), plain) if row["group"] == "model" else plain
+        look = styles.get(str(row["name"]), style.PLAIN) if row["group"] == "model" else style.PLAIN
         style.forest(axes, row.to_frame().T, [up], look, size=4.5, clip=False)
         style.beside(axes, up, f"{row['missing']} of {row['of']}", 1.03)
         if up and row["group"] != rows["group"].iloc[up - 1]:
@@ -119,8 +119,8 @@ def _label(row: dict[Any, Any]) -> str:
 
 
 def _reason(name: str) -> str:
-    kind, _, words = name.partition(":")
-    return style.shorten(f"{kind.replace('_', ' ')}{':' * bool(words)}{words}", 56)
+    kind, colon, message = name.partition(":")  # text of others: a provider's message stands in it
+    return style.shorten(f"{kind.replace('_', ' ')}{colon}{message}", 56)
 
 
 def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:

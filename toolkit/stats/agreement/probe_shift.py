@@ -139,11 +139,14 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
         judge=judge,
         kind=kind,
         shift=mean_estimate(empty, difference, bases, "no pair has both scores", tested=True),
-        harmed=share(
-            f"{way} {threshold:g} or more, {kind}",
-            list(moved >= threshold - _SLACK),
-            bases,
-            missing=missing,
+        harmed=replace(
+            share(
+                f"{way} {threshold:g} or more, {kind}",
+                list(moved >= threshold - _SLACK),
+                bases,
+                missing=missing,
+            ),
+            facets={"harm": f"{way} {threshold:g}", "kind": kind},
         ),
         detected=detected,
         lost=share(f"lost, {kind}", list(could["altered"].isna()), could["base"].tolist()),

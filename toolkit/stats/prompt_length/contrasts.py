@@ -324,8 +324,11 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
     return tuple(
         one
         if one.p_value is None
-        else replace(
-            one, note=f"{'equivalent' if one.p_value < LEVEL else 'equivalence not shown'}: {one.note}"
-        )
+        else _with_verdict(one, "equivalent" if one.p_value < LEVEL else "equivalence not shown")
         for one in with_holm(tests, "tests of equivalence")
     )
+
+
+def _with_verdict(test: Estimate, verdict: str) -> Estimate:
+    facets = {**test.facets, "verdict": verdict}
+    return replace(test, note=f"{verdict}: {test.note}", facets=facets)

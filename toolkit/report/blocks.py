@@ -1,0 +1,306 @@
+r"""The parts of a document, and how LaTeX sets them: Word and Markdown are written from the same parts.
+
+A table is set in the manner of booktabs: numbers aligned, no wider than the page, and over pages where it is long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.report.escape import (
+    MISSING,
+    caption_latex,
+    escape,
+    escape_breaking,
+    label_of,
+    number,
+    p_value,
+    readable,
+)
+from toolkit.stats.result import Estimate
+
+_SIZES: Final = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
+"""Sizes of type, and how many characters a line of 160 mm takes in each."""
+_LONGEST: Final = 45  # lines of caption and rows that one page takes
+_CAPTION_LINE: Final = 85
+_LONG_HEAD: Final = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
+_LONG_FOOT: Final = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
+_MOST_DECIMALS: Final = 6  # a number that is smaller than this shows is noise of the arithmetic
+_NARROWEST: Final = 14  # characters that a column of text has at least: no piece of a broken word is longer
+_GAP: Final = 3  # characters that the space between two columns takes
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of a section."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence without its full stop, and the keys of the references that it cites."""
+
+    text: str
+    cite: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph, with a heading of its own where it has one."""
+
+    sentences: tuple[Sentence, ...]
+    heading: str = ""
+
+    def latex(self) -> str:
+        r"""Return the paragraph with ``\cite`` of each reference."""
+        lines = [rf"\paragraph{{{escape_breaking(self.heading)}.}}"] if self.heading else []
+        for sentence in self.sentences:
+            cites = rf"~\cite{{{','.join(sentence.cite)}}}" if sentence.cite else ""
+            lines.append(f"{escape_breaking(sentence.text)}{cites}.")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list, and the line that leads to it."""
+
+    lead: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with its caption; a wide one takes the page of a thesis and not a column."""
+
+    name: str
+    caption: str
+    alt_text: str
+    wide: bool
+
+    def latex(self, study: str) -> str:
+        r"""Return the environment of the figure, which takes up its PDF."""
+        environment = "figure*" if self.wide else "figure"
+        lines = [
+            rf"\begin{{{environment}}}[htbp]",
+            r"  \centering",
+            rf"  \bundlefigure{{{self.name}.pdf}}{{{escape(self.alt_text)}}}",
+            f"  {caption_latex(self.caption)}",
+            rf"  \label{{fig:{label_of(self.name, study)}}}",
+            rf"\end{{{environment}}}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Grid:
+    r"""A table of a frame: its ``columns`` with their heads, all columns by default.
+
+    A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
+    is broken inside of its column. Rows whose numbers are in ``panels`` are the heads of the rows that follow them.
+    """
+
+    frame: pd.DataFrame
+    caption: str
+    label: str
+    columns: Mapping[str, str] | None = None
+    decimals: int = 2
+    p_values: tuple[str, ...] = ()
+    panels: Collection[int] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a label that LaTeX could not refer to, and a column that the frame lacks."""
+        if not self.label or self.label != label_of(self.label):
+            raise InputError(f"label {self.label!r} of a table: use letters, digits, ':', '-' and '.' only")
+        unknown = [name for name in self.heads if name not in self.frame.columns]
+        if unknown:
+            raise InputError(
+                f"column {unknown[0]!r} of table {self.label}: the frame has {', '.join(map(str, self.frame))}"
+            )
+
+    @cached_property
+    def heads(self) -> dict[str, str]:
+        """Columns that are shown, and their heads."""
+        return (
+            dict(self.columns) if self.columns is not None else {str(name): str(name) for name in self.frame}
+        )
+
+    @cached_property
+    def _cells(self) -> list[_Column]:
+        return [
+            _column(list(self.frame[name].astype(object)), head, self.decimals, is_p=name in self.p_values)
+            for name, head in self.heads.items()
+        ]
+
+    def rows(self) -> list[list[str]]:
+        """Return the head and the rows as plain text."""
+        return [list(row) for row in zip(*(column.text for column in self._cells), strict=True)]
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the table goes over pages."""
+        _, columns = self._fitted()
+        return _row_lines(self._cells, columns) + math.ceil(len(self.caption) / _CAPTION_LINE) > _LONGEST
+
+    def _fitted(self) -> tuple[str, list[_Column]]:
+        """Return the size of type, and the columns as wide as the line allows."""
+        columns = self._cells
+        if self.panels is not None and sum(column.width + _GAP for column in columns) <= _SIZES[-1][1]:
+            columns = [
+                columns[0],
+                *(replace(column, unbroken=True) for column in columns[1:]),
+            ]  # break no interval
+        narrowest = sum((min(c.width, _NARROWEST) if c.is_text else c.width) + _GAP for c in columns)
+        font, characters = next((size for size in _SIZES if narrowest <= size[1]), _SIZES[-1])
+        return font, _fitted(columns, characters)
+
+    def latex(self, study: str = "") -> str:
+        r"""Return the table for the packages booktabs, array and longtable, the study in its label."""
+        font, columns = self._fitted()
+        caption = caption_latex(self.caption)
+        label = rf"\label{{tab:{label_of(self.label, study)}}}"
+        spec = "".join(column.spec for column in columns)
+        head = [r"    \toprule", f"    {_row(column.head for column in columns)}", r"    \midrule"]
+        rows = [f"    {_row(cells)}" for cells in zip(*(column.cells for column in columns), strict=True)]
+        for row in self.panels or ():
+            rows[row] = f"    \\midrule\n{rows[row]}*\n    \\midrule"
+        if not self.is_long:
+            rows += [r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
+            begin = [r"\begin{table}[htbp]", r"  \centering", f"  {caption}", f"  {label}", f"  {font}"]
+            return "\n".join([*begin, rf"  \begin{{tabular}}{{{spec}}}", *head, *rows, ""])
+        begin = [
+            rf"\begingroup\setlength{{\LTcapwidth}}{{\linewidth}}{font}",
+            rf"\begin{{longtable}}{{{spec}}}",
+        ]
+        first = [f"    {caption}", rf"    {label} \\", *head, r"    \endfirsthead"]
+        again = head if not self.panels else head[:1]  # the head of the first panel is not that of the others
+        following = [f"    {_LONG_HEAD % len(columns)}", *again, r"    \endhead"]
+        feet = [r"    \midrule", f"    {_LONG_FOOT % len(columns)}", r"    \endfoot", r"    \bottomrule"]
+        end = [r"\end{longtable}", r"\endgroup", ""]
+        return "\n".join([*begin, *first, *following, *feet, r"    \endlastfoot", *rows, *end])
+
+
+Block = Heading | Paragraph | Bullets | Picture | Grid
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the files of a figure or table show: its block, and the estimates and columns of numbers behind it."""
+
+    name: str
+    folder: str
+    block: Picture | Grid
+    estimates: Sequence[Estimate]
+    columns: frozenset[str]
+
+
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column in LaTeX, and as plain text with its head."""
+
+    spec: str
+    head: str
+    cells: tuple[str, ...]
+    text: tuple[str, ...]
+    widths: tuple[int, ...]
+    unbroken: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its lines may be broken."""
+        return self.spec == "l" and not self.unbroken
+
+    @property
+    def width(self) -> int:
+        """Characters of its widest cell."""
+        return max(self.widths)
+
+    def lines(self, width: int) -> int:
+        """Return how many lines its cells take together where it is so wide."""
+        return sum(math.ceil(cell / width) for cell in self.widths)
+
+
+def _column(values: Sequence[Any], head: str, decimals: int, *, is_p: bool) -> _Column:
+    """Return the column of some values: text, or numbers with their points aligned."""
+    content = [value for value in values if not pd.isna(value) and value != ""]
+    is_numeric = bool(content) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in content
+    )
+    floats = [value for value in values if isinstance(value, float)]
+    digits = 3 if is_p else max((_decimals(value, decimals) for value in floats), default=0)
+    cells = [_cell(value, decimals, digits, is_p) for value in values]
+    widths = (len(head), *(width for _, _, width in cells))
+    text = (readable(head), *(plain for _, plain, _ in cells))
+    latex = tuple(cell for cell, _, _ in cells)
+    return _Column("r" if is_numeric else "l", escape_breaking(head), latex, text, widths)
+
+
+def _cell(value: Any, decimals: int, digits: int, is_p: bool) -> tuple[str, str, int]:
+    """Return a cell in LaTeX and as plain text, and how many characters wide it is."""
+    if pd.isna(value) or (isinstance(value, float) and not math.isfinite(value)):
+        return MISSING, "–", len(MISSING)
+    if not isinstance(value, float):
+        return escape_breaking(value), readable(str(value)), len(str(value))
+    shortest = 3 if is_p else _decimals(value, decimals)
+    plain = f"{value:.{shortest}f}"
+    if is_p:
+        return p_value(value), "< 0.001" if value < 0.001 else plain, len(plain)
+    zeros = rf"\phantom{{{'0' * (digits - shortest)}}}" if digits > shortest else ""
+    return number(value, shortest) + zeros, readable(plain if float(plain) else plain.lstrip("-")), len(plain)
+
+
+def _decimals(value: float, decimals: int) -> int:
+    """Return the decimals of a number: more where it would print as a zero that it is not."""
+    size = abs(value)
+    if not math.isfinite(size) or size >= 0.5 * 10**-decimals or size < 0.5 * 10**-_MOST_DECIMALS:
+        return decimals
+    return min(_MOST_DECIMALS, 1 - math.floor(math.log10(size)))  # two digits that count
+
+
+def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
+    """Return columns that fit a line: those of long text become paragraphs that share what the others leave."""
+    spare = characters - sum(column.width + _GAP for column in columns)
+    if spare >= 0:
+        return list(columns)
+    long = [column for column in columns if column.is_text and column.width > _NARROWEST]
+    spare += sum(column.width - _NARROWEST for column in long)
+    shares = {id(column): _NARROWEST for column in long}
+    while spare > 0 and long:
+        # The next character goes where most lines are broken; what is as wide as its text needs no more.
+        tallest = max(long, key=lambda column: (column.lines(shares[id(column)]), -shares[id(column)]))
+        shares[id(tallest)] += 1
+        spare -= 1
+        long = [column for column in long if shares[id(column)] < column.width]
+    return [
+        replace(
+            column,
+            spec=rf">{{\raggedright\arraybackslash}}p{{{share / characters:.3f}\linewidth}}",
+            widths=(share,),
+        )
+        if (share := shares.get(id(column)))
+        else column
+        for column in columns
+    ]
+
+
+def _row_lines(columns: Sequence[_Column], fitted: Sequence[_Column]) -> int:
+    """Return how many lines the rows take in columns of the widths that they were given."""
+    rows = zip(*(column.widths[1:] for column in columns), strict=True)
+    return sum(
+        max(
+            math.ceil(width / max(column.width, 1)) if width else 1
+            for width, column in zip(row, fitted, strict=True)
+        )
+        for row in rows
+    )
