@@ -220,7 +220,7 @@ def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, 
     if plan is None:
         return [own], {}
     files = {str(path.resolve()): own} | {str(file): _sha256(file) for file in _files_of(plan)}
-    digests = [own, *files.values(), _hash([plan.call_ids, plan.ensemble_key])]
+    digests = [own, *files.values(), _hash([list(plan.call_ids), plan.ensemble_key])]
     if shows:
         from toolkit.runs.provenance import held_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
@@ -26,7 +27,9 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
     for judgement in judgements:
         by_role.setdefault(judgement.judge, []).append(judgement)
     results = {role: _result(said) for role, said in by_role.items()}
-    scores = {name: aggregate_ensemble_scores(results, name) for name in SCORES}
+    scores = {
+        name: _statistics(tuple(_score(result, name) for result in results.values())) for name in SCORES
+    }
     intervals = {name: score["confidence_interval"] for name, score in scores.items()}
     counting = {role: found for role, found in results.items() if not found["evaluation_failed"]}
     judge_count = scores["composite"]["judge_count"]
@@ -49,8 +52,22 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 def _mean_without(left_out: str, results: Mapping[str, Any]) -> float | None:
     """Return the mean composite without one judge; what is left of two is one judge, and no ensemble."""
-    mean = aggregate_ensemble_scores(found for role, found in results.items() if role != left_out)["mean"]
+    others = (_score(result, "composite") for role, result in results.items() if role != left_out)
+    mean = _statistics(tuple(others))["mean"]
     return None if mean is None else float(mean)
+
+
+def _score(result: Mapping[str, Any], name: str) -> float | None:
+    if result["evaluation_failed"]:
+        return None
+    score = result.get(name)
+    return (result["scores"] or {}).get(name) if score is None else score
+
+
+@lru_cache(maxsize=2**14)
+def _statistics(scores: tuple[float | None, ...]) -> dict[str, Any]:
+    """Return the statistics over judges of one score; equal scores come often, and exact sums take long."""
+    return aggregate_ensemble_scores([{"composite": score} for score in scores])
 
 
 def _result(said: Sequence[Judgement]) -> dict[str, Any]:

@@ -190,7 +190,10 @@ class Gateway:
         """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
         if self._replay and request.identity() not in self._known:
             await self.prefetch([request])  # another study may have paid for it
-        known = self._known.get(request.identity())
+        # A replay may ask for it again; otherwise an answer is let go of when it is handed out.
+        known = (
+            self._known.get(request.identity()) if self._replay else self._known.pop(request.identity(), None)
+        )
         if known is not None:
             if request.top_logprobs is None:
                 return known

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolkit.judges.judgement import judge_label, judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
-from toolkit.plan import Plan, PlannedRun
+from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Run
-from toolkit.store.records import Stored, reply_texts, stored_runs
+from toolkit.store.records import Stored, reply_texts, stored_run, stored_runs
 
 _OF_JUDGEMENT: Final = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
@@ -66,6 +66,16 @@ def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
     if stored is None or stored.failure:
         return False
     return stored.policy is None or stored.policy == policies.get(stored.defect or "")
+
+
+def stored_by_index(
+    runs: PlannedRuns, documents: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[int, Stored]]:
+    """Yield the runs among raw ones that are planned, each with its index in the plan."""
+    for run in documents:
+        index = runs.find(run["prompt_id"], run["model"], run["repeat"], run["call_id"])
+        if index is not None:
+            yield index, stored_run(run)
 
 
 def run_states(plan: Plan, store: Store, *, why_not: bool = True) -> tuple[RunState, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
+from bson import ObjectId
 from pymongo import InsertOne
 from ulid import ULID
 
@@ -40,7 +41,18 @@ _Document = Mapping[str, Any]
 _Judged = tuple[_Document, Mapping[str, _Document]]  # a run and what judges said of it, by label
 _ABSENT: Final[_Judged] = ({}, {})
 _STORED: Final = (  # top-level fields only: the embedded server gives parts of a field under other names
-    *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect"),
+    *(
+        "study",
+        "call_id",
+        "run_id",
+        "prompt_id",
+        "model",
+        "repeat",
+        "status",
+        "failure",
+        "output_blob_id",
+        "defect",
+    ),
     *("reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens"),
 )
 _CHUNK: Final = 1000  # calls
@@ -75,7 +87,7 @@ def run_records(
         "defect": defect,
         "reply_policy": policy,
     }
-    record = _record("runs", key, run, run_id=str(ULID()))
+    record = _record("runs", key, run, run_id=str(ULID()), _id=ObjectId())
     if blob_id in texts:
         return (record,)
     blob = {
@@ -138,7 +150,7 @@ def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], *
     return Record(collection, {**key, **given, **first, "created_at": now, "updated_at": now}, key, change)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A run as it stands in the store.
 
@@ -162,17 +174,38 @@ class Stored:
     output_tokens: int | None
 
 
-def stored_runs(store: Store, study: str, call_ids: Iterable[str]) -> dict[tuple[str, str, int], Stored]:
+def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tuple[str, str, int], Stored]:
     """Return the runs of a study that the given calls answer, by prompt id, model and repeat."""
-    found = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
-    return _by_key(run for run in found if run["study"] == study)
+    return _by_key(run_documents(store, study, call_ids))
+
+
+def run_documents(store: Store, study: str, call_ids: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
+    if len(call_ids) <= _CHUNK:
+        rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
+    else:  # one cursor over all of them: each part of a list of ids would read the collection again
+        wanted = frozenset(call_ids)
+        rows = store.each_where(documents.Run, {"study": study}, only=_STORED)
+        rows = (run for run in rows if run["call_id"] in wanted)
+    yield from (run for run in rows if run["study"] == study)
+
+
+def stored_after(record: Record, earlier: _Document | None) -> Stored:
+    """Return a run as it stands once its record is written, over the document that was there before it, if any."""
+    if earlier is None or record.change is None:
+        return stored_run(record.document)
+    changed = {**earlier, **record.change["$set"]}
+    return stored_run(
+        {name: value for name, value in changed.items() if name not in record.change.get("$unset", ())}
+    )
 
 
 def _by_key(runs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, int], Stored]:
-    return {(run["prompt_id"], run["model"], run["repeat"]): _stored(run) for run in runs}
+    return {(run["prompt_id"], run["model"], run["repeat"]): stored_run(run) for run in runs}
 
 
-def _stored(run: Mapping[str, Any]) -> Stored:
+def stored_run(run: Mapping[str, Any]) -> Stored:
+    """Return a raw run as it stands."""
     defect, policy = run.get("defect"), run.get("reply_policy")
     judged = run if is_current(run) else {}
     return Stored(
