@@ -122,16 +122,16 @@ async def annotated_windows(
         for run in window:
             groups[run.repeat, run.item.item_id].append(run)
         annotated = []
-        for (repeat, _), of_item in groups.items():
+        for (repeat, _), item_runs in groups.items():
             item, replies = (
-                of_item[0].item,
-                tuple(reply_of(run, stored.get(run.key), texts) for run in of_item),
+                item_runs[0].item,
+                tuple(reply_of(run, stored.get(run.key), texts) for run in item_runs),
             )
             if judged:
-                of_reply = [
+                labelled = [
                     judgements.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies
                 ]
-                by_role = {role: tuple(labels.get(role) for labels in of_reply) for role in roles}
+                by_role = {role: tuple(labels.get(role) for labels in labelled) for role in roles}
                 annotations = TestItemAnnotations(item, replies, by_role)
             else:
                 annotations = await annotated_by(plan.test, item, replies, ask)
@@ -259,19 +259,19 @@ def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -
 
 def _ask_ledger(ledger: Ledger) -> Ask:
     """Return an ``ask`` that spends nothing: what is not paid for is missing."""
-    known: dict[str, Answer] | None = None
+    answers: dict[str, Answer] | None = None
     reading = asyncio.Lock()
 
     async def ask(request: ModelRequest) -> Answer:
-        nonlocal known
+        nonlocal answers
         async with reading:
-            if known is None:  # most tests ask nobody, and then nothing is read
-                known = await asyncio.to_thread(ledger.kept)
-        answer = known.get(request.identity())
+            if answers is None:  # most tests ask nobody, and then nothing is read
+                answers = await asyncio.to_thread(ledger.kept)
+        answer = answers.get(request.identity())
         if answer is None:
-            found = await asyncio.to_thread(ledger.prefetch, [request.identity()])
-            known.update(found)
-            answer = known.get(request.identity())
+            fetched = await asyncio.to_thread(ledger.prefetch, [request.identity()])
+            answers.update(fetched)
+            answer = answers.get(request.identity())
         if answer is None:
             raise ModelError("not asked yet", reason="not_in_ledger")
         return answer
@@ -280,12 +280,12 @@ def _ask_ledger(ledger: Ledger) -> Ask:
 
 
 @contextmanager
-def _guarded(test: PromptResponseTest, what: str) -> Iterator[None]:
+def _guarded(test: PromptResponseTest, action: str) -> Iterator[None]:
     """Do what a test's own code does; an error in it is one line that names the test and the place."""
     try:
         yield
     except ToolkitError:
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {error}; `toolkit --debug` shows where"
-        raise InputError(f"test {test.name}: {what}: {said}") from error
+        message = f"{type(error).__name__}: {error}; `toolkit --debug` shows where"
+        raise InputError(f"test {test.name}: {action}: {message}") from error

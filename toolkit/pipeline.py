@@ -341,8 +341,8 @@ def ask_study(
     if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     take_up(store, plan.output)
-    asked = {(one.provider, one.model, one.endpoint) for one in _unpaid(plan, store, requests)}
-    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
+    keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
+    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in keys), plan.folder)
     stop = threading.Event()
 
     async def execute() -> R:
@@ -379,10 +379,12 @@ async def _open_gateway(
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
     """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
-    left = _unpaid(plan, store, requests)
+    unpaid = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = total_aud(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
-    return len(left), min(worst, budget_left(plan, store))
+    worst = total_aud(
+        worst_aud(request, endpoints[request.provider, request.model, request.endpoint]) for request in unpaid
+    )
+    return len(unpaid), min(worst, budget_left(plan, store))
 
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
@@ -397,6 +399,6 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
 
 
 def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
-    wanted = {request.identity(): request for request in requests}
-    paid = Ledger(store, plan.study.name).prefetch(list(wanted))
-    return [request for call_id, request in wanted.items() if call_id not in paid]
+    by_id = {request.identity(): request for request in requests}
+    paid = Ledger(store, plan.study.name).prefetch(list(by_id))
+    return [request for call_id, request in by_id.items() if call_id not in paid]

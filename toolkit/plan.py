@@ -76,11 +76,11 @@ class PlannedRuns(Sequence[PlannedRun]):
     def __getitem__(self, index: int | slice) -> PlannedRun | PlannedRuns:
         if isinstance(index, slice):
             return replace(self, numbers=self.numbers[index])
-        model_number, rest = divmod(self.numbers[index], self.per_model)
+        model_number, number = divmod(self.numbers[index], self.per_model)
         if self.together:
-            prompt_number, repeat = divmod(rest, self.study.repeats)
+            prompt_number, repeat = divmod(number, self.study.repeats)
         else:
-            repeat, prompt_number = divmod(rest, len(self.prompts))
+            repeat, prompt_number = divmod(number, len(self.prompts))
         name, spec = self._specs[model_number]
         item, prompt = self.prompts[prompt_number]
         sampling, steered = self.study.sampling, spec.sampling_supported
@@ -137,10 +137,10 @@ class PlannedRuns(Sequence[PlannedRun]):
         if prompt_number is None or model_number is None or not 0 <= repeat < self.study.repeats:
             return None
         if self.together:
-            rest = prompt_number * self.study.repeats + repeat
+            number = prompt_number * self.study.repeats + repeat
         else:
-            rest = repeat * len(self.prompts) + prompt_number
-        number = model_number * self.per_model + rest
+            number = repeat * len(self.prompts) + prompt_number
+        number = model_number * self.per_model + number
         if number not in self.numbers:
             return None
         index = self.numbers.index(number)
@@ -221,8 +221,10 @@ class Plan:
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
-        said = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}." if accepted else ""
-        return " ".join(words for words in (self.study.note, said) if words)
+        sentence = (
+            f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}." if accepted else ""
+        )
+        return " ".join(words for words in (self.study.note, sentence) if words)
 
     @property
     def output(self) -> Path:
@@ -249,14 +251,14 @@ class Plan:
         """What the judgements of a run depend on; a run judged under another key is judged again."""
         judges = {role: asdict(judge) for role, judge in self.judges.items()}
         # What is asked of a short reply stands for the words of all requests, those of the toolkit itself too.
-        asked = [
+        identities = [
             request.identity()
             for judge in self.judges.values()
             for request in judgement_requests(
                 judge, self.rubric, task="Task.", response="Reply.", manner=self.manner
             )
         ]
-        key = [self.rubric.digest, judges, asdict(self.manner), asked]
+        key = [self.rubric.digest, judges, asdict(self.manner), identities]
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
     def judges_of(self, model: str) -> dict[str, JudgeSpec]:
@@ -269,13 +271,13 @@ class Plan:
 
 def make_plan(study: StudyFile, folder: Path) -> Plan:
     """Plan a study: load its dataset, models, judges and rubric, and list every run."""
-    found = find_test(study.test, folder)
-    wanted = parameters_of(found)
+    test_class = find_test(study.test, folder)
+    parameters = parameters_of(test_class)
     checked = "range" not in study.accept_flaws
-    dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in wanted else None
+    dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in parameters else None
     models = {entry.name: entry.spec for entry in study.models}
     judge_models: dict[str, ModelSpec] = {}
-    if "judges" in wanted:
+    if "judges" in parameters:
         judge_models = {role: judge.spec for role, judge in study.judges.by_role().items()}
     judges = _judges(study, judge_models, models)
     manner = _manner(study)
@@ -286,14 +288,14 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
     )
     prompts = _some_bases(prompts, study)
-    given = {
+    arguments = {
         "prompts": prompts,
         "judges": tuple(judges.values()),
         "manner": manner,
         "rubric": rubric,
         "folder": folder,
     }
-    test = make_test(found, study.options, given)
+    test = make_test(test_class, study.options, arguments)
     if not test.asks_judges:
         judges, judge_models = {}, {}
     items = _items(test)
@@ -312,8 +314,8 @@ def _some_bases(prompts: tuple[Prompt, ...], study: StudyFile) -> tuple[Prompt, 
         raise StudyError(
             f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
         )
-    drawn = set(random.Random(study.seed).sample(names, study.bases))
-    return tuple(prompt for prompt in prompts if prompt.base in drawn)
+    chosen = set(random.Random(study.seed).sample(names, study.bases))
+    return tuple(prompt for prompt in prompts if prompt.base in chosen)
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
@@ -325,13 +327,13 @@ def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
         raise StudyError(
             f"test {test.name}: make_test_items failed: {type(error).__name__}: {error}"
         ) from error
-    for what, names in (
+    for kind, names in (
         ("item", [item.item_id for item in items]),
         ("prompt", [prompt.prompt_id for item in items for prompt in item.prompts]),
     ):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            raise StudyError(f"test {test.name}: {what} {twice[0]!r} is there twice; give each its own name")
+            raise StudyError(f"test {test.name}: {kind} {twice[0]!r} is there twice; give each its own name")
     if not any(item.prompts for item in items):
         raise StudyError(f"test {test.name}: make_test_items returned no prompt")
     return items
@@ -359,9 +361,9 @@ def _judges(
     for role, spec in specs.items():
         entry = entries[role]
         # Judges that are the same model are repeats of each other, or their calls would be one call.
-        same = sum(
-            (other.provider, other.model, other.endpoint) == (spec.provider, spec.model, spec.endpoint)
-            for other in judges.values()
+        repeats = sum(
+            (earlier.provider, earlier.model, earlier.endpoint) == (spec.provider, spec.model, spec.endpoint)
+            for earlier in judges.values()
         )
         judges[role] = JudgeSpec(
             role=role,
@@ -374,7 +376,7 @@ def _judges(
             structured=spec.structured,
             seed=study.seed,
             seed_supported=spec.seed_supported,
-            repeat=same,
+            repeat=repeats,
             specialization=entry.specialization,
             logprobs=spec.logprobs,
             related=tuple(name for name, model in models.items() if model.family == spec.family),

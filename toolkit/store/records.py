@@ -179,14 +179,17 @@ def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tup
     return _by_key(run_documents(store, study, call_ids))
 
 
-def run_documents(store: Store, study: str, call_ids: Collection[str]) -> Iterator[dict[str, Any]]:
+def run_documents(
+    store: Store, study: str, call_ids: Collection[str], *, leave_out: str = ""
+) -> Iterator[dict[str, Any]]:
     """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
+    fields = [name for name in _STORED if name != leave_out]
     if len(call_ids) <= _CHUNK:
-        rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
+        rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
     else:  # one cursor over all of them: each part of a list of ids would read the collection again
-        wanted = frozenset(call_ids)
-        rows = store.each_where(documents.Run, {"study": study}, only=_STORED)
-        rows = (run for run in rows if run["call_id"] in wanted)
+        planned = frozenset(call_ids)
+        rows = store.each_where(documents.Run, {"study": study}, only=fields)
+        rows = (run for run in rows if run["call_id"] in planned)
     yield from (run for run in rows if run["study"] == study)
 
 
