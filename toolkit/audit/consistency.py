@@ -1,16 +1,16 @@
-"""The store held against itself: what a replay cannot see, because it takes the ledger for the truth.
+"""Compare what the store of a study says with itself: a replay takes the ledger for the truth and cannot see it.
 
-A call is named by the hash of its request, sealed as it was written, and costs its tokens at its model's price; what
-people said, and what was judged under other settings, is in no replay either.
+A call is named by the hash of its request, sealed when it is written, and costs its tokens at the price of its model.
+Ratings by people, and judgements under other settings, are in no replay either.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any, Final
 
 from ulid import ULID
@@ -19,7 +19,7 @@ from toolkit.models.base import Message, ModelRequest, Usage
 from toolkit.models.prices import Price, aud_cost, batch_price
 from toolkit.plan import Plan
 from toolkit.runs.gateway import endpoints_of
-from toolkit.store.connection import Store
+from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Call, HumanRating, Judgement, Run
 from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
@@ -28,29 +28,39 @@ _CLOCKS: Final = timedelta(days=1)  # by which the clocks of two machines may di
 _REPLY: Final = ("text", "finish_reason", "input_tokens", "output_tokens", "aud_cost")
 _PAID: Final = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
 _RUN: Final = ("run_id", "prompt_id", "model", "repeat", "call_id", "created_at")
-_PART: Final = 500  # calls that are read at once: each has its whole request and reply
+_JUDGEMENT: Final = ("judge", "run_id", "call_ids", "created_at", *_PAID)
 _Document = Mapping[str, Any]
 
 
 def contradictions(plan: Plan, store: Store) -> Iterator[str]:
-    """Yield a line for everything of a study that contradicts itself in the store."""
-    of_study = {"study": plan.study.name}
-    runs = store.find_where(Run, of_study, only=(*_RUN, "status"))
-    said = store.find_where(Judgement, of_study, ("scores", "reasons", "detail"))
-    paid: dict[str, tuple[Any, ...]] = {}
-    yield from _calls(plan, store.joined(store.database["calls"].find(of_study, batch_size=_PART)), paid)
+    """Yield a line for everything of a study that contradicts itself in the store; a thousand documents at a time."""
+    study = {"study": plan.study.name}
+    yield from _calls(plan, store.each_where(Call, study))
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
-    named = chain((run["call_id"] for run in runs), *(one.get("call_ids") or () for one in said))
-    shared = sorted({call_id for call_id in named if call_id not in paid})
-    parts = (shared[start : start + _PART] for start in range(0, len(shared), _PART))
-    yield from _calls(plan, (call for part in parts for call in store.find_by(Call, "_id", part)), paid)
-    yield from _runs(set(plan.call_ids), runs, paid)
-    yield from _judgements({run["run_id"]: run["created_at"] for run in runs}, said, paid)
-    yield from _people(store, of_study)
+    shared: set[str] = set()
+    run_lines = [*_runs(plan, store, study, shared)]
+    judgement_lines = [*_judgements(store, study, shared)]
+    of_others = (call for ids in windows(sorted(shared)) for call in store.find_by(Call, "_id", ids))
+    yield from _calls(plan, (call for call in of_others if call["study"] != plan.study.name))
+    yield from run_lines
+    yield from judgement_lines
+    yield from _people(store, study)
 
 
-def _calls(plan: Plan, calls: Iterable[_Document], paid: dict[str, tuple[Any, ...]]) -> Iterator[str]:
-    """Yield what is wrong with calls, and note in ``paid`` what those that are answered cost."""
+def _answered(
+    store: Store, study: _Document, call_ids: Iterable[str], shared: set[str]
+) -> dict[str, _Document]:
+    """Return cost and tokens of those calls that have a whole reply, by id; note which other studies paid for."""
+    whole = {"state": "done", **{name: {"$ne": None} for name in _REPLY}}
+    ids = sorted(set(call_ids))
+    calls = store.find_by(Call, "_id", ids, only=("study", *_PAID), query=whole)
+    own = {call["_id"] for call in calls if call["study"] == study["study"]}
+    shared.update(call_id for call_id in ids if call_id not in own)
+    return {call["_id"]: call for call in calls}
+
+
+def _calls(plan: Plan, calls: Iterable[_Document]) -> Iterator[str]:
+    """Yield what is wrong with calls."""
     prices = {endpoint.key: endpoint.price for endpoint in endpoints_of(plan)}
     misfits: dict[str, list[str]] = defaultdict(list)
     priced = Counter[str]()
@@ -58,7 +68,6 @@ def _calls(plan: Plan, calls: Iterable[_Document], paid: dict[str, tuple[Any, ..
         name, model = f"call {call['_id'][:12]}... of {call['model']}", call["model"]
         yield from (f"{name}: {fault}" for fault in _faults(call))
         if call["state"] == "done" and all(call.get(part) is not None for part in _REPLY):
-            paid[call["_id"]] = tuple(call.get(part) for part in _PAID)
             price = prices.get((call["provider"], model, (call.get("request") or {}).get("endpoint")))
             priced[model] += price is not None
             if price is not None and not _costs(call, price):
@@ -71,13 +80,13 @@ def _calls(plan: Plan, calls: Iterable[_Document], paid: dict[str, tuple[Any, ..
 
 
 def _faults(call: _Document) -> Iterator[str]:
-    state, there = call["state"], [part for part in _REPLY if call.get(part) is not None]
+    state, reply = call["state"], [part for part in _REPLY if call.get(part) is not None]
     if not is_as_sealed(call):
         yield "was changed after it was written: it does not have its seal"
-    if state == "done" and (len(there) < len(_REPLY) or not call.get("attempts")):
+    if state == "done" and (len(reply) < len(_REPLY) or not call.get("attempts")):
         yield "is answered, and lacks its reply, its cost or its attempts"
-    if state != "done" and there:
-        yield f"is {state}, and has {there[0]}"
+    if state != "done" and reply:
+        yield f"is {state}, and has {reply[0]}"
     if request := call.get("request"):
         if _identity(request) != call["_id"]:
             yield "its request is not the one it is named by"
@@ -91,7 +100,7 @@ def _faults(call: _Document) -> Iterator[str]:
 def _identity(request: _Document) -> str | None:
     """Return the identity of a request as the ledger keeps it; ``None`` where it is no request."""
     try:
-        messages = tuple(Message(one["role"], one["content"]) for one in request["messages"])
+        messages = tuple(Message(part["role"], part["content"]) for part in request["messages"])
         return ModelRequest(**{**request, "messages": messages}).identity()
     except (KeyError, TypeError):
         return None
@@ -103,24 +112,27 @@ def _costs(call: _Document, price: Price) -> bool:
     day = sent_at.date() if isinstance(sent_at, datetime) else None
     read, written = (call.get(name) or 0 for name in ("cache_read_tokens", "cache_written_tokens"))
     usage = Usage(call["input_tokens"], call["output_tokens"], False, read, written)
-    prices = (price, batch_price(price, call["provider"]))
-    return any(_is_close(call["aud_cost"], aud_cost(usage, one, day)) for one in prices)
+    rates = (price, batch_price(price, call["provider"]))
+    return any(_is_close(call["aud_cost"], aud_cost(usage, rate, day)) for rate in rates)
 
 
-def _runs(planned: set[str], runs: Sequence[_Document], paid: Mapping[str, Any]) -> Iterator[str]:
-    seen: set[tuple[Any, ...]] = set()
-    for run in runs:
-        run_id, *key, moment = (run[part] for part in _RUN)
-        name = f"run of {run['prompt_id']} by {run['model']}, repeat {run['repeat']}"
-        if tuple(key) in seen:
-            yield f"{name}: is there twice"
-        seen.add(tuple(key))
-        # Of those that are planned a replay knows whether the ledger gives them.
-        call_id = run["call_id"]
-        if run["status"] == "succeeded" and call_id not in planned and call_id not in paid:
-            yield f"{name}: its call is not in the ledger"
-        if not _is_made_at(run_id, moment):
-            yield f"{name}: created_at is not the moment that its run id has"
+def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+    planned, seen = frozenset(plan.call_ids), set[bytes]()
+    for runs in windows(store.each_where(Run, study, only=(*_RUN, "status"))):
+        answered = _answered(store, study, (run["call_id"] for run in runs), shared)
+        for run in runs:
+            run_id, *key, moment = (run[part] for part in _RUN)
+            name = f"run of {run['prompt_id']} by {run['model']}, repeat {run['repeat']}"
+            digest = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
+            if digest in seen:
+                yield f"{name}: is there twice"
+            seen.add(digest)
+            # Of those that are planned a replay knows whether the ledger gives them.
+            call_id = run["call_id"]
+            if run["status"] == "succeeded" and call_id not in planned and call_id not in answered:
+                yield f"{name}: its call is not in the ledger"
+            if not _is_made_at(run_id, moment):
+                yield f"{name}: created_at is not the moment that its run id has"
 
 
 def _is_made_at(run_id: str, moment: datetime) -> bool:
@@ -131,40 +143,47 @@ def _is_made_at(run_id: str, moment: datetime) -> bool:
         return False
 
 
-def _judgements(
-    runs: Mapping[str, datetime], said: Sequence[_Document], paid: Mapping[str, tuple[Any, ...]]
-) -> Iterator[str]:
-    for one in said:
-        name, asked = f"judgement by {one['judge']} of run {one['run_id']}", one.get("call_ids") or ()
-        if one["run_id"] not in runs:
-            yield f"{name}: its run is not in the store"
-        elif one["created_at"] < runs[one["run_id"]] - _CLOCKS:
-            yield f"{name}: created_at is before that of its run"
-        if any(call_id not in paid for call_id in asked):
-            yield f"{name}: rests on a call that the ledger does not have"
-        elif asked:
-            sums = [sum(values) for values in zip(*(paid[call_id] for call_id in asked), strict=True)]
-            if not all(_is_close(one.get(part), value) for part, value in zip(_PAID, sums, strict=True)):
+def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+    for judgements in windows(store.each_where(Judgement, study, only=_JUDGEMENT)):
+        rests = (call_id for judgement in judgements for call_id in judgement.get("call_ids") or ())
+        answered = _answered(store, study, rests, shared)
+        ids = (judgement["run_id"] for judgement in judgements)
+        runs = store.find_by(Run, "run_id", ids, only=("run_id", "study", "created_at"))
+        moments = {run["run_id"]: run["created_at"] for run in runs if run["study"] == study["study"]}
+        for judgement in judgements:
+            name = f"judgement by {judgement['judge']} of run {judgement['run_id']}"
+            call_ids = judgement.get("call_ids") or ()
+            if (moment := moments.get(judgement["run_id"])) is None:
+                yield f"{name}: its run is not in the store"
+            elif judgement["created_at"] < moment - _CLOCKS:
+                yield f"{name}: created_at is before that of its run"
+            if any(call_id not in answered for call_id in call_ids):
+                yield f"{name}: rests on a call that the ledger does not have"
+            elif call_ids and not _is_sum(judgement, [answered[call_id] for call_id in call_ids]):
                 yield f"{name}: its cost, tokens or latency are not those of its calls"
 
 
-def _people(store: Store, of_study: Mapping[str, Any]) -> Iterator[str]:
+def _is_sum(judgement: _Document, calls: Sequence[_Document]) -> bool:
+    return all(_is_close(judgement.get(part), sum(call[part] for call in calls)) for part in _PAID)
+
+
+def _people(store: Store, study: _Document) -> Iterator[str]:
     """Yield which ratings were changed, and which judgements of people are not what they rated."""
-    ratings = store.find_where(HumanRating, of_study)
-    for one in ratings:
-        if not is_as_sealed(one):
-            name = f"rating {one['version']} by {one['rater']} of run {one['run_id']}"
+    ratings = store.find_where(HumanRating, study)
+    for rating in ratings:
+        if not is_as_sealed(rating):
+            name = f"rating {rating['version']} by {rating['rater']} of run {rating['run_id']}"
             yield f"{name}: was changed after it was given"
     newest: dict[tuple[str, str], Rating] = {}
-    for digest in {one["rubric_hash"] for one in ratings}:
-        given = all_ratings(store, (one["run_id"] for one in ratings), digest)
-        newest |= {(rating.run_id, str(rating.judgement().call_id)): rating for rating in given}
-    for said in store.find_where(Judgement, {**of_study, "model": HUMAN}):
-        rating = newest.pop((said["run_id"], said["call_id"]), None)
-        if rating is None or (said["scores"] or {}) != (rating.judgement().scores or {}):
-            yield f"judgement by {said['judge']} of run {said['run_id']}: is not what the person rated"
-    for rating in newest.values():
-        yield f"judgement by {rating.judge} of run {rating.run_id}: is missing, and a rating gives it"
+    for digest in {rating["rubric_hash"] for rating in ratings}:
+        versions = all_ratings(store, (rating["run_id"] for rating in ratings), digest)
+        newest |= {(version.run_id, str(version.judgement().call_id)): version for version in versions}
+    for judgement in store.each_where(Judgement, {**study, "model": HUMAN}):
+        expected = newest.pop((judgement["run_id"], judgement["call_id"]), None)
+        if expected is None or (judgement["scores"] or {}) != (expected.judgement().scores or {}):
+            yield f"judgement by {judgement['judge']} of run {judgement['run_id']}: is not what the person rated"
+    for expected in newest.values():
+        yield f"judgement by {expected.judge} of run {expected.run_id}: is missing, and a rating gives it"
 
 
 def _is_close(value: Any, expected: float) -> bool:

@@ -68,7 +68,7 @@ def import_archive(archive: Path | str, results: Path | str) -> Summary:
     finally:
         store.close()
     counts = {name: dict(getattr(done, name)) for name in ("added", "updated", "known")}
-    text, database = done.sentence(), store.database.name
+    text, database = done.sentence(), store.name
     if store.folder is None:
         text += f"\nin the database {database} of MONGODB_URI, and not in {place}"
     return Summary({"study": done.study, **counts, "database": None if store.folder else database}, text)

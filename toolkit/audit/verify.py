@@ -34,7 +34,7 @@ def verify_study(study: Study, export: Path | None = None) -> Summary:
     against its sums and against what would be exported now.
     """
     from toolkit.audit.consistency import contradictions
-    from toolkit.store.records import counts_of
+    from toolkit.audit.rebuilt import counts_of
 
     runs, judgements = counts_of(study.store, study.name, study.plan.call_ids)
     if not runs:
@@ -76,10 +76,10 @@ def _each_of_files(
 
 
 def _records(study: Study) -> list[str]:
+    from toolkit.audit.rebuilt import copy_ledger, differing_records
     from toolkit.pipeline import run_plan
     from toolkit.store import embedded
     from toolkit.store.connection import Store
-    from toolkit.store.records import copy_ledger, differing_records
 
     ids = study.plan.call_ids
     with tempfile.TemporaryDirectory() as name:

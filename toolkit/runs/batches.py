@@ -447,13 +447,13 @@ def open_call_ids(store: Store, study: str) -> set[str]:
 
 
 def _open_documents(store: Store, study: str, known: Collection[str] = ()) -> list[dict[str, Any]]:
-    matching = store.database["batches"].find({"study": study, "state": {"$in": OPEN_STATES}}, {"_id": 1})
+    matching = store.each_where(Batch, {"study": study, "state": {"$in": list(OPEN_STATES)}}, only=("_id",))
     names = [batch["_id"] for batch in matching if batch["_id"] not in known]
     return [batch for batch in store.find_by(Batch, "_id", names) if batch["state"] in OPEN_STATES]
 
 
 def _other_ids(store: Store, name: str) -> set[str]:
-    batches = store.database["batches"].find({}, {"batch_id": 1})
+    batches = store.each_where(Batch, {}, only=("batch_id",))
     return {batch["batch_id"] for batch in batches if batch["_id"] != name and batch.get("batch_id")}
 
 

@@ -15,15 +15,14 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any, Final
 
-from pymongo.errors import DuplicateKeyError
-
 from toolkit.errors import BudgetReached, InputError, StoreError
 from toolkit.plan import Plan
 from toolkit.runs.batches import open_call_ids
 from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, was_sent
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call
-from toolkit.store.writer import utc_now
+from toolkit.store.documents import Account as StoredAccount
+from toolkit.store.documents import Call, Settlement
+from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import Summary, counted, total_aud
 
 SHARE: Final = 0.02
@@ -122,7 +121,7 @@ class Account:
 
     def _look(self) -> None:
         """Give up what others have used of this process's grant: they used more than was granted to them."""
-        account = self._store.database["accounts"].find_one({"_id": self._study}) if self._opened else None
+        account = self._store.get(StoredAccount, {"_id": self._study}) if self._opened else None
         if account is not None and (most := self._most(account)) < self._granted - 1e-9 * self._budget:
             self._granted = most
 
@@ -184,27 +183,25 @@ class Account:
             pass
 
     def _is_changed(self, change: Any) -> bool:
-        accounts = self._store.database["accounts"]
-        found = accounts.find_one({"_id": self._study})
+        found = self._store.get(StoredAccount, {"_id": self._study})
         account = found or {"version": 0, "settled_aud": 0.0, "grants": []}
         version = account["version"]
         change(account)
         content = {"settled_aud": account["settled_aud"], "grants": account["grants"], "version": version + 1}
         if found is None:
             try:
-                accounts.insert_one({"_id": self._study, **content})
-            except DuplicateKeyError:
+                self._store.insert(StoredAccount, {"_id": self._study, **content})
+            except Duplicate:
                 return False
             return True
         key = {"_id": self._study, "version": version}
-        return accounts.find_one_and_update(key, {"$set": content}) is not None
+        return self._store.update(StoredAccount, key, {"$set": content})
 
 
 def settlements(store: Store, study: str) -> list[dict[str, Any]]:
     """Return every settlement of a study, oldest first: at, billed, note, aud and the calls with what each may cost."""
-    return sorted(
-        store.database["settlements"].find({"study": study}), key=lambda settlement: settlement["at"]
-    )
+    stored = store.each_where(Settlement, {"study": study})
+    return sorted(stored, key=lambda settlement: settlement["at"])
 
 
 def settled_aud(records: list[dict[str, Any]], *, billed: bool) -> float:
@@ -220,7 +217,7 @@ def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, 
     """
     unsure: defaultdict[str, float] = defaultdict(float)
     broken = {"study": study, "unsure_aud": {"$gt": 0}}
-    for call in store.database["calls"].find(broken, {"unsure_aud": 1}):
+    for call in store.each_where(Call, broken, only=("unsure_aud",)):
         unsure[call["_id"]] += call["unsure_aud"]
     lost = [call for call in claimed_calls(store, study) if was_sent(call) and call["owner"] not in alive]
     if lost:
@@ -262,8 +259,8 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
         "calls": named,
     }
     try:
-        store.database["settlements"].insert_one(record)
-    except DuplicateKeyError:
+        store.insert(Settlement, record)
+    except Duplicate:
         raise InputError(f"{study}: settled a moment ago by another process; see `toolkit status`") from None
     verdict = "accepted as billed and counted as spent" if billed else "cleared as not billed, off the budget"
     return Summary(

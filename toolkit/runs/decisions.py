@@ -15,7 +15,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pandas as pd
-from pymongo.errors import DuplicateKeyError
 
 from toolkit.errors import InputError, PriceError
 from toolkit.judges.judgement import judgement_requests
@@ -25,7 +24,8 @@ from toolkit.models.prices import price_of
 from toolkit.models.weights import find_weights
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call, Run
+from toolkit.store.documents import Call, Decision, Run
+from toolkit.store.writer import Duplicate
 from toolkit.words import counted
 
 _NOT_DECIDED: Final = {
@@ -205,10 +205,8 @@ def keep_decision(plan: Plan, store: Store) -> None:
         return
     # The ledger, which is written first: after a kill it may know a reply of which no run says anything yet. A run
     # rests on a call of another study where that has paid for it.
-    answered = {"calls": {"purpose": "run", "state": "done"}, "runs": {"status": "succeeded"}}
-    replied = any(
-        store.database[name].find_one({"study": study, **where}, {"_id": 1}) is not None
-        for name, where in answered.items()
+    replied = store.has(Call, {"study": study, "purpose": "run", "state": "done"}) or store.has(
+        Run, {"study": study, "status": "succeeded"}
     )
     # After the one before it, whatever the clock says; two processes that decide the same at once write it once.
     now = datetime.now(UTC)
@@ -216,12 +214,12 @@ def keep_decision(plan: Plan, store: Store) -> None:
     name = _sha256("\n".join([study, digest_of(content), json.dumps(content), last["_id"] if last else ""]))
     entry = {"_id": name, "study": study, "at": at, "replied": replied}
     entry["content"] = json.dumps(content, sort_keys=True)
-    with contextlib.suppress(DuplicateKeyError):
-        store.database["decisions"].insert_one(entry)
+    with contextlib.suppress(Duplicate):
+        store.insert(Decision, entry)
 
 
 def _history(store: Store, study: str) -> list[dict[str, Any]]:
-    return sorted(store.database["decisions"].find({"study": study}), key=lambda entry: _utc(entry["at"]))
+    return sorted(store.each_where(Decision, {"study": study}), key=lambda entry: _utc(entry["at"]))
 
 
 def _content(entry: Mapping[str, Any]) -> dict[str, str]:
@@ -304,7 +302,7 @@ def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
 def _paid_by_others(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
     """Return how many replies each other study has paid for: they may have been known before this one was decided."""
     fields = ("study", "updated_at")
-    calls = store.find_by(Call, "_id", plan.call_ids, only=fields, where={"state": "done"})
+    calls = store.find_by(Call, "_id", plan.call_ids, only=fields, query={"state": "done"})
     for study in sorted({call["study"] for call in calls} - {plan.study.name}):
         moments = [_utc(call["updated_at"]) for call in calls if call["study"] == study]
         number, first = counted(len(moments), "replies"), f"{min(moments):%Y-%m-%d %H:%M} UTC"

@@ -32,6 +32,7 @@ from toolkit.runs.run_state import (
     states_of_judge,
 )
 from toolkit.store.connection import Store
+from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, total_aud
 
@@ -327,11 +328,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
     key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
-    documents = store.database["calls"].find(
-        {"study": plan.study.name, "state": "done", "purpose": purpose, **key},
-        {"output_tokens": 1, "latency_ms": 1},
-        limit=SAMPLE,
-    )
+    done_calls = {"study": plan.study.name, "state": "done", "purpose": purpose, **key}
+    documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
     replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]
     if len(replies) < ENOUGH_CALLS:
         mean = spec.counted_by[1] * (EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS)

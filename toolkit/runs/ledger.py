@@ -33,10 +33,9 @@ from toolkit.runs.batches import open_call_ids
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
+from toolkit.store.documents import Owner as Lease
 from toolkit.store.writer import TOUCH, Duplicate, Unmatched, sealed, utc_now
 from toolkit.words import total_aud
-
-_PART: Final = 1000  # calls that are read at once where all of a study are
 
 LEASE_SECONDS = 120.0
 HEARTBEAT_SECONDS = 30.0
@@ -86,7 +85,6 @@ class Ledger:
         self._unsaved = folder / UNSAVED if folder else None
         self._claiming: set[str] = set()
         self.owner = Owner(store, study)
-        self._calls = store.database["calls"]
         self._batched: dict[str, set[str]] = {}
 
     def prefetch(self, call_ids: Iterable[str]) -> dict[str, Answer]:
@@ -96,26 +94,22 @@ class Ledger:
 
     def whole(self, call_id: str) -> Answer:
         """Return an answer that is paid for with its raw reply, which the others leave out because it is large."""
-        (document,) = self.store.joined(self._calls.find({"_id": call_id}, {"request": 0}), ("request",))
+        (document,) = self.store.find_by(Call, "_id", [call_id], leave_out=("request",))
         return answer_of(document)
 
     def kept(self) -> dict[str, Answer]:
         """Return every answer this study has paid for, by call id."""
-        # A pipeline, for the reason that `Store.find_where` has one; in parts, for answers are smaller than documents.
-        pipeline: list[dict[str, Any]] = [
-            {"$match": {"study": self.study, "state": "done"}},
-            {"$project": {"request": 0, "raw": 0}},
-        ]
-        documents = self._calls.aggregate(pipeline, batchSize=_PART)
-        return {call["_id"]: answer_of(call) for call in self.store.joined(documents, ("request", "raw"))}
+        query = {"study": self.study, "state": "done"}
+        calls = self.store.each_where(Call, query, leave_out=("request", "raw"))
+        return {call["_id"]: answer_of(call) for call in calls}
 
     def failures(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of every call of this study that failed, by call id."""
-        documents = self._calls.find({"study": self.study, "state": "failed"}, {"failure": 1})
-        failed = ((call["_id"], call.get("failure") or {}) for call in documents)
+        calls = self.store.each_where(Call, {"study": self.study, "state": "failed"}, only=("failure",))
+        failures = ((call["_id"], call.get("failure") or {}) for call in calls)
         return {
             call_id: (failure["reason"], failure["message"])
-            for call_id, failure in failed
+            for call_id, failure in failures
             if len(failure) == 2
         }
 
@@ -147,8 +141,7 @@ class Ledger:
 
     def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
         patiently = self.store.writer.patiently
-        find = partial(self._calls.find, {"_id": claim.call_id})
-        stored = next(self.store.joined(patiently(lambda _: list(find()))), None)
+        stored = patiently(lambda _: self.store.get(Call, {"_id": claim.call_id}))
         if stored is None:
             return Busy("")  # withdrawn between our insert and our look; the caller asks again
         if stored["state"] == "done":
@@ -182,8 +175,8 @@ class Ledger:
         ours = {"_id": claim.call_id, "state": "claimed", "owner": self.owner.name}
         won = patiently(
             lambda again: (
-                self._calls.find_one_and_update(key, {"$set": changes, **TOUCH})
-                or (again and self._calls.find_one(ours, {"_id": 1}))  # it was done, and the answer got lost
+                self.store.update(Call, key, {"$set": changes, **TOUCH})
+                or (again and self.store.has(Call, ours))  # it was done, and the answer got lost
             )
         )
         return claim if won else Busy("")
@@ -320,7 +313,6 @@ class Owner:
     def __init__(self, store: Store, study: str) -> None:
         self.name = f"{this_host()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
         self._store = store
-        self._owners = store.database["owners"]
         self._study = study
         self._stop = threading.Event()
         self._beat: threading.Thread | None = None
@@ -346,7 +338,7 @@ class Owner:
                 self._store.writer.patiently(partial(self._remove, self.name))
 
     def _remove(self, name: str, _: bool) -> None:
-        self._owners.delete_one({"_id": name})
+        self._store.remove(Lease, name)
         _ENDED.discard(name)
 
     def _renew(self) -> None:
@@ -358,19 +350,18 @@ class Owner:
     def _lease(self) -> None:
         """Make this owner known, or renew its lease, also where somebody removed it."""
         lease = {"study": self._study, "lease_until": self._store.server_time() + LEASE_SECONDS}
-        self._owners.update_one({"_id": self.name}, {"$set": lease}, upsert=True)
+        self._store.update(Lease, {"_id": self.name}, {"$set": lease}, upsert=True)
 
 
 def living(store: Store, study: str) -> set[str]:
     """Return the owners that are at work on a study."""
-    owners = store.database["owners"]
-    owners_at_work = store.writer.patiently(lambda _: list(owners.find({"study": study})))
-    return {lease["_id"] for lease in owners_at_work if _is_alive(store, lease)}
+    leases = store.writer.patiently(lambda _: store.find_where(Lease, {"study": study}))
+    return {lease["_id"] for lease in leases if _is_alive(store, lease)}
 
 
 def is_living(store: Store, owner: str) -> bool:
     """Return whether an owner is at work; on this host that is seen, elsewhere its lease says it."""
-    lease = store.writer.patiently(lambda _: store.database["owners"].find_one({"_id": owner}))
+    lease = store.writer.patiently(lambda _: store.get(Lease, {"_id": owner}))
     return lease is not None and _is_alive(store, lease)
 
 
@@ -437,7 +428,7 @@ def calls_by_state(
     spent: dict[str, list[float | None]] = defaultdict(list)
     unsure: dict[str, list[float]] = defaultdict(list)
     most: Counter[str] = Counter()
-    # Added up here, one by one: sums of a store are not the same on every server, and have 15 digits on the embedded.
+    # Added up here: a server adds in another order, or with 15 digits.
     fields = ("state", "aud_cost", "unsure_aud", "attempts", *fields)
     for call in store.each_where(Call, {"study": study}, only=fields):
         if count is not None:
@@ -454,13 +445,13 @@ def calls_by_state(
 
 def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
     """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
-    fields = {"state": 1, "owner": 1, "purpose": 1, "worst_aud": 1, "sent": 1}
-    return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
+    fields = ("state", "owner", "purpose", "worst_aud", "sent")
+    return store.find_where(Call, {"study": study, "state": "claimed"}, only=fields)
 
 
 def was_sent(call: Mapping[str, Any]) -> bool:
     """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
-    # Before this mark, claims did not say; and the embedded server once made a number of a truth value.
+    # Before this mark, claims did not say; and a truth value may be stored as a number.
     return call["state"] == "claimed" and bool(call.get("sent", True))
 
 

@@ -72,7 +72,7 @@ def asked_models(
     calls = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
     calls |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
     if earlier:
-        paid = store.database["calls"].find({"study": plan.study.name}, dict.fromkeys(_FIELDS, 1))
+        paid = store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
         paid_calls = {call["_id"]: call for call in paid}
         shared = [call_id for call_id in calls if call_id not in paid_calls]
         related = calls_beside(store, plan.study.name, shared) if shared else []
@@ -92,11 +92,10 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
 
     A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
     """
-    calls = store.database["calls"]
     count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
     # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
     query = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
-    groups = calls.aggregate([{"$match": query}, {"$group": {"_id": "$answered_by", **count}}])
+    groups = store.grouped(Call, query, {"_id": "$answered_by", **count})
     pairs: Counter[tuple[str, str]] = Counter()
     for group in groups:
         if not (name := group["_id"]):
@@ -104,7 +103,7 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
         if group["asked"] == group["last"]:
             pairs[group["asked"], name] = group["calls"]
         else:
-            several = calls.find({"study": study, "answered_by": name}, {"model": 1})
+            several = store.each_where(Call, {"study": study, "answered_by": name}, only=("model",))
             pairs.update((call["model"], name) for call in several)
     return other_models(pairs)
 

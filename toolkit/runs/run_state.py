@@ -226,7 +226,7 @@ def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
     # Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
     # everything else together.
     key = {"study": plan.study.name, "rubric_hash": plan.rubric.digest, "failed": True}
-    failed = store.database["judgements"].find(key, {"run_id": 1})
+    failed = store.each_where(Judgement, key, only=("run_id",))
     ids = [judgement["run_id"] for judgement in failed]
     return {
         run["run_id"]: {

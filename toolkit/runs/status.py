@@ -17,6 +17,7 @@ from toolkit.runs.progress import duration
 from toolkit.runs.provenance import other_models, others_lines
 from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
+from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted, total_aud
 
@@ -277,9 +278,8 @@ def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dic
     answered = calls["done"].count if "done" in calls else 0
     if all(totals.most_attempts <= (state == "done") for state, totals in calls.items()):
         return ({ANSWERED: answered} if answered else {}), 0
-    retried_calls = store.database["calls"].find(
-        {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}, {"attempts": 1}
-    )
+    broken = {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}
+    retried_calls = store.each_where(Call, broken, only=("attempts",))
     outcomes = Counter({ANSWERED: answered} if answered else {})
     retried = 0
     for call in retried_calls:

@@ -1,8 +1,7 @@
-"""A study's records as one file, for a second machine, a supervisor, or a safe place, and back into a store.
+"""Write the records of a study into one zip file of JSON lines, check such a file, and add it to a store.
 
-The file is one zip of JSON lines with the SHA-256 of each part, read with suspicion, and written and read a few
-documents at a time: all of them in memory would be many times as much as the file. Nothing that was paid for and no
-word of a person is ever replaced by another: an archive and a store that contradict each other are not mixed.
+Documents are written and read a few at a time. An archive and a store that contradict each other are not mixed, so no
+paid reply and no rating is replaced by another.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pymongo import InsertOne, ReplaceOne, UpdateOne
 from toolkit.errors import InputError
 from toolkit.files import DAMAGED_ZIP, opened_atomically, similar_file
 from toolkit.store.calls import calls_beside
-from toolkit.store.connection import Store
+from toolkit.store.connection import Store, windows
 from toolkit.store.documents import (
     Call,
     Decision,
@@ -83,17 +82,17 @@ _ELSEWHERE: Final = "import into an empty results folder"
 
 def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[str] = ()) -> Mapping[str, int]:
     """Write every record of a study into one file, and return how many there are of each collection."""
-    of_study = {"study": study}
-    about = ("run_id", "call_id", "prompt_id", "dataset_version", "output_blob_id")
-    runs = store.find_where(Run, of_study, only=about)
-    own = store.find_where(Call, of_study, only=("state",))
-    if not runs and not own:
+    query = {"study": study}
+    fields = ("run_id", "call_id", "prompt_id", "dataset_version", "output_blob_id")
+    runs = store.find_where(Run, query, only=fields)
+    calls_of_study = store.find_where(Call, query, only=("state",))
+    if not runs and not calls_of_study:
         raise InputError(f"{study}: nothing of this study is in the store; run it first")
     run_ids = [run["run_id"] for run in runs]
-    said = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
-    ratings = store.find_where(HumanRating, of_study, only=("blob_id", "rubric_hash"))
-    leads = {found["call_id"] for found in (*runs, *said)}
-    calls = {*(call["_id"] for call in own), *call_ids, *leads, *calls_beside(store, study, leads)}
+    judgements = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
+    ratings = store.find_where(HumanRating, query, only=("blob_id", "rubric_hash"))
+    leads = {document["call_id"] for document in (*runs, *judgements)}
+    calls = {*(call["_id"] for call in calls_of_study), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
     texts = {run.get("output_blob_id") for run in runs} | {rating["blob_id"] for rating in ratings}
     parts: Mapping[str, Iterable[Mapping[str, Any]]] = {
@@ -107,23 +106,23 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "calls": (call for call in _in_order(store, Call, calls) if call["state"] != "claimed"),
         "runs": _in_order(store, Run, run_ids),
         "judgements": _in_order(store, Judgement, run_ids),
-        "rubrics": _in_order(store, Rubric, {found["rubric_hash"] for found in (*said, *ratings)}),
+        "rubrics": _in_order(
+            store, Rubric, {document["rubric_hash"] for document in (*judgements, *ratings)}
+        ),
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
-        "rating_rounds": sorted(store.find_where(RatingRound, of_study), key=itemgetter("_id")),
+        "rating_rounds": sorted(store.find_where(RatingRound, query), key=itemgetter("_id")),
     }
     for kind, name in zip((Settlement, Decision), _SINCE, strict=True):
-        if found := store.find_where(kind, of_study):
-            parts = {**parts, name: sorted(found, key=itemgetter("_id"))}
+        if documents := store.find_where(kind, query):
+            parts = {**parts, name: sorted(documents, key=itemgetter("_id"))}
     return pack_archive(study, parts, path)
 
 
 def _in_order(store: Store, kind: type[me.Document], names: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Yield the documents with these names in the order of an archive, a few at a time: of calls there are many."""
     key = KEYS[kind._meta["collection"]]
-    ordered = sorted(set(names))
-    for start in range(0, len(ordered), _AT_ONCE):
-        found = store.find_by(kind, key[0], ordered[start : start + _AT_ONCE])
-        yield from sorted(found, key=itemgetter(*key))
+    for some in windows(sorted(set(names)), _AT_ONCE):
+        yield from sorted(store.find_by(kind, key[0], some), key=itemgetter(*key))
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def pack_archive(
     study: str, parts: Mapping[str, Iterable[Mapping[str, Any]]], path: Path
 ) -> Mapping[str, int]:
     """Write documents into an archive that is whole or not there, and return how many there are of each collection."""
-    about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": VERSION, "parts": {}}
+    contents: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": VERSION, "parts": {}}
     with opened_atomically(path) as target, zipfile.ZipFile(target, "w") as file:
         for name, documents in parts.items():
             digest, count = hashlib.sha256(), 0
@@ -158,57 +157,61 @@ def pack_archive(
                     stream.write(line)
                     digest.update(line)
                     count += 1
-            about["parts"][name] = {"documents": count, "sha256": digest.hexdigest()}
-        file.writestr(_member(CONTENTS), json.dumps(about, indent=1, sort_keys=True))
-    return {name: part["documents"] for name, part in about["parts"].items()}
+            contents["parts"][name] = {"documents": count, "sha256": digest.hexdigest()}
+        file.writestr(_member(CONTENTS), json.dumps(contents, indent=1, sort_keys=True))
+    return {name: part["documents"] for name, part in contents["parts"].items()}
 
 
 def check_archive(path: Path) -> Archive:
     """Read the members of an archive once to their end, and check all that can be checked without a store."""
     with _one_line(path), zipfile.ZipFile(path) as file:
-        known = {CONTENTS, *(f"{name}.jsonl" for name in KEYS)}
-        unpacked = sum(member.file_size for member in file.infolist() if member.filename in known)
+        members = {CONTENTS, *(f"{name}.jsonl" for name in KEYS)}
+        unpacked = sum(member.file_size for member in file.infolist() if member.filename in members)
         if unpacked > max(SMALL, UNPACKED_AT_MOST * path.stat().st_size):
             raise InputError(
                 f"{path}: {path.stat().st_size:,} bytes that would unpack to {unpacked:,} are no archive of "
                 "`toolkit export`; nothing was imported"
             )
         with file.open(CONTENTS) as stream:
-            about = json.loads(stream.read(_STEP))
-        if about["format"] != FORMAT:
-            raise InputError(f"{path}: format {about['format']!r}; this toolkit reads {FORMAT!r}")
-        for name in about["parts"]:  # a part that is unknown here would be lost without a word
+            contents = json.loads(stream.read(_STEP))
+        if contents["format"] != FORMAT:
+            raise InputError(f"{path}: format {contents['format']!r}; this toolkit reads {FORMAT!r}")
+        for name in contents["parts"]:  # a part that is unknown here would be lost without a word
             if name not in KEYS:
                 raise InputError(
                     f"{path}: has {name}, which toolkit {VERSION} does not know; "
-                    f"import it with toolkit {about['toolkit']}, which wrote it"
+                    f"import it with toolkit {contents['toolkit']}, which wrote it"
                 )
         if len(set(file.namelist())) < len(file.namelist()):
             raise ValueError("a part is in it twice")
         if lost := [
-            name for name in KEYS if name not in about["parts"] and f"{name}.jsonl" in file.namelist()
+            name for name in KEYS if name not in contents["parts"] and f"{name}.jsonl" in file.namelist()
         ]:
             raise ValueError(f"{lost[0]}.jsonl is in it and not among its parts")
-        there = [name for name in KEYS if name not in _SINCE or name in about["parts"]]
-        sums = {name: str(about["parts"][name]["sha256"]) for name in there}
-        study, counts, whole = str(about["study"]), dict.fromkeys(KEYS, 0), _Whole(str(about["study"]))
-        for name in there:
+        names = [name for name in KEYS if name not in _SINCE or name in contents["parts"]]
+        sums = {name: str(contents["parts"][name]["sha256"]) for name in names}
+        study, counts, checker = (
+            str(contents["study"]),
+            dict.fromkeys(KEYS, 0),
+            _Completeness(str(contents["study"])),
+        )
+        for name in names:
             for block in _blocks(path, file, name, sums[name]):
                 for document in block:
-                    whole.take(name, document)
+                    checker.take(name, document)
                 counts[name] += len(block)
-            if counts[name] != about["parts"][name]["documents"]:
+            if counts[name] != contents["parts"][name]["documents"]:
                 raise ValueError(f"{name}: {counts[name]} records, and it says to have another number")
         return Archive(path, study, counts, sums)
 
 
-class _Whole:
-    """What of an archive must fit together, taken record by record: of each its names are kept, and no text."""
+class _Completeness:
+    """Checks record by record that the parts of an archive belong together; it holds names and no texts."""
 
     def __init__(self, study: str) -> None:
         self._study = study
         self._last: dict[str, tuple[str, ...]] = {}
-        self._known: dict[str, set[Any]] = defaultdict(set)
+        self._names: dict[str, set[Any]] = defaultdict(set)
 
     def take(self, name: str, document: _Document) -> None:
         """Take the next record of a part; raises ``ValueError`` for one that the store could not take, or not whole."""
@@ -221,25 +224,25 @@ class _Whole:
 
     def _misfit(self, name: str, document: _Document) -> str | None:
         """Return why a record does not go with those before it; parts stand in the order of what rests on what."""
-        known = self._known
+        names = self._names
         match name:
             case "prompts":
-                known[name].add(_key_of(name, document))
+                names[name].add(_key_of(name, document))
             case "output_blobs" | "rubrics":
                 if hashlib.sha256(document["content"].encode()).hexdigest() not in _key_of(name, document):
                     return "its text is not the one it is named by"
-                known[name].add(_key_of(name, document)[0])
+                names[name].add(_key_of(name, document)[0])
             case "runs":
                 itself = itemgetter(*_RUN_IS)(document)
-                if document["study"] != self._study or itself in known["experiments"]:
+                if document["study"] != self._study or itself in names["experiments"]:
                     return "is of another study, or a second one of the same call"
-                known["experiments"].add(itself)
-                known[name].add(document["run_id"])
-                if (document["prompt_id"], document["dataset_version"]) not in known["prompts"]:
+                names["experiments"].add(itself)
+                names[name].add(document["run_id"])
+                if (document["prompt_id"], document["dataset_version"]) not in names["prompts"]:
                     return "its prompt is not in the archive"
-                if (text := document.get("output_blob_id")) and text not in known["output_blobs"]:
+                if (text := document.get("output_blob_id")) and text not in names["output_blobs"]:
                     return "its reply is not in the archive"
-            case "judgements" if document["run_id"] not in known["runs"]:
+            case "judgements" if document["run_id"] not in names["runs"]:
                 return "its run is not in the archive"
         return None
 
@@ -352,91 +355,101 @@ def _operations(
     store: Store, name: str, documents: _Documents, archive: Archive
 ) -> tuple[list[_Operation], list[_Operation]]:
     key, (kind, compared, merge) = KEYS[name], _PARTS[name]
-    found = store.find_by(kind, key[0], (one[key[0]] for one in documents), only=(*key, *compared))
-    there = {_key_of(name, one): one for one in found}
-    new = [one for one in documents if _key_of(name, one) not in there]
-    both = [(one, there[_key_of(name, one)]) for one in documents if _key_of(name, one) in there]
+    documents_here = store.find_by(
+        kind, key[0], (document[key[0]] for document in documents), only=(*key, *compared)
+    )
+    stored = {_key_of(name, document): document for document in documents_here}
+    new = [document for document in documents if _key_of(name, document) not in stored]
+    pairs = [
+        (document, stored[_key_of(name, document)])
+        for document in documents
+        if _key_of(name, document) in stored
+    ]
     try:
         if name == "runs":
             _refuse_other_runs(store, new)
-        merged = [merge(one, known) for one, known in both] if merge else []
+        merged = [merge(document, document_here) for document, document_here in pairs] if merge else []
     except _Contradiction as error:
         raise InputError(f"{archive.path}: {error}") from None
-    return [InsertOne(_named(name, one)) for one in new], [change for change in merged if change is not None]
+    return [InsertOne(_named(name, document)) for document in new], [
+        change for change in merged if change is not None
+    ]
 
 
 class _Contradiction(Exception):
     """An archive and a store say different things."""
 
 
-def _same_prompt(new: _Document, known: _Document) -> None:
-    if new["text"] != known["text"]:
+def _same_prompt(new: _Document, stored: _Document) -> None:
+    if new["text"] != stored["text"]:
         raise _Contradiction(
             f"prompt {new['prompt_id']} of dataset version {new['dataset_version']} has another text in this store; "
             f"{_ELSEWHERE}"
         )
 
 
-def _call(new: _Document, known: _Document) -> _Operation | None:
-    if known["state"] == "claimed":
+def _call(new: _Document, stored: _Document) -> _Operation | None:
+    if stored["state"] == "claimed":
         raise _Contradiction(
             f"call {new['_id'][:12]}... is under way in this store, or was left by a process that was killed; "
-            f"let `toolkit run` of study {known['study']} come to its end first, or {_ELSEWHERE}"
+            f"let `toolkit run` of study {stored['study']} come to its end first, or {_ELSEWHERE}"
         )
     if new["state"] != "done":
         return None
-    if known["state"] == "done":
-        if any(new.get(name) != known.get(name) for name in _REPLY_IS):
+    if stored["state"] == "done":
+        if any(new.get(name) != stored.get(name) for name in _REPLY_IS):
             raise _Contradiction(
                 f"call {new['_id'][:12]}... has another reply in this store: both machines have asked it; {_ELSEWHERE}"
             )
         return None
     # What was sent from here and failed may have been billed, and the ledger forgets no attempt.
-    own = [attempt for attempt in known.get("attempts") or [] if attempt not in (new.get("attempts") or [])]
+    further = [
+        attempt for attempt in stored.get("attempts") or [] if attempt not in (new.get("attempts") or [])
+    ]
     merged = dict(new)
-    if own:
-        merged["attempts"] = [*own, *(new.get("attempts") or [])]
-        merged["unsure_aud"] = (new.get("unsure_aud") or 0.0) + (known.get("unsure_aud") or 0.0)
+    if further:
+        merged["attempts"] = [*further, *(new.get("attempts") or [])]
+        merged["unsure_aud"] = (new.get("unsure_aud") or 0.0) + (stored.get("unsure_aud") or 0.0)
     return ReplaceOne({"_id": new["_id"]}, sealed(merged) if "seal" in merged else merged)
 
 
-def _newest(new: _Document, known: _Document) -> _Operation | None:
+def _newest(new: _Document, stored: _Document) -> _Operation | None:
     """Return how the archive's version of a run or judgement comes in the store's place, where it is the later one."""
     # One with an answer comes after one without, whenever that one was tried.
     ranks = [
-        (bool(one.get("answered")) or one.get("status") == "succeeded", one["updated_at"])
-        for one in (new, known)
+        (bool(version.get("answered")) or version.get("status") == "succeeded", version["updated_at"])
+        for version in (new, stored)
     ]
     if ranks[0] <= ranks[1]:
         return None
-    return ReplaceOne({"_id": known["_id"]}, {name: value for name, value in new.items() if name != "_id"})
+    return ReplaceOne({"_id": stored["_id"]}, {name: value for name, value in new.items() if name != "_id"})
 
 
-def _same_rating(new: _Document, known: _Document) -> None:
-    if any(new.get(name) != known.get(name) for name in _RATING_IS):
+def _same_rating(new: _Document, stored: _Document) -> None:
+    if any(new.get(name) != stored.get(name) for name in _RATING_IS):
         raise _Contradiction(
             f"{new['rater']} has rated run {new['run_id']} here and elsewhere, as version {new['version']} both; "
             f"{_ELSEWHERE}"
         )
 
 
-def _longer_round(new: _Document, known: _Document) -> _Operation | None:
-    further = [run_id for run_id in new["run_ids"] if run_id not in known["run_ids"]]
+def _longer_round(new: _Document, stored: _Document) -> _Operation | None:
+    further = [run_id for run_id in new["run_ids"] if run_id not in stored["run_ids"]]
     if not further:
         return None
     change = {"$push": {"run_ids": {"$each": further}}, "$set": {"size": new["size"]}}
-    return UpdateOne({"_id": known["_id"]}, change)
+    return UpdateOne({"_id": stored["_id"]}, change)
 
 
 def _refuse_other_runs(store: Store, runs: _Documents) -> None:
     """Two machines that made the same run gave it two ids, and judgements of one would hang in the air."""
-    found = store.find_by(Run, "call_id", (run["call_id"] for run in runs), only=("run_id", *_RUN_IS))
-    known = {itemgetter(*_RUN_IS)(run): run["run_id"] for run in found}
+    runs_here = store.find_by(Run, "call_id", (run["call_id"] for run in runs), only=("run_id", *_RUN_IS))
+    stored = {itemgetter(*_RUN_IS)(run): run["run_id"] for run in runs_here}
     for run in runs:
-        other = known.get(itemgetter(*_RUN_IS)(run))
-        if other is not None:
+        run_id = stored.get(itemgetter(*_RUN_IS)(run))
+        if run_id is not None:
             raise _Contradiction(
-                f"run {run['run_id']} is in this store as {other}: both machines have asked this study; "
+                f"run {run['run_id']} is in this store as {run_id}: both machines have asked this study; "
                 f"{_ELSEWHERE}, then `toolkit run` there"
             )
 

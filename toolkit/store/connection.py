@@ -1,7 +1,7 @@
-"""Open a store: the server named by ``MONGODB_URI``, or the embedded one of a results folder.
+"""Open a store, the server of ``MONGODB_URI`` or the embedded one of a results folder, and read and write through it.
 
-Reads go through mongoengine's query sets and come back as plain documents. Writes go through `toolkit.store.writer`: a
-bulk of raw operations, because mongoengine would send each document by itself.
+No other room asks the database. Documents are read raw, because objects of mongoengine take four times as long.
+Many writes go through `toolkit.store.writer` in bulks; a single write that decides something goes through `Store`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import mongoengine as me
 import pymongo
 from mongoengine.connection import ConnectionFailure, get_connection
 from mongoengine.queryset import QuerySet
 from pymongo import InsertOne
+from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import PyMongoError
+from pymongo.errors import DuplicateKeyError, PyMongoError
 from pymongo.monitoring import ServerHeartbeatFailedEvent, ServerHeartbeatListener
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
@@ -40,10 +42,12 @@ from toolkit.store.migrations import bring_forward
 from toolkit.store.parts import PARTS, joined
 from toolkit.store.writer import PATIENCE_SECONDS, BulkWriter, Duplicate, reason_of, what_to_do
 
+T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
 ANSWER_MS = 10_000  # longest a store may take to answer at all
-CHUNK = 5000  # ids in one $in
-BATCH = 100_000  # documents in one reply, which ends at 16 MB anyway
+CHUNK: Final = 5000  # ids in one $in
+WINDOW: Final = 1000
+"""Documents that are in memory at once where all of a study are gone through."""
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened
 
 
@@ -79,12 +83,12 @@ class Store:
                 raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
             except (PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
-                said = _without_password(reason_of(error))
+                reason = _without_password(reason_of(error))
                 if folder:
-                    mend = what_to_do(error) if "disk is full" in said else embedded.MEND
-                    raise StoreError(f"{folder}: the store cannot be used ({said}); {mend}") from None
+                    mend = what_to_do(error) if "disk is full" in reason else embedded.MEND
+                    raise StoreError(f"{folder}: the store cannot be used ({reason}); {mend}") from None
                 raise StoreError(
-                    f"{_without_password(uri)}: the store does not answer ({said}); "
+                    f"{_without_password(uri)}: the store does not answer ({reason}); "
                     "check MONGODB_URI or remove it to use the embedded server"
                 ) from None
         # A database object of its own, or the thread would hold the one whose end ends it.
@@ -93,11 +97,12 @@ class Store:
         patience = selection if named else 2 * selection if folder else PATIENCE_SECONDS
         self.writer = BulkWriter(self.database.with_options(), revive, patience)
         self._alias = alias
+        self.name = self.database.name
         self._abandoned = weakref.finalize(self.database, _close_abandoned, self.writer, alias)
 
     def objects(self, document: type[me.Document]) -> QuerySet:
         """Return mongoengine's query set of a document class, bound to this store."""
-        return QuerySet(document, self.database[document._meta["collection"]])
+        return QuerySet(document, self._collection(document))
 
     def find_by(
         self,
@@ -107,85 +112,131 @@ class Store:
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
-        where: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the raw documents whose ``field`` is one of ``values``, in chunks that any server takes.
+        """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes.
 
-        ``where`` narrows them further; ``leave_out`` and ``only`` as in `find_where`.
+        ``query`` narrows them further; ``leave_out`` and ``only`` as in `each_where`.
         """
-        ids = list(dict.fromkeys(values))
-        found: list[dict[str, Any]] = []
-        for start in range(0, len(ids), CHUNK):
-            some = ids[start : start + CHUNK]
-            # Of one value the embedded server uses its index by equality alone.
-            chunk = {**(where or {}), field: some[0] if len(some) == 1 else {"$in": some}}
-            found += self.find_where(document, chunk, leave_out, only=only)
-        return found
+        documents: list[dict[str, Any]] = []
+        for ids in windows(dict.fromkeys(values), CHUNK):
+            documents += self.find_where(
+                document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
+            )
+        return documents
 
     def find_where(
         self,
         document: type[me.Document],
-        where: Mapping[str, Any],
+        query: Mapping[str, Any],
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """Return the raw documents that match a query; see `each_where`."""
+        """Return the documents that match a query; see `each_where`."""
         with without_collecting():
-            return list(self.each_where(document, where, leave_out, only=only))
+            return list(self.each_where(document, query, leave_out, only=only))
 
     def each_where(
         self,
         document: type[me.Document],
-        where: Mapping[str, Any],
+        query: Mapping[str, Any],
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
+        sort: Mapping[str, int] | None = None,
+        limit: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the raw documents that match a query; ``_id`` is always among their fields.
+        """Yield the raw documents that match a query, whole also where they are stored in parts.
 
         ``only`` names the fields to read, ``leave_out`` those not to, which may be parts of fields such as ``a.b``;
-        one of the two.
+        one of the two. ``_id`` is always read.
         """
-        wanted = {"_id", *only}
-        left = list(leave_out) or [
+        wanted = {"_id", PARTS, *only}
+        left = {*leave_out} or {
             name for name in document._db_field_map.values() if only and name not in wanted
-        ]
-        matching = self.objects(document).filter(__raw__=where)
-        if "_id" in where:  # which a pipeline of the embedded server finds without its index
-            yield from self.joined(matching.exclude(*left).batch_size(BATCH).as_pymongo(), left)
-            return
-        # Fields are taken away in a pipeline: only that way does the embedded server leave them out in SQL, in a
-        # fifth of the time, and hand on the others as they were written: picked one by one, floats keep 15 digits.
-        taking = [{"$project": dict.fromkeys(left, 0)}] if left else []
-        yield from self.joined(matching.aggregate(taking, batchSize=BATCH), left)
-
-    def joined(
-        self, found: Iterable[dict[str, Any]], leave_out: Container[str] = ()
-    ) -> Iterator[dict[str, Any]]:
-        """Yield raw documents whole, also those that are stored in parts; every reader of texts asks through this."""
+        }
+        fields = dict.fromkeys(wanted, 1) if only else dict.fromkeys(left, 0)
+        cursor = self._collection(document).find(
+            query, fields or None, batch_size=WINDOW, limit=limit, sort=sort and list(sort.items())
+        )
         parts = self.database[PARTS]
-        return joined(found, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), leave_out)
+        return joined(cursor, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), left)
+
+    def get(
+        self, document: type[me.Document], query: Mapping[str, Any], leave_out: Iterable[str] = ()
+    ) -> dict[str, Any] | None:
+        """Return one document that matches a query, ``None`` when there is none."""
+        return next(self.each_where(document, query, leave_out, limit=1), None)
+
+    def has(self, document: type[me.Document], query: Mapping[str, Any]) -> bool:
+        """Return whether a document matches a query."""
+        return self._collection(document).find_one(query, {"_id": 1}) is not None
+
+    def grouped(
+        self, document: type[me.Document], query: Mapping[str, Any], group: Mapping[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the groups of the documents that match a query; not for sums of money, which have 15 digits here."""
+        yield from self._collection(document).aggregate([{"$match": query}, {"$group": group}])
+
+    def sizes(self, *documents: type[me.Document]) -> list[int]:
+        """Return about how many documents there are of each class, without reading any."""
+        return [self._collection(document).estimated_document_count() for document in documents]
+
+    def insert(self, document: type[me.Document], content: Mapping[str, Any]) -> None:
+        """Insert one document now; raises ``Duplicate`` where its key is taken."""
+        try:
+            self._collection(document).insert_one(dict(content))
+        except DuplicateKeyError:
+            raise Duplicate(document._meta["collection"]) from None
+
+    def update(
+        self,
+        document: type[me.Document],
+        query: Mapping[str, Any],
+        change: Mapping[str, Any],
+        *,
+        upsert: bool = False,
+    ) -> bool:
+        """Change one document now, or add it with ``upsert``; return whether there was one that matches the query."""
+        return bool(self._collection(document).update_one(query, change, upsert=upsert).matched_count)
+
+    def remove(self, document: type[me.Document], identity: str) -> None:
+        """Remove one document now."""
+        self._collection(document).delete_one({"_id": identity})
+
+    def copy_into(self, into: Store, document: type[me.Document], query: Mapping[str, Any]) -> None:
+        """Copy the documents that match a query into another store, which has none of them, with their parts."""
+        for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
+            into._collection(document).insert_many(some)
+            named = {
+                part_id: None for copied in some for ids in copied.get(PARTS, {}).values() for part_id in ids
+            }
+            for part in self.database[PARTS].find({"_id": {"$in": list(named)}}) if named else ():
+                into.database[PARTS].replace_one({"_id": part["_id"]}, part, upsert=True)
+
+    def _collection(self, document: type[me.Document]) -> Collection[dict[str, Any]]:
+        return self.database[document._meta["collection"]]
 
     def server_time(self) -> float:
-        """Return the present moment by the clock of the server, in seconds since 1970: hosts may not agree on one."""
+        """Return the present moment by the server's clock, in seconds since 1970: the clocks of hosts differ."""
         hello = self.database.command("hello", codec_options=self.database.codec_options)
         return float(hello["localTime"].timestamp())
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
         """Store prompts once per dataset version; the same id with another text is refused."""
         stored = {
-            (found["prompt_id"], found["dataset_version"]): found["text"]
-            for found in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
+            (document["prompt_id"], document["dataset_version"]): document["text"]
+            for document in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
         }
         new = []
         for prompt in prompts:
-            known = stored.get((prompt.prompt_id, prompt.dataset_version))
-            if known is None:
+            text = stored.get((prompt.prompt_id, prompt.dataset_version))
+            if text is None:
                 fields = asdict(prompt)
                 fields.pop("base")  # it is metadata.base_scenario, as the seed has it
                 new.append(Prompt(**{name: value for name, value in fields.items() if value != ""}))
-            elif known != prompt.text:
+            elif text != prompt.text:
                 raise StoreError(
                     f"prompt {prompt.prompt_id}: version {prompt.dataset_version} is stored with another text; "
                     "give the changed dataset a new dataset_version"
@@ -274,6 +325,13 @@ def _close_abandoned(writer: BulkWriter, alias: str) -> None:
         threading.Thread(target=_close, args=(writer, alias), name="store-closing").start()
     else:  # the process ends, and no other thread is waited for
         _close(writer, alias)
+
+
+def windows(values: Iterable[T], size: int | None = None) -> Iterator[list[T]]:
+    """Yield values in lists of at most ``size``, which is ``WINDOW`` by default."""
+    iterator = iter(values)
+    while some := list(islice(iterator, size or WINDOW)):
+        yield some
 
 
 @contextlib.contextmanager

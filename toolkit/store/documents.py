@@ -224,7 +224,6 @@ class Judgement(_Changing):
         "collection": "judgements",
         "indexes": [
             {"fields": ["run_id", "judge", "call_id"], "unique": True},
-            "run_id",  # the embedded server has no use for the first field of an index of several
             ["study", "rubric_hash"],
         ],
     }

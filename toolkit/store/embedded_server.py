@@ -1,11 +1,12 @@
-"""The embedded server: nx-27017, with one transaction a write and one encoding a reply.
+"""The embedded server: nx-27017, with what it does otherwise than MongoDB, or slowly, mended here and nowhere else.
 
-Its private methods are overridden here and nowhere else, so its version is pinned. It commits every document of a bulk
-by itself and waits for the disk each time where a flush is asked for; in one transaction a bulk takes half the time and
-is flushed once. Of what it sends it encodes each document to weigh it, walks through it value by value and encodes it
-again; encoded once, 10,000 runs take 0.6 s less. What an update sets it hands to SQLite as SQL values, which keep 15
-digits of a float and no dates; here a document is changed in Python and written whole. Its locks, errors and replies
-stay as they are.
+Private methods of the library are overridden, so its version is pinned. tests/hard/test_store.py tests every mend:
+
+- A bulk is one transaction and one flush; the library commits each document and waits for the disk each time.
+- A document of a reply is encoded once; the library encodes it twice to weigh it.
+- An update changes the document in Python; in SQL a float keeps 15 digits, and a moment becomes text.
+- `find` reads ids first and documents batch by batch, and takes fields out in SQL; the library loads all of a result.
+- `$in` uses the index of a field; the library reads the whole collection for every field but `_id`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ import gc
 import json
 import logging
 import os
+import re
 import signal
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +35,8 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from neosqlite.collection import Collection
 from neosqlite.collection.json_helpers import neosqlite_json_dumps
+from neosqlite.collection.json_path_utils import parse_json_path
+from neosqlite.collection.jsonb_support import json_data_column
 from neosqlite.collection.query_helper import QueryHelper, crud_operations, update_operations
 from neosqlite.collection.query_helper.utils import _convert_bytes_to_binary
 from neosqlite.results import UpdateResult
@@ -53,23 +58,56 @@ Reply = tuple[int, dict[str, Any]]
 _WRITES = ("update", "delete")
 
 
+_FIND_OPTIONS = frozenset(
+    ("find", "filter", "projection", "sort", "skip", "limit", "batchSize", "singleBatch", "comment", "lsid")
+)
+_FIELD = re.compile(r"\w+(\.\w+)*")
+_ROWS = 200  # documents that are read at once
+
+
+class Rows:
+    """The result of a `find`: row ids, whose documents are read when they are sent.
+
+    It is sliced and added as the library does it with lists. Of a row that was deleted meanwhile there is ``None``.
+    """
+
+    def __init__(self, read: Callable[[Sequence[int]], Mapping[int, Document]], ids: array[int]) -> None:
+        self._read = read
+        self._ids = ids
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, part: slice) -> Rows:
+        return Rows(self._read, self._ids[part])
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(self._read, self._ids + other._ids)
+
+    def __iter__(self) -> Iterator[Document | None]:
+        for start in range(0, len(self._ids), _ROWS):
+            ids = self._ids[start : start + _ROWS]
+            documents = self._read(ids)
+            yield from (documents.get(row) for row in ids)
+
+
 class Handler(NeoSQLiteHandler):
-    """The library's handler, with a transaction around inserts, updates and deletes, and documents encoded once."""
+    """The library's handler with the mends that the top of this file lists."""
 
     @staticmethod
-    def _fit_bson_budget(
-        docs: list[Document], limit: int = MAX_BSON_DOCUMENT_SIZE
-    ) -> tuple[list[Document], list[Document]]:
+    def _fit_bson_budget(docs: Any, limit: int = MAX_BSON_DOCUMENT_SIZE) -> tuple[list[Document], Any]:
         """Split documents into those that one reply takes, encoded, and the rest; the first always fits."""
         head: list[Any] = []
-        used = 0
+        used = taken = 0
         for document in docs:
-            raw = _encoded(document)
-            if head and used + len(raw) > limit:
-                break
-            head.append(RawBSONDocument(raw))
-            used += len(raw)
-        return head, docs[len(head) :]
+            if document is not None:
+                raw = _encoded(document)
+                if head and used + len(raw) > limit:
+                    break
+                head.append(RawBSONDocument(raw))
+                used += len(raw)
+            taken += 1
+        return head, docs[taken:]
 
     def handle_insert(self, msg: dict[str, Any]) -> Reply:
         """Insert the documents of one command, all before the one commit."""
@@ -80,7 +118,34 @@ class Handler(NeoSQLiteHandler):
         body = _body(msg)
         if any(word in body for word in _WRITES):
             return self._together(msg, super().handle_command)
+        if "find" in body:
+            with self._lock_for(body.get("$db", "test")):
+                return self._find(msg, body) or super().handle_command(msg)
         return super().handle_command(msg)
+
+    def _find(self, msg: dict[str, Any], body: Document) -> Reply | None:
+        """Answer a plain `find`; one with options or conditions that SQL does not have is left to the library."""
+        query = self._convert_objectids(body.get("filter") or {})
+        columns = _columns(body.get("projection") or {})
+        options = {name for name in body if not name.startswith(("$", "read"))}
+        if columns is None or not options <= _FIND_OPTIONS or "$expr" in query or _has_moment(query):
+            return None
+        name = body.get("$db", "test")
+        database = self.get_database(name)
+        if body["find"] not in database.list_collection_names():
+            return None
+        collection = database[body["find"]]
+        helpers = collection.query_engine.helpers
+        if (where := helpers._build_simple_where_clause(query)) is None or where[2]:
+            return None
+        table = quote_table_name(collection.name)
+        order = helpers._build_sort_clause(body.get("sort"))
+        page = helpers._build_pagination_clause(abs(body.get("limit") or 0), body.get("skip") or 0)
+        found = database.db.execute(f"SELECT id FROM {table} {where[0]}{order}{page}", where[1])
+        rows = Rows(functools.partial(_documents, collection, columns), array("q", (row for (row,) in found)))
+        space, owner = f"{name}.{collection.name}", msg.get("_conn_id")
+        first, cursor = self._split_first_batch(rows, self._first_batch_size(body), space, name, owner=owner)
+        return msg["request_id"], {"ok": 1, "cursor": {"id": cursor, "ns": space, "firstBatch": first}}
 
     def _together(self, msg: dict[str, Any], work: Callable[[dict[str, Any]], Reply]) -> Reply:
         body = _body(msg)
@@ -100,6 +165,102 @@ class Handler(NeoSQLiteHandler):
                 raise
             sqlite.execute("COMMIT")
             return reply
+
+
+def _columns(projection: Document) -> tuple[list[str], list[str]] | None:
+    """Return the fields that a projection includes and those it leaves out; ``None`` for one with expressions."""
+    included = [name for name, value in projection.items() if value and name != "_id"]
+    excluded = [name for name, value in projection.items() if not value]
+    simple = all(value in (0, 1) and isinstance(value, int | float) for value in projection.values())
+    plain = all(_FIELD.fullmatch(name) for name in projection)
+    if not simple or not plain or (included and set(excluded) - {"_id"}) or len({*included}) > 50:
+        return None
+    return (["_id"] if projection and not included and not excluded else included), excluded
+
+
+def _has_moment(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_moment, value.values()))
+    return any(map(_has_moment, value)) if isinstance(value, list) else isinstance(value, datetime)
+
+
+def _path(field: str) -> str:
+    return "'$" + "".join(f'."{part}"' for part in field.split(".")) + "'"
+
+
+def _documents(
+    collection: Collection, columns: tuple[list[str], list[str]], ids: Sequence[int]
+) -> dict[int, Document]:
+    """Read documents by row: whole, with some fields, or without some. Fields of elements of lists stay."""
+    included, excluded = columns
+    data = "data"
+    if parts := [_path(name) for name in excluded if name != "_id"]:
+        data = f"json_remove(data, {', '.join(parts)})"
+    # `->` hands a value on as JSON text: a float keeps all of its digits, and null is not the same as missing.
+    names = list(dict.fromkeys([*included, *(["_id"] if included and "_id" not in excluded else [])]))
+    selected = [f"data -> {_path(name)}" for name in names]
+    jsonb = collection.query_engine.jsonb.jsonb_supported
+    whole = "'{}'" if included else json_data_column(jsonb, data)
+    table = quote_table_name(collection.name)
+    command = f"SELECT {', '.join(['id', '_id', whole, *selected])} FROM {table} WHERE id IN ({_marks(ids)})"
+    documents: dict[int, Document] = {}
+    for row, identity, text, *values in collection.db.execute(command, list(ids)):
+        if included:
+            text = _nested(zip(names, values, strict=True))
+        document = collection._load_with_stored_id(row, text, identity)
+        if "_id" in excluded:
+            document.pop("_id", None)
+        documents[row] = document
+    return documents
+
+
+def _nested(fields: Any) -> str:
+    """Return JSON text of fields by their paths; one that is missing has no text."""
+    tree: Document = {}
+    for path, text in fields:
+        if text is not None:
+            *parents, last = path.split(".")
+            branch = tree
+            for name in parents:
+                branch = branch.setdefault(name, {})
+            branch[last] = text
+    return _joined(tree)
+
+
+def _joined(tree: Document) -> str:
+    parts = (f'"{name}":{_joined(v) if isinstance(v, dict) else v}' for name, v in tree.items())
+    return "{" + ",".join(parts) + "}"
+
+
+def use_indexes() -> None:
+    """Have equality and `$in` of texts use every index that begins with their field; once a process."""
+    # The library looks at indexes of one field, and only for equality. As it has it, a field of an index holds no list.
+    library_clause, library_has_index = QueryHelper._build_field_clause, QueryHelper._field_has_index
+
+    def has_index(helper: QueryHelper, field: str) -> bool:
+        start = f"idx_{helper.collection.name}_{field.replace('.', '_')}_"
+        if any(str(name).startswith(start) for name in helper.collection.list_indexes()):
+            return True
+        return bool(library_has_index(helper, field))
+
+    def clause(helper: QueryHelper, field: str, value: Any) -> tuple[str, list[Any]] | None:
+        texts = value.get("$in") if isinstance(value, dict) and len(value) == 1 else None
+        if (
+            texts
+            and field != "_id"
+            and all(isinstance(text, str) for text in texts)
+            and has_index(helper, field)
+        ):
+            function = f"{helper.jsonb.json_function_prefix}_extract"
+            return f"{function}(data, '{parse_json_path(field)}') IN ({_marks(texts)})", list(texts)
+        return library_clause(helper, field, value)
+
+    QueryHelper._field_has_index = has_index
+    QueryHelper._build_field_clause = clause
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def change_in_python() -> None:
@@ -196,6 +357,7 @@ def serve(folder: Path, idle_seconds: float) -> None:
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     logging.getLogger("nx_27017").addFilter(_in_one_line)
     change_in_python()
+    use_indexes()
     handler = Handler(data_dir=str(folder / "data"))
     asyncio.run(_serve(folder, handler, idle_seconds))
 

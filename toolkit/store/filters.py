@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -29,22 +28,6 @@ _ALLOWED: Final = {
 _SHOWN: Final = 12  # values that an error names
 
 
-@dataclass(frozen=True)
-class _CallsOf(Collection[str]):
-    """The identities of a plan's calls, computed when they are gone through: while the store reads."""
-
-    plan: Plan
-
-    def __len__(self) -> int:
-        return len(self.plan.runs)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.plan.call_ids)
-
-    def __contains__(self, call_id: object) -> bool:
-        return call_id in self.plan.call_ids
-
-
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a run that the store has; no others are read than those that the filters name."""
     from toolkit.store.frames import runs_frame
@@ -52,10 +35,10 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     _refuse_unknown("runs", filters, OF_RUNS)
     judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
     where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
-    ids: Collection[str] = _CallsOf(plan)
-    if wanted := [name for name in PLANNED if name in filters]:
+    ids: Iterable[str] = plan.call_ids
+    if names := [name for name in PLANNED if name in filters]:
         planned = _planned(plan)
-        chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in wanted}
+        chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in names}
         ids = [
             call_id
             for call_id, row in zip(plan.call_ids, planned, strict=True)
@@ -103,22 +86,22 @@ def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     named += [(name, judge.model) for name, judge in judges.items()]
     models = _values("model", filters["model"], [name for name, _ in named]) if "model" in filters else None
     roles = _values("role", filters["role"], plan.judges) if "role" in filters else None
-    # A call knows the provider's own name of its model; which of two that share one it was, the frame tells.
-    own = [{model for name, model in named if name in models}] if models else []
-    own += [{plan.judges[role].model for role in roles}] if roles else []
-    if own:
-        where["model"] = {"$in": sorted(set.intersection(*own))}
-    asked = [
+    # A call has the provider's name of its model; the frame tells apart two models of the study that share one.
+    names = [{model for name, model in named if name in models}] if models else []
+    names += [{plan.judges[role].model for role in roles}] if roles else []
+    if names:
+        where["model"] = {"$in": sorted(set.intersection(*names))}
+    by_purpose = [
         ((purpose, spec.provider, spec.model), name)
         for name, spec in plan.models.items()
         for purpose in ("run", "write")
     ]
-    asked += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
+    by_purpose += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
     return calls_frame(
         store,
         study=plan.study.name,
-        names=_unambiguous(asked),
-        roles=_unambiguous(((one.provider, one.model), role) for role, one in plan.judges.items()),
+        names=_unambiguous(by_purpose),
+        roles=_unambiguous(((judge.provider, judge.model), role) for role, judge in plan.judges.items()),
         where=where,
         models=models,
         judges=roles,
@@ -138,9 +121,9 @@ def _planned(plan: Plan) -> list[dict[str, Any]]:
     rows = []
     for run in plan.runs:
         prompt = prompts[run.prompt.prompt_id]
-        about = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
+        fields = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
         length_bin = getattr(run.item.context, "length_bin", None)
-        rows.append({**about, "length_bin": length_bin, "model": run.model, "repeat": run.repeat})
+        rows.append({**fields, "length_bin": length_bin, "model": run.model, "repeat": run.repeat})
     return rows
 
 
@@ -150,25 +133,25 @@ def _refuse_unknown(frame: str, filters: Mapping[str, Any], allowed: Iterable[st
             raise InputError(f"{frame}: there is no filter {name!r}; {choices(name, allowed)}")
 
 
-def _one_of(name: str, given: Any, allowed: Iterable[Any] | None = None) -> dict[str, Any]:
-    return {"$in": list(_values(name, given, _ALLOWED[name] if allowed is None else allowed))}
+def _one_of(name: str, filtered: Any, allowed: Iterable[Any] | None = None) -> dict[str, Any]:
+    return {"$in": list(_values(name, filtered, _ALLOWED[name] if allowed is None else allowed))}
 
 
-def _values(name: str, given: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
-    # A column of a frame, an array or a range is several, too.
-    many = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
-    known = {value: value for value in allowed if value not in (None, "")}
+def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
+    # A column of a frame, an array or a range is several values, too.
+    many = isinstance(filtered, Iterable) and not isinstance(filtered, str | bytes | Mapping)
+    choosable = {value: value for value in allowed if value not in (None, "")}
     chosen: dict[Any, None] = {}
-    for value in given if many else (given,):
+    for value in filtered if many else (filtered,):
         # Looked up and not compared: pandas' word for missing answers no comparison.
-        if not isinstance(value, Hashable) or isinstance(value, bool | np.bool_) or value not in known:
-            shown = ", ".join(str(one) for one in list(known)[:_SHOWN])
-            more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+        if not isinstance(value, Hashable) or isinstance(value, bool | np.bool_) or value not in choosable:
+            names = ", ".join(str(choice) for choice in list(choosable)[:_SHOWN])
+            more = f" and {len(choosable) - _SHOWN} more" if len(choosable) > _SHOWN else ""
             raise InputError(
-                f"filter {name}: {value!r} is nothing this study has; {suggestion(value, known)}"
-                f"use {shown + more or 'no such filter'}"
+                f"filter {name}: this study has no {value!r}; {suggestion(value, choosable)}"
+                f"use {names + more or 'no such filter'}"
             )
-        chosen[known[value]] = None
+        chosen[choosable[value]] = None
     if not chosen:
         raise InputError(
             f"filter {name}: the list is empty; name at least one value, or leave the filter out"
@@ -176,7 +159,7 @@ def _values(name: str, given: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(chosen)
 
 
-def _yes_or_no(name: str, given: Any) -> bool:
-    if not isinstance(given, bool | np.bool_):
-        raise InputError(f"filter {name}: {given!r} is neither True nor False")
-    return bool(given)
+def _yes_or_no(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"filter {name}: {value!r} is neither True nor False")
+    return bool(value)

@@ -1,10 +1,11 @@
-"""Tidy frames with stable names, dtypes and units: runs, judgements, prompts, measurements, and what people said."""
+"""Tidy frames with stable names, dtypes and units: runs, judgements, prompts, measurements, ratings by people."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Any, Final
 
 import pandas as pd
@@ -14,7 +15,7 @@ from toolkit.prompt_test import MeasuredTestItem
 from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import composite_strict
 from toolkit.store import documents
-from toolkit.store.connection import CHUNK, Store, without_collecting
+from toolkit.store.connection import Store, windows
 from toolkit.store.dictionary import typed, typed_columns, types_of
 from toolkit.store.documents import Judgement, Run
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
@@ -51,10 +52,9 @@ _HISTORY: Final[Mapping[str, str]] = {
 _Documents = Sequence[Mapping[str, Any]]
 
 
-@without_collecting()
 def runs_frame(
     store: Store,
-    call_ids: Collection[str],
+    call_ids: Iterable[str],
     *,
     study: str,
     clusters: Mapping[str, str] | None = None,
@@ -63,41 +63,72 @@ def runs_frame(
 ) -> pd.DataFrame:
     """Return one row a run, for the runs that the given calls answered."""
     query = {**(where or {}), **({"judged": True} if judged else {})}
-    found = of_study(store, Run, study, "call_id", call_ids, where=query, leave_out=_NOT_OF_RUN)
-    run_ids = _each(found, "run_id")
-    match = {"run_id": {"$in": run_ids}} if len(run_ids) <= CHUNK else {"study": study}
-    prompts = _prompts(store, found)
-    with ThreadPoolExecutor(1) as beside:  # the store reads while this process sorts into columns
-        reading = beside.submit(_judge_costs, store, match)
-        columns = _run_columns(found, prompts)
-        costs = reading.result()
-    columns["cluster"] = [(clusters or {}).get(base, base) for base in columns["base"]]
-    columns["judge_aud_cost"] = [costs.get(run_id) for run_id in run_ids]
-    frame = typed_columns(columns, RUN_TYPES)
+    prompts: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def columns(ids: Sequence[str]) -> dict[str, Sequence[Any]]:
+        runs = store.find_by(Run, "call_id", ids, _NOT_OF_RUN, query=query)
+        return _run_columns(store, [run for run in runs if run["study"] == study], prompts, clusters or {})
+
+    frame = _in_windows(_distinct(call_ids), columns, RUN_TYPES)
     if judged is not None:
         # Whether a judgement is about the present text compares two fields, which no query does on every server.
         frame = frame[frame["judged"] == judged]
     return frame.sort_values(["model", "prompt_id", "repeat"], ignore_index=True)
 
 
+def _in_windows(
+    names: Iterable[str], columns: Callable[[Sequence[str]], Mapping[str, Any]], types: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return the rows of a thousand names after the other as one frame: documents are ten times as large as rows."""
+    with ThreadPoolExecutor(1) as beside:  # the store reads while this process sorts into columns
+        parts = [typed_columns(dict.fromkeys(types, ()), types)]
+        reading = None
+        for some in windows(names):
+            ahead = beside.submit(columns, some)
+            if reading is not None:
+                parts.append(typed_columns(reading.result(), types))
+            reading = ahead
+        if reading is not None:
+            parts.append(typed_columns(reading.result(), types))
+    return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def _distinct(names: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name not in seen:
+            seen.add(name)
+            yield name
+
+
 def _run_columns(
-    found: _Documents, prompts: Mapping[tuple[str, str], Mapping[str, Any]]
+    store: Store,
+    runs: _Documents,
+    prompts: dict[tuple[str, str], dict[str, Any]],
+    clusters: Mapping[str, str],
 ) -> dict[str, Sequence[Any]]:
-    """Return the columns of a frame of runs without the judges' costs; by column, because there are so many rows."""
-    about = [prompts[run["prompt_id"], run["dataset_version"]] for run in found]
-    tokens = [run.get("tokens") or {} for run in found]
-    economics = [run.get("economics") or {} for run in found]
-    excluded = [run.get("defect") is not None and run.get("reply_policy") != "keep" for run in found]
+    """Return the columns of a frame of runs; by column, because there are so many rows."""
+    _add_prompts(store, runs, prompts)
+    costs = _judge_costs(store, {"run_id": {"$in": _each(runs, "run_id")}}) if runs else {}
+    asked_with = [prompts[run["prompt_id"], run["dataset_version"]] for run in runs]
+    tokens = [run.get("tokens") or {} for run in runs]
+    economics = [run.get("economics") or {} for run in runs]
+    excluded = [run.get("defect") is not None and run.get("reply_policy") != "keep" for run in runs]
     # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
-    counts = [is_current(run) and not out for run, out in zip(found, excluded, strict=True)]
-    said = [_aggregated(run) if counting else {} for run, counting in zip(found, counts, strict=True)]
-    means = [run.get("scores") or {} if counting else {} for run, counting in zip(found, counts, strict=True)]
-    intervals = [(one.get("confidence_intervals") or {}).get("composite") or (None, None) for one in said]
-    made = {
-        "base": [prompt["metadata"]["base_scenario"] for prompt in about],
-        "scenario": _each(about, "scenario"),
-        "category": _each(about, "category"),
-        "length_bin": _each(found, "prompt_length_bin"),
+    counts = [is_current(run) and not out for run, out in zip(runs, excluded, strict=True)]
+    ensembles = [_aggregated(run) if counting else {} for run, counting in zip(runs, counts, strict=True)]
+    means = [run.get("scores") or {} if counting else {} for run, counting in zip(runs, counts, strict=True)]
+    intervals = [
+        (ensemble.get("confidence_intervals") or {}).get("composite") or (None, None)
+        for ensemble in ensembles
+    ]
+    bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
+    computed = {
+        "base": bases,
+        "cluster": [clusters.get(base, base) for base in bases],
+        "scenario": _each(asked_with, "scenario"),
+        "category": _each(asked_with, "category"),
+        "length_bin": _each(runs, "prompt_length_bin"),
         "excluded": excluded,
         "input_tokens": _each(tokens, "input"),
         "output_tokens": _each(tokens, "output"),
@@ -105,18 +136,18 @@ def _run_columns(
         "tokens_estimated": _each(tokens, "estimated"),
         "aud_cost": _each(economics, "aud_cost"),
         "latency_ms": _each(economics, "latency_ms"),
-        "judge_count": _each(said, "judge_count"),
-        "judged": [bool(one.get("judged")) for one in said],
+        "judge_aud_cost": [costs.get(run["run_id"]) for run in runs],
+        "judge_count": _each(ensembles, "judge_count"),
+        "judged": [bool(ensemble.get("judged")) for ensemble in ensembles],
         **{name: _each(means, name) for name in SCORES},
-        "composite_std": [(one.get("std_scores") or {}).get("composite") for one in said],
+        "composite_std": [(ensemble.get("std_scores") or {}).get("composite") for ensemble in ensembles],
         "composite_low": [low for low, _ in intervals],
         "composite_high": [high for _, high in intervals],
-        "zeros": _each(said, "zeros"),
+        "zeros": _each(ensembles, "zeros"),
     }
-    return {name: made[name] if name in made else _each(found, name) for name in RUN_TYPES}
+    return {name: computed[name] if name in computed else _each(runs, name) for name in RUN_TYPES}
 
 
-@without_collecting()
 def judgements_frame(
     store: Store,
     runs: pd.DataFrame,
@@ -127,66 +158,75 @@ def judgements_frame(
     counting_only: bool = True,
 ) -> pd.DataFrame:
     """Return one row a judgement of the given runs under one rubric."""
-    ids = runs.loc[~runs["excluded"], "run_id"].tolist()
-    study = str(runs["study"].iat[0]) if ids else ""
     query = {"rubric_hash": rubric_hash, **(where or {})}
     unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
-    said = of_study(store, Judgement, study, "run_id", ids, where=query, leave_out=unread)
-    names = ("study", "run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    judged = of_study(store, Run, study, "run_id", ids, only=names)
-    counting = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
-    found = [
-        one
-        for one in (said if counting_only else _newest(said))
-        if judges.get(one["judge"]) == one["model"]
-        # Otherwise of another version of the reply, or under other settings of the judge.
-        and (
-            not counting_only
-            or counting.get(one["run_id"], {}).get(judge_label(one["judge"], one.get("judge_repeat") or 0))
-            == one["call_id"]
-        )
-    ]
-    of_run = runs.set_index("run_id").loc[[one["run_id"] for one in found]]
-    scores = [one.get("scores") or {} for one in found]
-    masses = [(one.get("expected_mass") or {}).values() for one in found]
-    made: dict[str, Any] = {
+    counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
+    of_run = runs.set_index("run_id")[list(_OF_RUN)]
+
+    def columns(ids: Sequence[str]) -> dict[str, Any]:
+        judgements = store.find_by(Judgement, "run_id", ids, unread, query=query)
+        judged = store.find_by(Run, "run_id", ids, only=counting)
+        calls = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
+        rows = [
+            judgement
+            for judgement in (judgements if counting_only else _newest(judgements))
+            if judges.get(judgement["judge"]) == judgement["model"]
+            # Otherwise of another version of the reply, or under other settings of the judge.
+            and (
+                not counting_only
+                or calls.get(judgement["run_id"], {}).get(_label(judgement)) == judgement["call_id"]
+            )
+        ]
+        return _judgement_columns(rows, of_run.loc[_each(rows, "run_id")])
+
+    frame = _in_windows(runs.loc[~runs["excluded"], "run_id"], columns, JUDGEMENT_TYPES)
+    return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
+
+
+def _label(judgement: Mapping[str, Any]) -> str:
+    return judge_label(judgement["judge"], judgement.get("judge_repeat") or 0)
+
+
+def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame) -> dict[str, Any]:
+    scores = [judgement.get("scores") or {} for judgement in judgements]
+    masses = [(judgement.get("expected_mass") or {}).values() for judgement in judgements]
+    computed: dict[str, Any] = {
         **{name: of_run[name] for name in _OF_RUN},
-        "judge_model": _each(found, "model"),
-        "failure": _each(found, "reason"),
+        "judge_model": _each(judgements, "model"),
+        "failure": _each(judgements, "reason"),
         **{name: _each(scores, name) for name in DIMENSIONS},
-        "judge_repeat": [one.get("judge_repeat") or 0 for one in found],
+        "judge_repeat": [judgement.get("judge_repeat") or 0 for judgement in judgements],
         # Only where every dimension has one: the mean of a part of them is another composite.
         "expected_composite": [
-            composite_strict(means) if set(means := one.get("expected") or {}) >= set(DIMENSIONS) else None
-            for one in found
+            composite_strict(means)
+            if set(means := judgement.get("expected") or {}) >= set(DIMENSIONS)
+            else None
+            for judgement in judgements
         ],
         "expected_mass": [min(mass, default=None) for mass in masses],
     }
-    columns = {name: made[name] if name in made else _each(found, name) for name in JUDGEMENT_TYPES}
-    frame = typed_columns(columns, JUDGEMENT_TYPES)
-    return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
+    return {name: computed[name] if name in computed else _each(judgements, name) for name in JUDGEMENT_TYPES}
 
 
 def with_replies(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
     """Return runs with the text of each reply; a run without one has none."""
-    ids = runs["output_blob_id"].dropna()
-    found = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id", "content"))
-    texts = {blob["blob_id"]: blob["content"] for blob in found}
+    blobs = store.find_by(
+        documents.OutputBlob, "blob_id", runs["output_blob_id"].dropna(), only=("blob_id", "content")
+    )
+    texts = {blob["blob_id"]: blob["content"] for blob in blobs}
     return runs.assign(reply=runs["output_blob_id"].map(texts).astype("string"))
 
 
 def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
-    """Return runs with what was said of them; a column of both is the judgement's, and the run's is ``run_...``."""
+    """Return runs with their judgements; a column of both is the judgement's, and the run's is ``run_...``."""
     both = [name for name in judgements if name in runs and name not in ("run_id", *_OF_RUN)]
     of_run = runs.rename(columns={name: f"run_{name}" for name in both})
     return of_run.merge(judgements.drop(columns=list(_OF_RUN)), on="run_id", how="left")
 
 
-def _newest(said: _Documents) -> list[Mapping[str, Any]]:
-    ordered = sorted(said, key=lambda one: one["updated_at"])
-    return list(
-        {(one["run_id"], one["judge"], one.get("judge_repeat") or 0): one for one in ordered}.values()
-    )
+def _newest(judgements: _Documents) -> list[Mapping[str, Any]]:
+    ordered = sorted(judgements, key=itemgetter("updated_at"))
+    return list({(judgement["run_id"], _label(judgement)): judgement for judgement in ordered}.values())
 
 
 def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
@@ -222,20 +262,19 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
 
 def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
-    ids = runs.loc[~runs["excluded"], "run_id"].tolist()
-    study = str(runs["study"].iat[0]) if ids else ""
-    said = of_study(store, Judgement, study, "run_id", ids, where={"rubric_hash": digest})
-    of_run = {row["run_id"]: row for row in runs[list(_WHERE)].to_dict("records")}
+    counting = runs[~runs["excluded"]]
+    of_run = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
+    judgements = store.find_by(Judgement, "run_id", of_run, query={"rubric_hash": digest})
     rows = [
         {
-            **of_run[one["run_id"]],
-            **{name: one.get(name) for name in ("judge", "failed")},
-            "failure": one.get("reason"),
-            "share": (one.get("scores") or {}).get("share"),
-            "required": (one.get("detail") or {}).get("required"),
-            "absent": "; ".join((one.get("detail") or {}).get("absent", ())),
+            **of_run[judgement["run_id"]],
+            **{name: judgement.get(name) for name in ("judge", "failed")},
+            "failure": judgement.get("reason"),
+            "share": (judgement.get("scores") or {}).get("share"),
+            "required": (judgement.get("detail") or {}).get("required"),
+            "absent": "; ".join((judgement.get("detail") or {}).get("absent", ())),
         }
-        for one in _newest(said)
+        for judgement in _newest(judgements)
     ]
     return typed(rows, types_of("elements")).sort_values(["run_id", "judge"], ignore_index=True)
 
@@ -260,54 +299,29 @@ def _melted(scored: pd.DataFrame, keys: list[str], scores: Sequence[str] = RATED
     return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
 
 
-def of_study(
-    store: Store,
-    document: type,
-    study: str,
-    field: str,
-    values: Collection[str],
-    *,
-    where: Mapping[str, Any] | None = None,
-    leave_out: Iterable[str] = (),
-    only: Iterable[str] = (),
-) -> list[dict[str, Any]]:
-    """Return the documents of a study whose ``field`` is one of ``values``."""
-    if len(values) <= CHUNK:
-        found = store.find_by(document, field, values, leave_out, only=only, where=where)
-        return [one for one in found if one["study"] == study]
-    # Many names take longer to look up than the few documents of the study that have none of them take to read.
-    with ThreadPoolExecutor(1) as beside:
-        query = {**(where or {}), "study": study}
-        reading = beside.submit(store.find_where, document, query, leave_out, only=only)
-        wanted = frozenset(values)  # of a large plan they are computed now, while the store reads
-        return [one for one in reading.result() if one[field] in wanted]
-
-
-def _each(found: _Documents, name: str) -> list[Any]:
-    return [one.get(name) for one in found]
+def _each(documents: _Documents, name: str) -> list[Any]:
+    return [document.get(name) for document in documents]
 
 
 def _aggregated(run: Mapping[str, Any]) -> Mapping[str, Any]:
     return (run.get("ensemble_evaluation") or {}).get("aggregated") or {}
 
 
-def _prompts(store: Store, runs: _Documents) -> dict[tuple[str, str], dict[str, Any]]:
-    found = store.find_by(
-        documents.Prompt, "prompt_id", (run["prompt_id"] for run in runs), leave_out=("text",)
-    )
-    return {(p["prompt_id"], p["dataset_version"]): p for p in found}
+def _add_prompts(store: Store, runs: _Documents, prompts: dict[tuple[str, str], dict[str, Any]]) -> None:
+    unread = {run["prompt_id"] for run in runs if (run["prompt_id"], run["dataset_version"]) not in prompts}
+    for prompt in store.find_by(documents.Prompt, "prompt_id", unread, ("text",)):
+        prompts[prompt["prompt_id"], prompt["dataset_version"]] = prompt
 
 
 def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
-    paid: dict[str, list[float]] = defaultdict(list)
-    for judgement in store.each_where(
-        Judgement, {**match, "aud_cost": {"$ne": None}}, only=("run_id", "aud_cost")
-    ):
-        paid[judgement["run_id"]].append(judgement["aud_cost"])
-    return {run_id: total_aud(costs) for run_id, costs in paid.items()}
+    costs: dict[str, list[float]] = defaultdict(list)
+    paid = {**match, "aud_cost": {"$ne": None}}
+    for judgement in store.each_where(Judgement, paid, only=("run_id", "aud_cost")):
+        costs[judgement["run_id"]].append(judgement["aud_cost"])
+    return {run_id: total_aud(parts) for run_id, parts in costs.items()}
 
 
-def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:
+def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.DataFrame:
     """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text."""
     rows = [
         {
@@ -319,7 +333,7 @@ def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFr
             "text": prompt.text,
         }
         for prompt in prompts
-        if prompt.prompt_id in asked
+        if prompt.prompt_id in prompt_ids
     ]
     return typed(rows, types_of("prompts"))
 
@@ -328,16 +342,16 @@ def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
     """Return one row a measurement, columns and dtypes as in ``measurements``; a missing one has its reason."""
     rows = [
         {
-            "test_item": one.item.item_id,
-            "model": one.model,
-            "repeat": one.repeat,
+            "test_item": test_item.item.item_id,
+            "model": test_item.model,
+            "repeat": test_item.repeat,
             "name": number.name,
             "value": number.value,
             "unit": number.unit,
             "reason": number.reason if number.value is None else None,
         }
-        for one in measured
-        for number in one.measurements
+        for test_item in measured
+        for number in test_item.measurements
     ]
     return typed(rows, types_of("measurements"))
 
@@ -349,18 +363,21 @@ def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFr
     """
     of_run = _rateable(runs)
     newest = newest_ratings(store, _blobs(of_run), rubric_hash)
-    computed = ("failed", "composite", "composite_strict", "zeros")
-    given = ("rater", "reasons", "source", "version", "created_at")
-    rows = [
-        {
-            **{name: of_run[rating.run_id][name] for name in _WHERE},
-            **{name: getattr(said, name) for name in computed},
-            "failure": said.reason,
-            **{name: getattr(rating, name) for name in given},
-            **(said.scores or {}),
-        }
-        for rating, said in ((one, one.judgement()) for one in newest.values())
-    ]
+    rows = []
+    for rating in newest.values():
+        judgement = rating.judgement()
+        rows.append(
+            {name: of_run[rating.run_id][name] for name in _WHERE}
+            | {
+                name: getattr(judgement, name)
+                for name in ("failed", "composite", "composite_strict", "zeros")
+            }
+            | {
+                name: getattr(rating, name)
+                for name in ("rater", "reasons", "source", "version", "created_at")
+            }
+            | {"failure": judgement.reason, **(judgement.scores or {})}
+        )
     return typed(rows, types_of("human")).sort_values(["rater", "created_at", "run_id"], ignore_index=True)
 
 
@@ -375,9 +392,9 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
     for rating in all_ratings(store, runs["run_id"], rubric_hash):
         current = newest.get((rating.rater, rating.run_id))
         counts = current is not None and current.version == rating.version
-        about = {name: getattr(rating, name, None) for name in _HISTORY}
-        given = rating.scores.items() or [(None, None)]
-        rows += [{**about, "counts": counts, "dimension": name, "score": score} for name, score in given]
+        fields = {name: getattr(rating, name, None) for name in _HISTORY}
+        scores = rating.scores.items() or [(None, None)]
+        rows += [{**fields, "counts": counts, "dimension": name, "score": score} for name, score in scores]
     return typed(rows, _HISTORY)
 
 

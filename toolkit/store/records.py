@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import islice
 from typing import Any, Final
 
 from bson import ObjectId
-from pymongo import InsertOne
 from ulid import ULID
 
 from toolkit.errors import InputError
@@ -20,9 +17,8 @@ from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.store import documents
-from toolkit.store.connection import Store
-from toolkit.store.parts import PARTS
-from toolkit.store.writer import TOUCH, Record, differing, utc_now
+from toolkit.store.connection import CHUNK, Store
+from toolkit.store.writer import TOUCH, Record, utc_now
 from toolkit.words import DIMENSIONS
 
 _OPTIONAL: Final = (
@@ -33,29 +29,15 @@ _OPTIONAL: Final = (
 _OF_JUDGEMENT: Final = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
-_MOMENTS: Final = ("created_at", "updated_at")
-_EVALUATION: Final = {
+MOMENTS: Final = ("created_at", "updated_at")
+EVALUATION: Final = {
     *("ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"),
 }
-_Document = Mapping[str, Any]
-_Judged = tuple[_Document, Mapping[str, _Document]]  # a run and what judges said of it, by label
-_ABSENT: Final[_Judged] = ({}, {})
-_STORED: Final = (  # top-level fields only: the embedded server gives parts of a field under other names
-    *(
-        "study",
-        "call_id",
-        "run_id",
-        "prompt_id",
-        "model",
-        "repeat",
-        "status",
-        "failure",
-        "output_blob_id",
-        "defect",
-    ),
-    *("reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens"),
+_STORED: Final = (
+    *("study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure"),
+    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls"),
+    *("judged", "finish_reason", "tokens.output"),
 )
-_CHUNK: Final = 1000  # calls
 
 
 def run_records(
@@ -154,7 +136,7 @@ def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], *
 class Stored:
     """A run as it stands in the store.
 
-    ``document_id`` is the store's own key, by which the embedded server finds a document to change fastest.
+    ``document_id`` is the store's own key, by which a document is changed fastest.
     ``excluded`` says why no judge sees the reply, ``policy`` what the study said should become of one that is not
     whole, and ``defect`` why it is not. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
     still to answer, and ``judge_calls`` names the calls whose word counts, by role.
@@ -184,7 +166,7 @@ def run_documents(
 ) -> Iterator[dict[str, Any]]:
     """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
     fields = [name for name in _STORED if name != leave_out]
-    if len(call_ids) <= _CHUNK:
+    if len(call_ids) <= CHUNK:
         rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
     else:  # one cursor over all of them: each part of a list of ids would read the collection again
         planned = frozenset(call_ids)
@@ -193,7 +175,7 @@ def run_documents(
     yield from (run for run in rows if run["study"] == study)
 
 
-def stored_after(record: Record, earlier: _Document | None) -> Stored:
+def stored_after(record: Record, earlier: Mapping[str, Any] | None) -> Stored:
     """Return a run as it stands once its record is written, over the document that was there before it, if any."""
     if earlier is None or record.change is None:
         return stored_run(record.document)
@@ -264,9 +246,9 @@ NOTHING_KEPT = Kept({}, {}, {})
 
 def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
     """Return everything but moments in the store of the runs of a study that the given calls answer."""
-    found = store.find_by(documents.Run, "call_id", call_ids, _MOMENTS)
+    found = store.find_by(documents.Run, "call_id", call_ids, MOMENTS)
     runs = [run for run in found if run["study"] == study]
-    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), _MOMENTS)
+    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), MOMENTS)
     ids = (run["output_blob_id"] for run in runs if "output_blob_id" in run)
     blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id",))
     return Kept(
@@ -304,11 +286,11 @@ def stored_judgements(
         label = judge_label(said["judge"], said.get("judge_repeat") or 0)
         counts = counting[said["run_id"]].get(label) == said["call_id"]
         if counts and said["rubric_hash"] == rubric_hash:
-            judgements.setdefault(said["run_id"], {})[label] = _judgement(said)
+            judgements.setdefault(said["run_id"], {})[label] = judgement_of(said)
     return judgements
 
 
-def _judgement(document: Mapping[str, Any]) -> Judgement:
+def judgement_of(document: Mapping[str, Any]) -> Judgement:
     """Return a judgement as it was when it was written; from before a field was kept, with its default."""
     fields = {name: document[name] for name in _OF_JUDGEMENT if name in document}
     call_ids = tuple(document.get("call_ids") or ())
@@ -326,137 +308,3 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
     )
     calls = {judgement.call_id for judgement in judgements}  # not what was said under other settings
     return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]
-
-
-def copy_ledger(store: Store, into: Store) -> None:
-    """Copy every call that has ended into an empty store, those of other studies too: one may have paid for this."""
-    calls = store.database["calls"].find({"state": {"$in": ["done", "failed"]}})  # raw, into the other ledger
-    while chunk := list(islice(calls, _CHUNK)):
-        if small := [call for call in chunk if PARTS not in call]:
-            into.database["calls"].insert_many(small)
-        for call in store.joined(call for call in chunk if PARTS in call):
-            into.writer.submit("calls", InsertOne(call)).result()
-
-
-def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterable[str]) -> Iterator[str]:
-    """Yield a line for every run, judgement and reply of a study that is not what the rebuilt store has.
-
-    What got no reply, or was never sent, is not in the ledger, so it is right not to be rebuilt.
-    """
-    ids = tuple(call_ids)
-    stored, again = (kept_documents(each, study, ids) for each in (store, rebuilt))
-    ours, theirs = _by_name(stored), _by_name(again)
-    paid_for: dict[str, set[str]] = defaultdict(set)  # by whom calls are named, of this study and of others
-    for call in rebuilt.each_where(documents.Call, {"study": {"$ne": study}}, only=("study",)):
-        paid_for[call["_id"]].add(call["study"])
-    for name, (document, judgements) in ours.items():
-        named = [document["call_id"], *(call_id for each in judgements.values() for call_id in _calls(each))]
-        for call_id in named:
-            paid_for[call_id].add(name)
-    lines = (
-        line
-        for name in {*ours, *theirs}
-        for line in _differing_run(name, ours.get(name, _ABSENT), theirs.get(name, _ABSENT), paid_for)
-    )
-    yield from sorted(lines)
-    yield from _differing_instruments(store, rebuilt, stored)
-    runs = [run for run in stored.stored().values() if run.blob_id]
-    texts = reply_texts(store, runs)
-    for run in runs:
-        text = texts.get(str(run.blob_id))
-        if text is None:
-            yield f"reply of run {run.run_id}: its text is missing"
-        elif hashlib.sha256(text.encode()).hexdigest() != run.blob_id:
-            yield f"reply of run {run.run_id}: its text was changed"
-
-
-def _differing_run(
-    name: str, stored: _Judged, again: _Judged, paid_for: Mapping[str, set[str]]
-) -> Iterator[str]:
-    """Yield what differs in one run and in what judges said of it."""
-    # A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an
-    # equal request paid for it.
-    (run, judgements), (expected, rebuilt) = stored, again
-
-    def is_shared(*call_ids: str) -> bool:
-        return all(paid_for.get(call_id, set()) - {name} for call_id in call_ids)
-
-    if not run and is_shared(expected["call_id"]):
-        return
-    named = run.get("judge_calls") or {}
-    lacking = {
-        label
-        for label in rebuilt.keys() - named.keys()
-        if run and not run.get("ensemble_key") and is_shared(*_calls(rebuilt[label]))
-    }
-    # Whoever refused, or was away, left no reply in the ledger.
-    silent = {
-        label for label in judgements.keys() - rebuilt.keys() if not judgements[label].get("answered", True)
-    }
-    if expected and (lacking or silent):
-        ensemble = [_judgement(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
-        evaluation: dict[str, Any] = dict.fromkeys(_EVALUATION)
-        if ensemble:
-            evaluation = evaluation_fields(
-                ensemble, None, expected["output_blob_id"], expected["bias_controls"]
-            )
-        expected = {**expected, **evaluation}
-    pairs = {name: (run, expected)}
-    for label in (judgements.keys() | rebuilt.keys()) - lacking:
-        pairs[f"judgement by {label} of {name}"] = judgements.get(label, {}), rebuilt.get(label, {})
-    for document, (mine, other) in pairs.items():
-        if not mine:
-            yield f"{document}: is missing, and the ledger gives it"
-        elif not other:
-            if mine.get("status") != "failed" and mine.get("answered", True):
-                yield f"{document}: the ledger does not give it"
-        else:
-            left_out = {"_id", "run_id", *_MOMENTS}  # what is given when a record is written
-            left_out |= {"call_ids"} - mine.keys()  # a judgement of before names one call
-            if parts := differing(mine, {part: other.get(part) for part in {*mine, *other} - left_out}):
-                yield f"{document}: {', '.join(parts)} differ from what the ledger gives"
-
-
-def _calls(judgement: _Document) -> Sequence[str]:
-    """Return the calls that a judgement rests on; one from before they were kept names the first."""
-    return judgement.get("call_ids") or (judgement["call_id"],)
-
-
-def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator[str]:
-    asked = {(run["prompt_id"], run["dataset_version"]) for run in kept.runs.values()}
-    for what, kind, key in (
-        ("prompt", documents.Prompt, ("prompt_id", "dataset_version")),
-        ("rubric", documents.Rubric, ("_id",)),
-    ):
-        given = rebuilt.find_where(kind, {}, _MOMENTS)
-        found = store.find_by(kind, key[0], (one[key[0]] for one in given), _MOMENTS)
-        there = {tuple(one[part] for part in key): one for one in found}
-        for again in given:
-            name = tuple(again[part] for part in key)
-            if (mine := there.get(name)) is None:
-                if what == "rubric" or name in asked:
-                    yield f"{what} {name[0]}: is missing"
-            elif parts := differing(mine, {part: again.get(part) for part in {*mine, *again} - {"_id"}}):
-                yield f"{what} {name[0]}: {', '.join(parts)} differ from what the study names"
-
-
-def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
-    """Return how many runs of a study the store holds, and how many judgements of them count."""
-    runs = _by_name(kept_documents(store, study, call_ids)).values()
-    return len(runs), sum(len(judgements) for _, judgements in runs)
-
-
-def _by_name(kept: Kept) -> dict[str, _Judged]:
-    """Return runs by what a reader calls them, with the judgements that count: those whose calls the run names."""
-    found = {(one["run_id"], one["call_id"]): one for one in kept.judgements.values()}
-    return {
-        f"run of {prompt} by {model}, repeat {repeat}": (
-            run,
-            {
-                label: found[run["run_id"], call_id]
-                for label, call_id in (run.get("judge_calls") or {}).items()
-                if (run["run_id"], call_id) in found
-            },
-        )
-        for (prompt, model, repeat, _), run in kept.runs.items()
-    }

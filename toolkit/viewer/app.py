@@ -15,6 +15,7 @@ import anywidget
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
+from toolkit.store.documents import HumanRating, Judgement, Run
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import open_runs, search_texts
 from toolkit.viewer.page import STYLE, about, rows, static_html, write_page
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 STATIC_ROWS: Final = 20
 """Rows of the table where there is no kernel; whoever wants all of them exports a page."""
-_GROWING: Final = ("runs", "judgements", "human_ratings")
+_GROWING: Final = (Run, Judgement, HumanRating)
 
 
 class Viewer(anywidget.AnyWidget):
@@ -110,7 +111,7 @@ class Viewer(anywidget.AnyWidget):
 
     def _on_stamp(self) -> list[int]:
         """Return numbers that change when the store has more to show, without reading any of it."""
-        return [self.store.database[name].estimated_document_count() for name in _GROWING]
+        return self.store.sizes(*_GROWING)
 
     def _on_open(self, *, ids: list[str]) -> list[str]:
         return [run_html(run) for run in open_runs(self.plan, self.store, self.runs, ids)]
