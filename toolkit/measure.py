@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError, ToolkitError
 from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.plan import Plan, PlannedRun
+from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.prompt_test import (
     MeasuredTestItem,
+    Measurement,
     PromptReply,
     PromptResponseTest,
     Result,
@@ -26,10 +27,10 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
-from toolkit.store.records import Stored, reply_texts, stored_judgements
+from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.words import Summary, counted
 
-Standing = Mapping[tuple[str, str, int], Stored]
+WINDOW: Final = 1000  # runs that are measured together
 
 
 @dataclass(frozen=True)
@@ -103,28 +104,44 @@ class Annotated:
     found: TestItemAnnotations
 
 
-async def annotated_items(
-    plan: Plan, runs: Sequence[PlannedRun], store: Store, stored: Standing
-) -> list[Annotated]:
-    """Return every item of a study for every model and repeat, annotated from what is stored; nothing is asked."""
-    texts = reply_texts(store, stored.values())
-    groups: dict[tuple[str, int, str], list[PlannedRun]] = defaultdict(list)
-    for run in runs:
-        groups[run.model, run.repeat, run.item.item_id].append(run)
-    said = stored_judgements(store, stored.values(), plan.rubric.digest) if plan.test.judged else {}
+async def annotated_windows(
+    plan: Plan, runs: PlannedRuns, store: Store
+) -> AsyncIterator[tuple[str, list[Annotated], dict[tuple[str, str, int], Stored]]]:
+    """Yield a model, some of its items annotated from what is stored, and how their runs stand; nothing is asked.
+
+    A model's windows follow each other, and so does what is in them; the store is read for each window alone.
+    """
     ask = _ask_ledger(Ledger(store, plan.study.name))
-    annotated = []
-    for (model, repeat, _), of_item in groups.items():
-        replies = tuple(reply_of(run, stored.get(run.key), texts) for run in of_item)
-        if plan.test.judged:
-            judgements = [said.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies]
-            roles = plan.test.annotators()
-            by_role = {role: tuple(found.get(role) for found in judgements) for role in roles}
-            found = TestItemAnnotations(of_item[0].item, replies, by_role)
-        else:
-            found = await annotated_by(plan.test, of_item[0].item, replies, ask)
-        annotated.append(Annotated(model, repeat, found))
-    return annotated
+    roles = tuple(plan.test.annotators())
+    for model, window in runs.windows(WINDOW):
+        stored = stored_runs(store, plan.study.name, [run.call_id for run in window])
+        texts = reply_texts(store, stored.values())
+        judged = plan.test.judged
+        judgements = stored_judgements(store, stored.values(), plan.rubric.digest) if judged else {}
+        groups: dict[tuple[int, str], list[PlannedRun]] = defaultdict(list)
+        for run in window:
+            groups[run.repeat, run.item.item_id].append(run)
+        annotated = []
+        for (repeat, _), item_runs in groups.items():
+            item, replies = (
+                item_runs[0].item,
+                tuple(reply_of(run, stored.get(run.key), texts) for run in item_runs),
+            )
+            if judged:
+                labelled = [
+                    judgements.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies
+                ]
+                by_role = {role: tuple(labels.get(role) for labels in labelled) for role in roles}
+                annotations = TestItemAnnotations(item, replies, by_role)
+            else:
+                annotations = await annotated_by(plan.test, item, replies, ask)
+            annotated.append(Annotated(model, repeat, annotations))
+        yield model, annotated, stored
+
+
+async def annotated_items(plan: Plan, store: Store) -> list[Annotated]:
+    """Return every item of a study for every model and repeat, annotated from what is stored; nothing is asked."""
+    return [item async for _, items, _ in annotated_windows(plan, plan.runs, store) for item in items]
 
 
 async def annotated_by(
@@ -139,70 +156,94 @@ async def annotated_by(
         return await annotate(test, item, replies, ask, stop)
 
 
-def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> list[MeasuredTestItem]:
-    """Return the measurements of every item."""
+def measured_items(test: PromptResponseTest, annotated: Iterable[Annotated]) -> list[MeasuredTestItem]:
+    """Return the measurements of every item; equal ones are one object, for many thousands are held at once."""
     measured = []
-    for one in annotated:
-        item = one.found.item
+    equal: dict[Any, Measurement] = {}
+    for annotation in annotated:
+        item = annotation.found.item
         with _guarded(test, f"measure_quality failed on item {item.item_id!r}"):
-            numbers = tuple(test.measure_quality(one.found))
-        measured.append(MeasuredTestItem(item, numbers, one.model, one.repeat))
+            numbers = tuple(
+                equal.setdefault((number, type(number.value)), number)
+                for number in test.measure_quality(annotation.found)
+            )
+        measured.append(MeasuredTestItem(item, numbers, annotation.model, annotation.repeat))
     return measured
+
+
+def results_of_model(test: PromptResponseTest, measured: Sequence[MeasuredTestItem]) -> Sequence[Result]:
+    """Return the results of one model: those that the test promised, in its order."""
+    with _guarded(test, "result_types failed"):
+        promised = [kind.name for kind in test.result_types()]
+    with _guarded(test, "aggregate_measurements failed"):
+        results = test.aggregate_measurements(measured)
+    names = [result.name for result in results]
+    if names != promised:
+        odd = next((n for n in [*names, *promised] if (n in names) != (n in promised)), "their order")
+        raise InputError(
+            f"test {test.name}: aggregate_measurements and result_types do not agree ({odd!r}); "
+            "return one result for each type, in the same order"
+        )
+    return results
 
 
 def results_of(
     test: PromptResponseTest, measured: Sequence[MeasuredTestItem]
 ) -> tuple[tuple[str, Result], ...]:
-    """Return the results of every model: those that the test promised, in its order."""
+    """Return the results of every model."""
     by_model: dict[str, list[MeasuredTestItem]] = defaultdict(list)
-    for one in measured:
-        by_model[one.model].append(one)
-    with _guarded(test, "result_types failed"):
-        promised = [kind.name for kind in test.result_types()]
-    results: list[tuple[str, Result]] = []
-    for model, items in by_model.items():
-        with _guarded(test, "aggregate_measurements failed"):
-            found = test.aggregate_measurements(items)
-        names = [result.name for result in found]
-        if names != promised:
-            odd = next((n for n in [*names, *promised] if (n in names) != (n in promised)), "their order")
-            raise InputError(
-                f"test {test.name}: aggregate_measurements and result_types do not agree ({odd!r}); "
-                "return one result for each type, in the same order"
-            )
-        results += [(model, result) for result in found]
-    return tuple(results)
+    for item in measured:
+        by_model[item.model].append(item)
+    return tuple(
+        (model, result) for model, items in by_model.items() for result in results_of_model(test, items)
+    )
 
 
 async def measure(
     plan: Plan,
-    runs: Sequence[PlannedRun],
+    runs: PlannedRuns,
     store: Store,
-    stored: Standing,
     new_calls: int,
     spent_aud: float,
     reached: BudgetReached | None,
     failed_before: Mapping[tuple[str, str, int], str],
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
-    measured = measured_items(plan.test, await annotated_items(plan, runs, store, stored))
-    reasons = {key: run.failure.split(":")[0] for key, run in stored.items() if run.failure}
-    failures = Counter(reasons.values())
+    succeeded = judged = 0
+    failures, excluded, as_before = Counter[str](), Counter[str](), Counter[str]()
+    results: list[tuple[str, Result]] = []
+    measured: list[MeasuredTestItem] = []
+    model = None
+    async for name, annotated, stored in annotated_windows(plan, runs, store):
+        if name != model and model is not None:
+            results += [(model, result) for result in results_of_model(plan.test, measured)]
+            measured = []
+        model = name
+        measured += measured_items(plan.test, annotated)
+        for key, run in stored.items():
+            if run.failure:
+                reason = run.failure.split(":")[0]
+                failures[reason] += 1
+                as_before[reason] += failed_before.get(key) == reason
+                continue
+            succeeded += 1
+            excluded.update([run.excluded] if run.excluded else [])
+            judged += run.judged and not run.excluded
+    if model is not None:
+        results += [(model, result) for result in results_of_model(plan.test, measured)]
     return Outcome(
         planned=len(runs),
-        succeeded=sum(not s.failure for s in stored.values()),
-        failed=sum(failures.values()),
-        excluded=dict(Counter(s.excluded for s in stored.values() if s.excluded)),
-        judged=sum(s.judged and not s.excluded for s in stored.values()) if plan.test.judged else None,
+        succeeded=succeeded,
+        failed=failures.total(),
+        excluded=dict(excluded),
+        judged=judged if plan.test.judged else None,
         new_calls=new_calls,
         spent_aud=spent_aud,
         failures=dict(failures),
         budget=str(reached) if reached else None,
         answered_by_others=answered_by_others(store, plan.study.name),
-        results=results_of(plan.test, measured),
-        failed_before=Counter(
-            reason for key, reason in reasons.items() if failed_before.get(key, "").split(":")[0] == reason
-        ),
+        results=tuple(results),
+        failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
     )
 
@@ -218,19 +259,19 @@ def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -
 
 def _ask_ledger(ledger: Ledger) -> Ask:
     """Return an ``ask`` that spends nothing: what is not paid for is missing."""
-    known: dict[str, Answer] | None = None
+    answers: dict[str, Answer] | None = None
     reading = asyncio.Lock()
 
     async def ask(request: ModelRequest) -> Answer:
-        nonlocal known
+        nonlocal answers
         async with reading:
-            if known is None:  # most tests ask nobody, and then nothing is read
-                known = await asyncio.to_thread(ledger.kept)
-        answer = known.get(request.identity())
+            if answers is None:  # most tests ask nobody, and then nothing is read
+                answers = await asyncio.to_thread(ledger.kept)
+        answer = answers.get(request.identity())
         if answer is None:
-            found = await asyncio.to_thread(ledger.prefetch, [request.identity()])
-            known.update(found)
-            answer = known.get(request.identity())
+            fetched = await asyncio.to_thread(ledger.prefetch, [request.identity()])
+            answers.update(fetched)
+            answer = answers.get(request.identity())
         if answer is None:
             raise ModelError("not asked yet", reason="not_in_ledger")
         return answer
@@ -239,12 +280,12 @@ def _ask_ledger(ledger: Ledger) -> Ask:
 
 
 @contextmanager
-def _guarded(test: PromptResponseTest, what: str) -> Iterator[None]:
+def _guarded(test: PromptResponseTest, action: str) -> Iterator[None]:
     """Do what a test's own code does; an error in it is one line that names the test and the place."""
     try:
         yield
     except ToolkitError:
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {error}; `toolkit --debug` shows where"
-        raise InputError(f"test {test.name}: {what}: {said}") from error
+        message = f"{type(error).__name__}: {error}; `toolkit --debug` shows where"
+        raise InputError(f"test {test.name}: {action}: {message}") from error

@@ -6,18 +6,20 @@ from it. That gives resume: what is in the store is not asked again.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.measure import Outcome, annotated_by, measure, reply_of
+from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
-from toolkit.plan import Plan, PlannedRun
+from toolkit.plan import Plan, PlannedRun, PlannedRuns
+from toolkit.prompt_test import PromptReply
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
@@ -26,7 +28,7 @@ from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
-from toolkit.runs.run_state import is_answered
+from toolkit.runs.run_state import is_answered, stored_by_index
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.records import (
@@ -39,8 +41,9 @@ from toolkit.store.records import (
     judgement_record,
     kept_documents,
     reply_texts,
+    run_documents,
     run_records,
-    stored_runs,
+    stored_after,
 )
 from toolkit.store.writer import Record, differing
 from toolkit.words import total_aud
@@ -51,62 +54,8 @@ AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
 LARGEST_BATCH = 20_000
 """Runs that may be gathered at once in batch mode; the rest follows in further batches."""
-
-
-@dataclass
-class _Work:
-    """What the steps of one execution share; ``stored`` is how the runs stand, as far as this process knows."""
-
-    plan: Plan
-    runs: tuple[PlannedRun, ...]
-    store: Store
-    gateway: Gateway
-    progress: bool
-    stop: threading.Event
-    replay: bool
-    stored: dict[tuple[str, str, int], Stored] = field(default_factory=dict)
-    wrote: bool = False
-    kept: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
-    # Ids of texts that are there, or on their way in front of their runs.
-    texts: set[str] = field(default_factory=set)
-
-    def look(self) -> None:
-        """Read how the runs stand in the store."""
-        ids = [run.call_id for run in self.runs]
-        if self.replay:
-            self.kept = kept_documents(self.store, self.plan.study.name, ids)
-            self.stored = self.kept.stored()
-            self.texts.update(self.kept.blobs)
-        else:
-            self.stored = stored_runs(self.store, self.plan.study.name, ids)
-
-    async def settle(self) -> None:
-        """Wait until everything is kept, and look at it where anything was written."""
-        await self.store.writer.settled()
-        if self.wrote:
-            self.look()
-        self.wrote = False
-
-    def post(self, record: Record) -> None:
-        """Write a record, unless it is there as it is."""
-        known = self.kept.of(record) if self.replay else None
-        if known is None or record.changes(known):
-            self.store.writer.post(record, known)
-            self.wrote = True
-
-    def change(self, run: Stored, fields: dict[str, Any]) -> None:
-        """Change a run behind what was posted before, unless it is so already."""
-        known = self.kept.by_id[run.document_id] if self.kept.runs else None
-        if not known or differing(known, fields):
-            self.store.writer.post_change("runs", run.document_id, fields)
-            self.wrote = True
-
-    @cached_property
-    def at_once(self) -> int:
-        # More than the gateway lets out: claims are made ahead and replies written while others are under way.
-        if self.plan.study.mode == "batch":
-            return LARGEST_BATCH
-        return 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * self.plan.study.concurrency + AHEAD
+WINDOW = 1000
+"""Runs for which the ledger and the replies in the store are read together."""
 
 
 def run_plan(
@@ -120,7 +69,7 @@ def run_plan(
 ) -> Outcome:
     """Ask and judge what is missing in a plan, measure and aggregate."""
     stop = threading.Event()
-    endpoints = endpoints_of(plan)
+    endpoints, runs = endpoints_of(plan), plan.runs[:limit]
     if not replay:
         refuse_unreachable(plan, store, only_judge=only_judge)
 
@@ -133,136 +82,246 @@ def run_plan(
             take_up(store, plan.output)
             keep_decision(plan, store)
         gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
-        work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
-        work.look()
-        failed_before = {key: run.failure for key, run in work.stored.items() if run.failure}
         try:
-            reached = None if only_judge else await ask_runs(work)
-            reached = reached or await judge_runs(work)
+            execution = _Execution(plan, runs, store, gateway, stop, only_judge, replay)
+            reached, failed_before = await execution.run(shown=progress), execution.failed_before
         finally:
             await gateway.close()
         if not replay:  # what came while the store was away, and is in it by now
             take_up(store, plan.output)
-        work.kept = NOTHING_KEPT  # half of a replay's memory, and measuring needs as much again
+        del execution  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
-        spent = counters.asked, counters.spent_aud
-        return await measure(plan, work.runs, store, work.stored, *spent, reached, failed_before)
+        return await measure(plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before)
 
     return run_anywhere(execute, stop)
 
 
-async def ask_runs(work: _Work) -> BudgetReached | None:
-    """Ask every run that is not answered yet; a failed one is recorded with its reason."""
-    plan, study = work.plan, work.plan.study
-    retries, policies = study.replies.retries, study.replies.model_dump(exclude={"retries"})
-    missing = [run for run in work.runs if work.replay or not is_answered(work.stored.get(run.key), policies)]
-    if not missing:
-        return None
-    if not work.replay:  # a replay has read them all
-        await work.gateway.prefetch(run.request for run in missing)
-    bar = _progress("runs", missing, work.progress, work.gateway)
-    writer, send = work.store.writer, partial(work.gateway.ask, purpose="run")
-    same = {"study": study.name, "test": plan.test.name}
-    known = {"dataset_version": plan.dataset.version, "bias_controls": study.bias_controls.model_dump()}
+class _ReadAhead:
+    """What the store has of some runs that are soon worked on, read for all of them when the first needs it."""
 
-    async def ask(run: PlannedRun) -> None:
-        key = {
-            **same,
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, dict[str, str]]]) -> None:
+        self._read = read
+        self._task: asyncio.Task[dict[str, str]] | None = None
+
+    async def texts(self) -> dict[str, str]:
+        """Return the stored replies that have still to be judged, by the id of their text."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._read())
+        return await asyncio.shield(self._task)
+
+
+@dataclass
+class _Execution:
+    """One execution of a plan: every run is asked, saved, judged and saved before too many others are begun.
+
+    ``stored`` has the runs that are in the store and not finished, by their index in ``runs``.
+    """
+
+    plan: Plan
+    runs: PlannedRuns
+    store: Store
+    gateway: Gateway
+    stop: threading.Event
+    only_judge: bool
+    replay: bool
+    stored: dict[int, Stored] = field(default_factory=dict)
+    failed_before: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
+    # Ids of texts that are in the store, or on their way in front of their runs.
+    texts: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        study = self.plan.study
+        self.policies = study.replies.model_dump(exclude={"retries"})
+        self.controls = study.bias_controls.model_dump()
+        self.has_annotators = bool(self.plan.test.annotators())
+        # More than the gateway lets out: claims are made ahead and replies written while others are under way.
+        self.at_once = 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * study.concurrency + AHEAD
+        if study.mode == "batch":
+            self.at_once = LARGEST_BATCH
+
+    async def run(self, *, shown: bool) -> BudgetReached | None:
+        """Ask and judge what is missing; return the budget's error where it was reached."""
+        unfinished = self._unfinished()
+        if not unfinished:
+            return None
+        by_model = Counter(self.runs.model_of(index) for index in unfinished)
+        label = "runs" if not self.only_judge else "judged runs" if self.plan.test.judged else "read runs"
+        watched: dict[str, Any] = {"since": self.gateway.counters, "waiting": self.gateway.waiting}
+        self.bar = Progress(label, len(unfinished), shown=shown, by_model=by_model, **watched)
+        # One group for each provider: a slow one must not hold up the others. In a group a prompt is asked of every
+        # model before the next, so that a study that is stopped has its first bases whole.
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for index in sorted(unfinished, key=self.runs.number_in_model):
+            spec = self.plan.models[self.runs.model_of(index)]
+            groups[(spec.provider, spec.endpoint) if self.at_once > 1 else None].append(index)
+        try:
+            items = map(self._with_reading, groups.values())
+            return await each(items, self._finish, at_once=self.at_once, stop=self.stop)
+        finally:
+            self.bar.close()
+            await self.store.writer.settled()
+
+    def _unfinished(self) -> list[int]:
+        """Read how the runs stand, and return the indices of those that have still to be asked or judged."""
+        name = self.plan.study.name
+        if self.replay:
+            self.documents = kept_documents(self.store, name, self.runs.call_ids)
+            self.texts.update(self.documents.blobs)
+            rows: Iterable[Any] = self.documents.runs.values()
+        else:
+            rows = run_documents(self.store, name, self.runs.call_ids)
+        finished = bytearray(len(self.runs))
+        for index, stored in stored_by_index(self.runs, rows):
+            if stored.failure:
+                self.failed_before[self.runs[index].key] = stored.failure.split(":")[0]
+            if self._is_to_ask(stored) or self._is_to_judge(stored):
+                self.stored[index] = stored
+            else:
+                finished[index] = True
+        return [
+            index
+            for index, is_finished in enumerate(finished)
+            if not is_finished and (index in self.stored or not self.only_judge)
+        ]
+
+    def _is_to_ask(self, stored: Stored | None) -> bool:
+        return not self.only_judge and (self.replay or not is_answered(stored, self.policies))
+
+    def _is_to_judge(self, stored: Stored) -> bool:
+        """Return whether a reply is shown to annotators: judges of the study judge what they have not judged yet."""
+        if stored.failure or stored.excluded or not self.has_annotators:
+            return False
+        return self.replay or not self.plan.test.judged or stored.ensemble_key != self.plan.ensemble_key
+
+    def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, _ReadAhead]]:
+        for start in range(0, len(indices), WINDOW):
+            window = indices[start : start + WINDOW]
+            reading = _ReadAhead(partial(self._read, window))
+            for index in window:
+                yield index, reading
+
+    async def _read(self, indices: Sequence[int]) -> dict[str, str]:
+        is_to_ask = {index for index in indices if self._is_to_ask(self.stored.get(index))}
+        if not self.replay:  # which has read every answer
+            await self.gateway.prefetch(self.runs[index].request for index in is_to_ask)
+        answered = [self.stored[index] for index in indices if index not in is_to_ask]
+        return await asyncio.to_thread(reply_texts, self.store, answered)
+
+    async def _finish(self, item: tuple[int, _ReadAhead]) -> None:
+        """Ask and judge one run, as far as it has not been, and save both."""
+        index, reading = item
+        texts = await reading.texts()
+        run, stored = self.runs[index], self.stored.pop(index, None)
+        text = texts.get(stored.blob_id or "") if stored else None
+        self.bar.begin(run.model)
+        if self._is_to_ask(stored):
+            try:
+                answers, defect = await self._ask(run)
+            except ModelError as error:
+                if error.reason == "stopped":
+                    return  # still to be asked, so neither failed nor one of those that the progress counts
+                if not self.replay:
+                    message = f"{error.reason}: {error}"
+                    self._post(failed_run_record(self._key(run), self._facts(run), message))
+                stored = None
+            else:
+                text, stored = answers[-1].reply.text, await self._save(run, answers, defect)
+        self.store.writer.check()
+        is_whole = not (stored and self._is_to_judge(stored)) or await self._judge(run, stored, text)
+        if is_whole or not self.stop.is_set():
+            self.bar.step(self.gateway.counters, run.model)
+
+    async def _ask(self, run: PlannedRun) -> tuple[list[Answer], str | None]:
+        """Return the answers to a run, the last of which counts, and what keeps that from being whole."""
+        request, retries = run.request, self.plan.study.replies.retries
+        answers = [await self.gateway.ask(request, purpose="run")]
+        while (
+            (defect := answers[-1].reply.defect)
+            and self.policies[defect] == "retry"
+            and len(answers) <= retries
+        ):
+            request = replace(request, max_tokens=2 * request.max_tokens)
+            answers.append(await self.gateway.ask(request, purpose="run"))
+        return answers, defect
+
+    def _key(self, run: PlannedRun) -> dict[str, Any]:
+        return {
+            "study": self.plan.study.name,
+            "test": self.plan.test.name,
             "prompt_id": run.prompt.prompt_id,
             "model": run.model,
             "repeat": run.repeat,
             "call_id": run.call_id,
         }
-        length_bin = getattr(run.item.context, "length_bin", None)
-        about = {"prompt_length_bin": length_bin, "test_item": run.item.item_id, **known}
-        request = run.request
-        bar.begin(run.model)
-        try:
-            answers = [await send(request)]
-            while (
-                (defect := answers[-1].reply.defect)
-                and policies[defect] == "retry"
-                and len(answers) <= retries
-            ):
-                request = replace(request, max_tokens=2 * request.max_tokens)
-                answers.append(await send(request))
-        except ModelError as error:
-            if error.reason == "stopped":
-                return  # still to be asked, so neither failed nor one of those that the progress counts
-            if not work.replay:
-                work.post(failed_run_record(key, about, f"{error.reason}: {error}"))
+
+    def _facts(self, run: PlannedRun) -> dict[str, Any]:
+        return {
+            "prompt_length_bin": getattr(run.item.context, "length_bin", None),
+            "test_item": run.item.item_id,
+            "dataset_version": self.plan.dataset.version,
+            "bias_controls": self.controls,
+        }
+
+    async def _save(self, run: PlannedRun, answers: Sequence[Answer], defect: str | None) -> Stored:
+        """Write a run that was answered, and return it as it stands in the store."""
+        policy = self.policies[defect] if defect else None
+        *blobs, record = run_records(
+            self._key(run), self._facts(run), answers, defect=defect, policy=policy, texts=self.texts
+        )
+        for blob in blobs:
+            self._post(blob)
+        self.texts.add(record.document["output_blob_id"])
+        earlier = self.documents.of(record)
+        if earlier is None:
+            earlier = await self.store.writer.insert(record, gathered=self.at_once > 1)
         else:
-            policy = policies[defect] if defect else None
-            records = run_records(key, about, answers, defect=defect, policy=policy, texts=work.texts)
-            for record in records:
-                work.post(record)
-            work.texts.add(records[-1].document["output_blob_id"])
-        writer.check()
-        bar.step(work.gateway.counters, run.model)
+            self._post(record)
+        return stored_after(record, earlier)
 
-    # One group for each provider: a slow one must not hold up the others.
-    groups: dict[tuple[str, str | None], list[PlannedRun]] = defaultdict(list)
-    for run in missing:
-        groups[(run.request.provider, run.request.endpoint) if work.at_once > 1 else ("", None)].append(run)
-    try:
-        return await each(groups.values(), ask, at_once=work.at_once, stop=work.stop)
-    finally:
-        bar.close()
-        await work.settle()
-
-
-async def judge_runs(work: _Work) -> BudgetReached | None:
-    """Have every answered run annotated; judges of the study judge what they have not judged yet."""
-    plan, writer = work.plan, work.store.writer
-    missing = [
-        run
-        for run in work.runs
-        if (stored := work.stored.get(run.key))
-        and not (stored.failure or stored.excluded)
-        and (work.replay or not plan.test.judged or stored.ensemble_key != plan.ensemble_key)
-    ]
-    if not (missing and plan.test.annotators()):
-        return None
-    texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
-    label = "judged runs" if plan.test.judged else "read runs"
-    bar = _progress(label, missing, work.progress, work.gateway)
-    send, controls = partial(work.gateway.ask, purpose="judge"), plan.study.bias_controls.model_dump()
-
-    async def judge(run: PlannedRun) -> None:
-        stored, whole = work.stored[run.key], True
-        item = replace(run.item, prompts=(run.prompt,))
-        bar.begin(run.model)
+    async def _judge(self, run: PlannedRun, stored: Stored, text: str | None) -> bool:
+        """Have a reply annotated, and save what judges of the study say; return whether each of them has answered."""
+        is_whole = True
         reached: list[BudgetReached] = []
 
         async def ask(request: ModelRequest) -> Answer:
             try:
-                return await send(request)
+                return await self.gateway.ask(request, purpose="judge")
             except BudgetReached as error:  # what other judges said of this run is written all the same
                 reached.append(error)
                 raise ModelError(str(error), reason="stopped") from error
 
-        found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask, work.stop)
-        if plan.test.judged:
-            judgements = [judgement for (judgement,) in found.annotations.values() if judgement is not None]
+        item = replace(run.item, prompts=(run.prompt,))
+        reply = PromptReply(run.prompt, text, stored.run_id, run.model, run.repeat)
+        annotated = await annotated_by(self.plan.test, item, (reply,), ask, self.stop)
+        if self.plan.test.judged:
+            judgements = [
+                judgement for (judgement,) in annotated.annotations.values() if judgement is not None
+            ]
             # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
-            whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
-            judgements = completed(work.store, stored, judgements)
+            is_whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
+            judgements = completed(self.store, stored, judgements)
             for judgement in judgements:
-                work.post(judgement_record(stored.run_id, plan.study.name, judgement))
+                self._post(judgement_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
-                key = plan.ensemble_key if whole else None
-                work.change(stored, evaluation_fields(judgements, key, stored.blob_id, controls))
-        writer.check()
+                key = self.plan.ensemble_key if is_whole else None
+                self._change(stored, evaluation_fields(judgements, key, stored.blob_id, self.controls))
+        self.store.writer.check()
         if reached:
             raise reached[0]
-        if whole or not work.stop.is_set():
-            bar.step(work.gateway.counters, run.model)
+        return is_whole
 
-    try:
-        return await each([missing], judge, at_once=work.at_once, stop=work.stop)
-    finally:
-        bar.close()
-        await work.settle()
+    def _post(self, record: Record) -> None:
+        """Write a record, unless it is there as it is."""
+        earlier = self.documents.of(record)
+        if earlier is None or record.changes(earlier):
+            self.store.writer.post(record, earlier)
+
+    def _change(self, run: Stored, fields: dict[str, Any]) -> None:
+        """Change a run behind what was posted before, unless it is so already."""
+        earlier = self.documents.by_id.get(run.document_id)
+        if earlier is None or differing(earlier, fields):
+            self.store.writer.post_change("runs", run.document_id, fields)
 
 
 def ask_study(
@@ -282,8 +341,8 @@ def ask_study(
     if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     take_up(store, plan.output)
-    asked = {(one.provider, one.model, one.endpoint) for one in _unpaid(plan, store, requests)}
-    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
+    keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
+    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in keys), plan.folder)
     stop = threading.Event()
 
     async def execute() -> R:
@@ -318,17 +377,14 @@ async def _open_gateway(
     return Gateway(ledger, endpoints, budget_aud=study.budget.aud, **settings)
 
 
-def _progress(label: str, runs: Sequence[PlannedRun], shown: bool, gateway: Gateway) -> Progress:
-    watched: dict[str, Any] = {"since": gateway.counters, "waiting": gateway.waiting}
-    return Progress(label, len(runs), shown=shown, by_model=Counter(run.model for run in runs), **watched)
-
-
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
     """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
-    left = _unpaid(plan, store, requests)
+    unpaid = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = total_aud(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
-    return len(left), min(worst, budget_left(plan, store))
+    worst = total_aud(
+        worst_aud(request, endpoints[request.provider, request.model, request.endpoint]) for request in unpaid
+    )
+    return len(unpaid), min(worst, budget_left(plan, store))
 
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
@@ -343,6 +399,6 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
 
 
 def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
-    wanted = {request.identity(): request for request in requests}
-    paid = Ledger(store, plan.study.name).prefetch(list(wanted))
-    return [request for call_id, request in wanted.items() if call_id not in paid]
+    by_id = {request.identity(): request for request in requests}
+    paid = Ledger(store, plan.study.name).prefetch(list(by_id))
+    return [request for call_id, request in by_id.items() if call_id not in paid]

@@ -6,11 +6,11 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, overload
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.judges.judgement import judgement_requests
@@ -43,15 +43,157 @@ class PlannedRun:
     repeat: int
     request: ModelRequest
 
-    @cached_property
+    @property
     def key(self) -> tuple[str, str, int]:
         """What names this run within its study: prompt, model and repeat."""
         return self.prompt.prompt_id, self.model, self.repeat
 
-    @cached_property
+    @property
     def call_id(self) -> str:
         """The identity of the call that answers this run."""
         return self.request.identity()
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRuns(Sequence[PlannedRun]):
+    """The runs of a plan, model by model. Each is made when it is needed, so that a plan of any length is small."""
+
+    study: StudyFile
+    models: Mapping[str, ModelSpec]
+    prompts: tuple[tuple[TestItem, PromptWithContext], ...]
+    together: bool
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> PlannedRun: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> PlannedRuns: ...
+
+    def __getitem__(self, index: int | slice) -> PlannedRun | PlannedRuns:
+        if isinstance(index, slice):
+            return replace(self, numbers=self.numbers[index])
+        model_number, number = divmod(self.numbers[index], self.per_model)
+        if self.together:
+            prompt_number, repeat = divmod(number, self.study.repeats)
+        else:
+            repeat, prompt_number = divmod(number, len(self.prompts))
+        name, spec = self._specs[model_number]
+        item, prompt = self.prompts[prompt_number]
+        sampling, steered = self.study.sampling, spec.sampling_supported
+        request = ModelRequest(
+            provider=spec.provider,
+            model=spec.model,
+            messages=self._messages[prompt_number],
+            temperature=sampling.temperature if steered else None,
+            max_tokens=sampling.max_tokens,
+            top_p=sampling.top_p if steered else None,
+            seed=self.study.seed + repeat if spec.seed_supported else None,
+            endpoint=spec.endpoint,
+            repeat=repeat,
+        )
+        return PlannedRun(item, prompt, name, repeat, request)
+
+    @cached_property
+    def per_model(self) -> int:
+        """Runs of each model, were all of them here."""
+        return len(self.prompts) * self.study.repeats
+
+    @cached_property
+    def _specs(self) -> list[tuple[str, ModelSpec]]:
+        return list(self.models.items())
+
+    @cached_property
+    def _messages(self) -> list[tuple[Message, ...]]:
+        return [(Message("user", prompt.text),) for _, prompt in self.prompts]
+
+    @cached_property
+    def _prompt_numbers(self) -> dict[str, int]:
+        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
+
+    @cached_property
+    def _model_numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.models)}
+
+    @cached_property
+    def call_ids(self) -> CallIds:
+        """Identities of the calls that answer the runs."""
+        return CallIds(b"".join(bytes.fromhex(run.call_id) for run in self))
+
+    def model_of(self, index: int) -> str:
+        """Return the model of a run."""
+        return self._specs[self.numbers[index] // self.per_model][0]
+
+    def number_in_model(self, index: int) -> int:
+        """Return the number of a run among those of its model."""
+        return self.numbers[index] % self.per_model
+
+    def find(self, prompt_id: str, model: str, repeat: int, call_id: str) -> int | None:
+        """Return the index of a run that this call answers, ``None`` where none is planned."""
+        prompt_number, model_number = self._prompt_numbers.get(prompt_id), self._model_numbers.get(model)
+        if prompt_number is None or model_number is None or not 0 <= repeat < self.study.repeats:
+            return None
+        if self.together:
+            number = prompt_number * self.study.repeats + repeat
+        else:
+            number = repeat * len(self.prompts) + prompt_number
+        number = model_number * self.per_model + number
+        if number not in self.numbers:
+            return None
+        index = self.numbers.index(number)
+        return index if self.call_ids[index] == call_id else None
+
+    def of_prompts(self, prompt_ids: Container[str]) -> PlannedRuns:
+        """Return every run of some prompts."""
+        prompts = tuple(pair for pair in self.prompts if pair[1].prompt_id in prompt_ids)
+        count = len(prompts) * self.study.repeats * len(self.models)
+        return replace(self, prompts=prompts, numbers=range(count))
+
+    def windows(self, size: int) -> Iterator[tuple[str, Sequence[PlannedRun]]]:
+        """Yield a model and some of its runs, about ``size``, with all runs of an item in one repeat together."""
+        runs: list[PlannedRun] = []
+        for run in self:
+            if runs and (run.model != runs[-1].model or (len(runs) >= size and self._parts(runs[-1], run))):
+                yield runs[-1].model, runs
+                runs = []
+            runs.append(run)
+        if runs:
+            yield runs[-1].model, runs
+
+    def _parts(self, before: PlannedRun, after: PlannedRun) -> bool:
+        return before.item is not after.item or not (self.together or before.repeat == after.repeat)
+
+
+@dataclass(frozen=True)
+class CallIds(Sequence[str]):
+    """Identities of calls, kept as 32 bytes each."""
+
+    digests: bytes
+
+    def __len__(self) -> int:
+        return len(self.digests) // 32
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        start = 32 * range(len(self))[index]
+        return self.digests[start : start + 32].hex()
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self._named
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(self)
 
 
 @dataclass(frozen=True)
@@ -67,7 +209,7 @@ class Plan:
     manner: Manner
     rubric: Rubric
     test: PromptResponseTest
-    runs: tuple[PlannedRun, ...]
+    runs: PlannedRuns
 
     @cached_property
     def flaws(self) -> dict[str, int]:
@@ -79,8 +221,10 @@ class Plan:
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
-        said = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}." if accepted else ""
-        return " ".join(words for words in (self.study.note, said) if words)
+        sentence = (
+            f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}." if accepted else ""
+        )
+        return " ".join(words for words in (self.study.note, sentence) if words)
 
     @property
     def output(self) -> Path:
@@ -92,10 +236,10 @@ class Plan:
         """Folder of the embedded store, shared by all studies of one results folder."""
         return self.output.parent / STORE
 
-    @cached_property
-    def call_ids(self) -> tuple[str, ...]:
+    @property
+    def call_ids(self) -> CallIds:
         """Identities of the calls that answer the runs."""
-        return tuple(run.call_id for run in self.runs)
+        return self.runs.call_ids
 
     @cached_property
     def clusters(self) -> dict[str, str]:
@@ -107,14 +251,14 @@ class Plan:
         """What the judgements of a run depend on; a run judged under another key is judged again."""
         judges = {role: asdict(judge) for role, judge in self.judges.items()}
         # What is asked of a short reply stands for the words of all requests, those of the toolkit itself too.
-        asked = [
+        identities = [
             request.identity()
             for judge in self.judges.values()
             for request in judgement_requests(
                 judge, self.rubric, task="Task.", response="Reply.", manner=self.manner
             )
         ]
-        key = [self.rubric.digest, judges, asdict(self.manner), asked]
+        key = [self.rubric.digest, judges, asdict(self.manner), identities]
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
     def judges_of(self, model: str) -> dict[str, JudgeSpec]:
@@ -127,13 +271,13 @@ class Plan:
 
 def make_plan(study: StudyFile, folder: Path) -> Plan:
     """Plan a study: load its dataset, models, judges and rubric, and list every run."""
-    found = find_test(study.test, folder)
-    wanted = parameters_of(found)
+    test_class = find_test(study.test, folder)
+    parameters = parameters_of(test_class)
     checked = "range" not in study.accept_flaws
-    dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in wanted else None
+    dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in parameters else None
     models = {entry.name: entry.spec for entry in study.models}
     judge_models: dict[str, ModelSpec] = {}
-    if "judges" in wanted:
+    if "judges" in parameters:
         judge_models = {role: judge.spec for role, judge in study.judges.by_role().items()}
     judges = _judges(study, judge_models, models)
     manner = _manner(study)
@@ -144,19 +288,21 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
     )
     prompts = _some_bases(prompts, study)
-    given = {
+    arguments = {
         "prompts": prompts,
         "judges": tuple(judges.values()),
         "manner": manner,
         "rubric": rubric,
         "folder": folder,
     }
-    test = make_test(found, study.options, given)
+    test = make_test(test_class, study.options, arguments)
     if not test.asks_judges:
         judges, judge_models = {}, {}
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
-    runs = _planned_runs(study, models, items, together=test.repeats_together)
+    planned = tuple((item, prompt) for item in items for prompt in item.prompts)
+    count = len(planned) * study.repeats * len(models)
+    runs = PlannedRuns(study, models, planned, test.repeats_together, range(count))
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 
 
@@ -168,8 +314,8 @@ def _some_bases(prompts: tuple[Prompt, ...], study: StudyFile) -> tuple[Prompt, 
         raise StudyError(
             f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
         )
-    drawn = set(random.Random(study.seed).sample(names, study.bases))
-    return tuple(prompt for prompt in prompts if prompt.base in drawn)
+    chosen = set(random.Random(study.seed).sample(names, study.bases))
+    return tuple(prompt for prompt in prompts if prompt.base in chosen)
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
@@ -181,48 +327,16 @@ def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
         raise StudyError(
             f"test {test.name}: make_test_items failed: {type(error).__name__}: {error}"
         ) from error
-    for what, names in (
+    for kind, names in (
         ("item", [item.item_id for item in items]),
         ("prompt", [prompt.prompt_id for item in items for prompt in item.prompts]),
     ):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            raise StudyError(f"test {test.name}: {what} {twice[0]!r} is there twice; give each its own name")
+            raise StudyError(f"test {test.name}: {kind} {twice[0]!r} is there twice; give each its own name")
     if not any(item.prompts for item in items):
         raise StudyError(f"test {test.name}: make_test_items returned no prompt")
     return items
-
-
-def _planned_runs(
-    study: StudyFile, models: Mapping[str, ModelSpec], items: Iterable[TestItem], *, together: bool
-) -> tuple[PlannedRun, ...]:
-    prompts = [(item, prompt) for item in items for prompt in item.prompts]
-    if together:
-        order = [(item, prompt, repeat) for item, prompt in prompts for repeat in range(study.repeats)]
-    else:
-        order = [(item, prompt, repeat) for repeat in range(study.repeats) for item, prompt in prompts]
-    sampling = study.sampling
-    return tuple(
-        PlannedRun(
-            item=item,
-            prompt=prompt,
-            model=name,
-            repeat=repeat,
-            request=ModelRequest(
-                provider=spec.provider,
-                model=spec.model,
-                messages=(Message("user", prompt.text),),
-                temperature=sampling.temperature if spec.sampling_supported else None,
-                max_tokens=sampling.max_tokens,
-                top_p=sampling.top_p if spec.sampling_supported else None,
-                seed=study.seed + repeat if spec.seed_supported else None,
-                endpoint=spec.endpoint,
-                repeat=repeat,
-            ),
-        )
-        for name, spec in models.items()
-        for item, prompt, repeat in order
-    )
 
 
 def _manner(study: StudyFile) -> Manner:
@@ -247,9 +361,9 @@ def _judges(
     for role, spec in specs.items():
         entry = entries[role]
         # Judges that are the same model are repeats of each other, or their calls would be one call.
-        same = sum(
-            (other.provider, other.model, other.endpoint) == (spec.provider, spec.model, spec.endpoint)
-            for other in judges.values()
+        repeats = sum(
+            (earlier.provider, earlier.model, earlier.endpoint) == (spec.provider, spec.model, spec.endpoint)
+            for earlier in judges.values()
         )
         judges[role] = JudgeSpec(
             role=role,
@@ -262,7 +376,7 @@ def _judges(
             structured=spec.structured,
             seed=study.seed,
             seed_supported=spec.seed_supported,
-            repeat=same,
+            repeat=repeats,
             specialization=entry.specialization,
             logprobs=spec.logprobs,
             related=tuple(name for name, model in models.items() if model.family == spec.family),

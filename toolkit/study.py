@@ -452,11 +452,8 @@ class Study(Scores):
 
         from toolkit.measure import annotated_items
         from toolkit.runs.execution import run_anywhere
-        from toolkit.store.records import stored_runs
 
-        plan = self.plan
-        stored = stored_runs(self.store, self.name, plan.call_ids)
-        return run_anywhere(lambda: annotated_items(plan, plan.runs, self.store, stored), threading.Event())
+        return run_anywhere(lambda: annotated_items(self.plan, self.store), threading.Event())
 
     def _measured(self) -> list[MeasuredTestItem]:
         from toolkit.measure import measured_items

@@ -108,7 +108,7 @@ def _need_judges(plan: Plan) -> None:
 def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
     wanted = set(bases)
     of = {prompt.prompt_id for prompt in plan.dataset.prompts if prompt.base in wanted}
-    return replace(plan, runs=tuple(run for run in plan.runs if run.prompt.prompt_id in of))
+    return replace(plan, runs=plan.runs.of_prompts(of))
 
 
 def benchmark(plan: Plan, runs: pd.DataFrame, target_width: float, seeds: int) -> Benchmark:

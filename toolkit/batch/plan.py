@@ -212,7 +212,7 @@ def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, 
     if plan is None:
         return [digest], {}
     files = {str(path.resolve()): digest} | {str(file): _sha256(file) for file in _study_files(plan)}
-    digests = [digest, *files.values(), _hash([plan.call_ids, plan.ensemble_key])]
+    digests = [digest, *files.values(), _hash([list(plan.call_ids), plan.ensemble_key])]
     if shows:
         from toolkit.runs.provenance import held_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from toolkit.errors import InputError
@@ -25,10 +26,12 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
     by_role: dict[str, list[Judgement]] = {}
     for judgement in judgements:
         by_role.setdefault(judgement.judge, []).append(judgement)
-    results = {role: _result(said) for role, said in by_role.items()}
-    scores = {name: aggregate_ensemble_scores(results, name) for name in SCORES}
+    results = {role: _result(judgements_of_role) for role, judgements_of_role in by_role.items()}
+    scores = {
+        name: _statistics(tuple(_score(result, name) for result in results.values())) for name in SCORES
+    }
     intervals = {name: score["confidence_interval"] for name, score in scores.items()}
-    counting = {role: found for role, found in results.items() if not found["evaluation_failed"]}
+    counting = {role: result for role, result in results.items() if not result["evaluation_failed"]}
     judge_count = scores["composite"]["judge_count"]
     judged = judge_count >= ENOUGH_JUDGES
     return {
@@ -38,10 +41,10 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
             "std_scores": {name: score["std"] for name, score in scores.items()},
             "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
             "median_scores": {name: score["median"] for name, score in scores.items()},
-            "zeros": sum(found["zeros"] for found in counting.values()) if judged else None,
+            "zeros": sum(result["zeros"] for result in counting.values()) if judged else None,
             "leave_one_out": {role: _mean_without(role, counting) for role in counting},
             "judge_count": judge_count,
-            "related_count": sum(found["related"] for found in counting.values()),
+            "related_count": sum(result["related"] for result in counting.values()),
             "judged": judged,
         },
     }
@@ -49,13 +52,27 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 def _mean_without(left_out: str, results: Mapping[str, Any]) -> float | None:
     """Return the mean composite without one judge; what is left of two is one judge, and no ensemble."""
-    mean = aggregate_ensemble_scores(found for role, found in results.items() if role != left_out)["mean"]
+    scores = (_score(result, "composite") for role, result in results.items() if role != left_out)
+    mean = _statistics(tuple(scores))["mean"]
     return None if mean is None else float(mean)
 
 
-def _result(said: Sequence[Judgement]) -> dict[str, Any]:
-    first, readable = said[0], [judgement for judgement in said if not judgement.failed]
-    reasons = [judgement.reason for judgement in said if judgement.failed]
+def _score(result: Mapping[str, Any], name: str) -> float | None:
+    if result["evaluation_failed"]:
+        return None
+    score = result.get(name)
+    return (result["scores"] or {}).get(name) if score is None else score
+
+
+@lru_cache(maxsize=2**14)
+def _statistics(scores: tuple[float | None, ...]) -> dict[str, Any]:
+    """Return the statistics over judges of one score; equal scores come often, and exact sums take long."""
+    return aggregate_ensemble_scores([{"composite": score} for score in scores])
+
+
+def _result(judgements: Sequence[Judgement]) -> dict[str, Any]:
+    first, readable = judgements[0], [judgement for judgement in judgements if not judgement.failed]
+    reasons = [judgement.reason for judgement in judgements if judgement.failed]
     result: dict[str, Any] = {
         "model": first.model,
         "scores": _means(judgement.scores for judgement in readable),
@@ -71,16 +88,18 @@ def _result(said: Sequence[Judgement]) -> dict[str, Any]:
     }
     if any(judgement.expected for judgement in readable):
         result["expected"] = _means(judgement.expected for judgement in readable)
-    if len(said) > 1:
-        result["repeats"] = {"asked": len(said), "readable": len(readable)}
-        result["composites"] = [judgement.composite for judgement in said]
+    if len(judgements) > 1:
+        result["repeats"] = {"asked": len(judgements), "readable": len(readable)}
+        result["composites"] = [judgement.composite for judgement in judgements]
     return result
 
 
-def _means(found: Iterable[Mapping[str, float] | None]) -> dict[str, float] | None:
-    scores = [one for one in found if one]
-    names = {name: None for one in scores for name in one}  # in the order in which they come
-    return {name: statistics.fmean(one[name] for one in scores if name in one) for name in names} or None
+def _means(mappings: Iterable[Mapping[str, float] | None]) -> dict[str, float] | None:
+    scores = [mapping for mapping in mappings if mapping]
+    names = {name: None for mapping in scores for name in mapping}  # in the order in which they come
+    return {
+        name: statistics.fmean(mapping[name] for mapping in scores if name in mapping) for name in names
+    } or None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -29,14 +29,16 @@ class AnthropicModel(ClientModel):
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a messages request; the API takes system text apart from the conversation."""
         system = [message for message in request.messages if message.role == "system" and message.content]
-        others = [message for message in request.messages if message.role != "system"]
+        conversation = [message for message in request.messages if message.role != "system"]
         # Of more than four the last: each holds the ones before it.
-        ends = [message for message in (*system, *others) if message.cached and message.content.strip()]
+        ends = [message for message in (*system, *conversation) if message.cached and message.content.strip()]
         ends = ends[-MOST_BREAKPOINTS:]
         body: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_tokens,
-            "messages": [{"role": message.role, "content": _content([message], ends)} for message in others],
+            "messages": [
+                {"role": message.role, "content": _content([message], ends)} for message in conversation
+            ],
         }
         if system:
             body["system"] = _content(system, ends)

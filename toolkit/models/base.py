@@ -57,8 +57,8 @@ class ModelRequest:
 
     def identity(self) -> str:
         """Return the SHA-256 of the canonical request: the name under which the call is paid for once."""
-        if (known := vars(self).get("_identity")) is not None:
-            return str(known)
+        if (cached := vars(self).get("_identity")) is not None:
+            return str(cached)
         # A quote inside of a value is escaped, so this stands for the key alone. Repeats share their long messages,
         # and a plan of 10,000 runs would otherwise spend most of a frame's time on encoding them again.
         text = _JSON.encode(self.canonical() | {"messages": 0})

@@ -190,10 +190,10 @@ class BatchClient(ABC):
             raise body_failure(self._spec, "holds no state of a batch")
         return batch
 
-    def _id_of(self, made: Mapping[str, Any]) -> str:
-        if not isinstance(made.get("id"), str) or not made["id"]:
+    def _id_of(self, created: Mapping[str, Any]) -> str:
+        if not isinstance(created.get("id"), str) or not created["id"]:
             raise body_failure(self._spec, "holds no id")
-        return str(made["id"])
+        return str(created["id"])
 
     def _unanswered(self, word: object) -> ModelError:
         reason = self.unanswered.get(str(word), "batch_error")
@@ -287,7 +287,9 @@ class AnthropicBatches(BatchClient):
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Submit the requests; ``name`` is a part of their custom ids, which `find` goes by."""
         body = {
-            "requests": [self._item(self._custom_id(name, call), asked) for call, asked in requests.items()]
+            "requests": [
+                self._item(self._custom_id(name, call), request) for call, request in requests.items()
+            ]
         }
         return self._id_of(await self._model.post(self.path, body=body, seconds=TRANSFER_SECONDS))
 

@@ -110,23 +110,30 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
-        own = ("model", "family", "encoding", "tokens_per_o200k", "context_tokens", "sampling_supported")
-        entry = {key: entry[key] for key in own if key in entry}
+        kept_fields = (
+            "model",
+            "family",
+            "encoding",
+            "tokens_per_o200k",
+            "context_tokens",
+            "sampling_supported",
+        )
+        entry = {key: entry[key] for key in kept_fields if key in entry}
     row = {key: value for key, value in _tables()["providers"][provider].items() if key not in _CLASSES}
-    known: dict[str, Any] = {"model": name, "family": name, **row, **entry}
+    defaults: dict[str, Any] = {"model": name, "family": name, **row, **entry}
     if "base_url" in overrides:
-        known.pop("api_key_env", None)
-        known.pop("retired", None)
+        defaults.pop("api_key_env", None)
+        defaults.pop("retired", None)
     if "model" in overrides:
-        known.pop("retired", None)
+        defaults.pop("retired", None)
     if "encoding" in overrides:
-        known.pop("tokens_per_o200k", None)
-    given = {**known, **overrides, "name": name, "provider": provider}
-    if given.get("gguf") is not None:  # TOML has neither paths nor tuples
-        given["gguf"] = Path(given["gguf"])
-    given["planted"] = tuple(sorted((given.get("planted") or {}).items()))
-    given |= {key: tuple(given.get(key) or ()) for key in ("replies", "prices")}
-    return _checked(ModelSpec(**given))
+        defaults.pop("tokens_per_o200k", None)
+    values = {**defaults, **overrides, "name": name, "provider": provider}
+    if values.get("gguf") is not None:  # TOML has neither paths nor tuples
+        values["gguf"] = Path(values["gguf"])
+    values["planted"] = tuple(sorted((values.get("planted") or {}).items()))
+    values |= {key: tuple(values.get(key) or ()) for key in ("replies", "prices")}
+    return _checked(ModelSpec(**values))
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
@@ -187,8 +194,8 @@ def address_fault(url: str) -> str | None:
 def _entry(name: str) -> dict[str, Any]:
     """Return the catalogue's entry under a name or an alias; empty when there is none."""
     models: dict[str, dict[str, Any]] = _tables()["models"]
-    for known, entry in models.items():
-        if name == known or name in entry.get("aliases", ()):
+    for model_name, entry in models.items():
+        if name == model_name or name in entry.get("aliases", ()):
             return {key: value for key, value in entry.items() if key != "aliases"}
     return {}
 
@@ -205,8 +212,8 @@ def class_of(provider: str, kind: str) -> Any:
     """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
     if provider not in PROVIDERS:
         raise StudyError(f"unknown provider {provider!r}: {choices(provider, PROVIDERS)}")
-    where, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
-    return getattr(import_module(f"toolkit.models.{where}"), name) if where else None
+    module, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
+    return getattr(import_module(f"toolkit.models.{module}"), name) if module else None
 
 
 def has_batches(provider: str) -> bool:

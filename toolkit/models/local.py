@@ -79,10 +79,10 @@ def start_local_server(
     while not port_file.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             _stop(process)
-            said = _last_line(log)
+            message = _last_line(log)
             shutil.rmtree(folder, ignore_errors=True)
             raise ModelError(
-                f"the local server for {path.name} did not start ({said}): check that the file is a GGUF",
+                f"the local server for {path.name} did not start ({message}): check that the file is a GGUF",
                 reason="local_server",
                 fatal_for_provider=True,
             )

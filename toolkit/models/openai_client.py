@@ -67,10 +67,12 @@ class OpenAIModel(ClientModel):
 
     def thoughts(self, raw: Mapping[str, Any]) -> str:
         """Return what compatible servers show of a model's reasoning beside its reply."""
-        choices, shown = raw.get("choices"), []
+        choices, thoughts = raw.get("choices"), []
         for choice in choices if isinstance(choices, list) else [choices]:
             message = choice.get("message") if isinstance(choice, Mapping) else None
             if isinstance(message, Mapping):
                 thought = message.get("reasoning_content") or message.get("reasoning")
-                shown.append(thought if isinstance(thought, str) else json.dumps(thought) if thought else "")
-        return "".join(shown)
+                thoughts.append(
+                    thought if isinstance(thought, str) else json.dumps(thought) if thought else ""
+                )
+        return "".join(thoughts)

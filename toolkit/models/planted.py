@@ -32,28 +32,28 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
     text = request.messages[-1].content
-    told = None if example is None else _TOLD.search(text)
-    if example is not None and told is None:
+    reference = None if example is None else _TOLD.search(text)
+    if example is not None and reference is None:
         return json.dumps(example)
-    length_bin = _length_bin(text) if told is None else ""
+    length_bin = _length_bin(text) if reference is None else ""
     opening = next((line for line in text.splitlines() if line.strip()), "")
-    about = told[1] if told else f"{opening} {length_bin}"
-    who = (request.model, request.endpoint, request.repeat)
-    case = hashlib.sha256(json.dumps([about, *who]).encode()).hexdigest()[:12]
+    subject = reference[1] if reference else f"{opening} {length_bin}"
+    identity = (request.model, request.endpoint, request.repeat)
+    case = hashlib.sha256(json.dumps([subject, *identity]).encode()).hexdigest()[:12]
     dice = random.Random(case)
     if dice.random() < truth["failures"]:
         raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")
-    if told:
-        level = float(told[2]) - truth["severity"]
+    if reference:
+        level = float(reference[2]) - truth["severity"]
         scores = {name: _half(level + dice.gauss(0, JUDGE_SD)) for name in DIMENSIONS}
         low = min(scores, key=scores.__getitem__).replace("_", " ")
         return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
     level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + dice.gauss(0, OWN_SD)
     facts = [line for line in text.splitlines() if line.startswith("- ")]
-    used = dice.sample(facts, min(len(facts), dice.randint(2, 5)))
-    said = "\n".join(f"{place}. To be dealt with: {line[2:]}" for place, line in enumerate(used, 1))
-    return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{said}"
+    chosen = dice.sample(facts, min(len(facts), dice.randint(2, 5)))
+    listing = "\n".join(f"{number}. To be dealt with: {line[2:]}" for number, line in enumerate(chosen, 1))
+    return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{listing}"
 
 
 def _length_bin(prompt: str) -> str:

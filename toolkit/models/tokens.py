@@ -72,9 +72,9 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
     digest = hashlib.sha256(json.dumps([encoding, *texts]).encode()).hexdigest()
     file = Path(platformdirs.user_cache_dir("llm-security-toolkit")) / "counts" / f"{digest}.json"
     with contextlib.suppress(OSError, ValueError):
-        known = json.loads(file.read_text())
-        if isinstance(known, list) and len(known) == len(texts) and all(type(n) is int for n in known):
-            return known
+        cached = json.loads(file.read_text())
+        if isinstance(cached, list) and len(cached) == len(texts) and all(type(n) is int for n in cached):
+            return cached
     counts = [count_tokens(text, encoding) for text in texts]
     with contextlib.suppress(OSError):  # a cache that cannot be written is no loss
         write_atomically(file, json.dumps(counts).encode())

@@ -85,18 +85,18 @@ def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
     async def refuse_redirect(response: httpx2.Response) -> None:
         if not response.has_redirect_location:
             return
-        here = urlsplit(str(response.url))
+        sent_to = urlsplit(str(response.url))
         try:
-            there = urlsplit(urljoin(here.geturl(), response.headers["location"]))
+            target = urlsplit(urljoin(sent_to.geturl(), response.headers["location"]))
         except ValueError:
-            there = urlsplit("//unreadable")
-        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
-            host = there.netloc.rpartition("@")[2][:100]
-            what = (
+            target = urlsplit("//unreadable")
+        if (target.scheme, target.netloc) != (sent_to.scheme, sent_to.netloc):
+            host = target.netloc.rpartition("@")[2][:100]
+            reason = (
                 f": its server points to another host, {host!r} (HTTP {response.status_code}), where nothing "
             )
-            how = "was sent; if that is where the prompts may go, name it by base_url in the study"
-            raise failure(spec, what + how, "redirected", fatal_for_provider=True)
+            advice = "was sent; if that is where the prompts may go, name it by base_url in the study"
+            raise failure(spec, reason + advice, "redirected", fatal_for_provider=True)
 
     return {
         "limits": httpx2.Limits(
@@ -152,8 +152,10 @@ class ClientModel:
         if (answer := self.answer(raw)) is None:
             raise body_failure(self.spec, f"holds no {self.content}")
         text, finish = answer
-        how: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
-        usage = usage_of(self.spec, request, raw.get("usage"), text=text, thoughts=self.thoughts(raw), **how)
+        options: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
+        usage = usage_of(
+            self.spec, request, raw.get("usage"), text=text, thoughts=self.thoughts(raw), **options
+        )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
@@ -199,17 +201,17 @@ class ClientModel:
             stream = self.sdk.AsyncStream[Any]
             response = await self._client.get(path, cast_to=httpx2.Response, stream=True, stream_cls=stream)
             objects: list[dict[str, Any] | None] = []
-            rest = b""
+            remainder = b""
             try:
                 async for chunk in response.aiter_bytes():
                     # At b"\n" and nowhere else: a text may hold what other splitters take for a line break.
-                    *lines, rest = (rest + chunk).split(b"\n")
+                    *lines, remainder = (remainder + chunk).split(b"\n")
                     objects += [_object_in(line) for line in lines if line.strip()]
                     if most is not None and len(objects) >= most:
                         return objects[:most]
             finally:
                 await response.aclose()
-            objects += [_object_in(rest)] if rest.strip() else []
+            objects += [_object_in(remainder)] if remainder.strip() else []
             if objects and not any(objects):
                 raise body_failure(self.spec, "of a batch broke off, or is not JSON Lines")
             return objects
@@ -353,8 +355,8 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
 
 def timeout_failure(spec: ModelSpec, seconds: float | None = None) -> ModelError:
     """Return the failure of a call that took too long."""
-    within = "in time" if seconds is None else f"within {seconds:g} s"
-    return failure(spec, f": no reply {within}", "timeout", retryable=True)
+    duration = "in time" if seconds is None else f"within {seconds:g} s"
+    return failure(spec, f": no reply {duration}", "timeout", retryable=True)
 
 
 def body_failure(spec: ModelSpec, what: str) -> ModelError:
@@ -426,8 +428,8 @@ def text_of(content: Any, depth: int = 9) -> str:
     for name in ("text", "content", "value", "parts"):
         if text := text_of(content.get(name), depth - 1):
             return text
-    known = content.keys() & {"type", "thinking", "reasoning", "reasoning_content"}
-    return json.dumps(content, ensure_ascii=False) if content and not known else ""
+    thought_keys = content.keys() & {"type", "thinking", "reasoning", "reasoning_content"}
+    return json.dumps(content, ensure_ascii=False) if content and not thought_keys else ""
 
 
 def whole_count(value: Any) -> int | None:
@@ -471,16 +473,18 @@ def accepted_schema(text: str, provider: str) -> dict[str, Any]:
 
 
 def _without(schema: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
-    kept, said = {}, []
+    accepted, descriptions = {}, []
     for key, value in schema.items():
         # Anthropic takes the two smallest bounds of a list.
         if key in refused and not (key == "minItems" and value in (0, 1)):
-            said.append(f"{key}: {json.dumps(value)}")
+            descriptions.append(f"{key}: {json.dumps(value)}")
         else:
-            kept[key] = _inside(key, value, refused)
-    if said:
-        kept["description"] = ". ".join([*filter(None, [kept.get("description")]), ", ".join(said)])
-    return kept
+            accepted[key] = _inside(key, value, refused)
+    if descriptions:
+        accepted["description"] = ". ".join(
+            [*filter(None, [accepted.get("description")]), ", ".join(descriptions)]
+        )
+    return accepted
 
 
 def _inside(key: str, value: Any, refused: frozenset[str]) -> Any:

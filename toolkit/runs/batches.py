@@ -244,20 +244,20 @@ class BatchDesk:
             await asyncio.sleep(left)
         if self._gathering.get(batch.key) is batch:
             del self._gathering[batch.key]
-        asked = batch.requests
+        requests = batch.requests
         try:
             # A process that died after we opened may have left a batch with calls that are ours now.
             await self.open()
-            asked = {name: sent for name, sent in asked.items() if name in self._waiting}
-            for call_id in asked.keys() & self._held.keys():
+            requests = {name: sent for name, sent in requests.items() if name in self._waiting}
+            for call_id in requests.keys() & self._held.keys():
                 self._take_up(self._held[call_id], call_id, client)
-                del asked[call_id]
-            if not asked or self._stop.is_set():
+                del requests[call_id]
+            if not requests or self._stop.is_set():
                 return
-            batch.call_ids = frozenset(asked)
+            batch.call_ids = frozenset(requests)
             self._hold(batch)
             await _write(self._store, self._study, batch)
-            await self._send(client, batch, asked)
+            await self._send(client, batch, requests)
         except Exception as error:
             # Whatever it is, it belongs to those who wait: nobody else would ever hear of it.
             batch.followed = False
@@ -265,7 +265,7 @@ class BatchDesk:
                 if isinstance(error, ModelError) and error.reason not in STILL_OPEN:
                     await self._end(batch, "lost")
             finally:
-                self._fail(asked, error)
+                self._fail(requests, error)
         else:
             batch.requests.clear()
             await self._follow(batch, client)
@@ -297,11 +297,11 @@ class BatchDesk:
 
     async def _is_listed(self, client: BatchClient, batch: OpenBatch) -> bool:
         """Look for a batch whose id nobody noted; return whether its provider has it, or one that may be it."""
-        others = await asyncio.to_thread(_other_ids, self._store, batch.name)
+        foreign_ids = await asyncio.to_thread(_other_ids, self._store, batch.name)
         for number in range(LISTINGS):
             if number:
                 await asyncio.sleep(self._poll_seconds)
-            batch.batch_id, running = await client.find(batch.name, batch.call_ids, others)
+            batch.batch_id, running = await client.find(batch.name, batch.call_ids, foreign_ids)
             if batch.batch_id is not None:
                 await _note(self._store, batch, "submitted")
             if batch.batch_id is not None or running:

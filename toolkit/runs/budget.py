@@ -38,11 +38,11 @@ class Account:
         self._owner = owner
         self._budget = budget_aud
         self._granted = 0.0
-        self._used = 0.0
+        self._spent = 0.0
         self._reserved = 0.0
         self._carried = 0.0
-        self._left = budget_aud
-        self._asking = asyncio.Lock()
+        self._remainder = budget_aud
+        self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
         self._opened = False
         self._looks = 0
@@ -55,7 +55,7 @@ class Account:
             if not self._reserved:
                 raise BudgetReached(
                     f"budget.aud: {self._budget:.4f} AUD could be passed by the next call, at worst {aud:.4f} AUD "
-                    f"({self._budget - self._left:.4f} AUD are spent, or kept for calls under way); "
+                    f"({self._budget - self._remainder:.4f} AUD are spent, or kept for calls under way); "
                     "raise it in the study file and run again"
                 )
             self._changed.clear()
@@ -72,7 +72,7 @@ class Account:
         """Return whether what is set aside, and as much more, is in the budget after all that any process has spent."""
         # It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
         looks = self._looks
-        async with self._asking:
+        async with self._lock:
             if self._looks == looks:  # of those who wait here, each look that begins later serves all
                 self._looks += 1
                 await asyncio.to_thread(self._look)
@@ -84,10 +84,10 @@ class Account:
         """Let other processes know that this one has used more than it was granted."""
         await self._is_granted(0.0)
 
-    def settle(self, reserved: float, used: float) -> None:
+    def settle(self, reserved: float, spent: float) -> None:
         """Give back a reservation and note what was used of it."""
         self._reserved -= reserved
-        self._used += used
+        self._spent += spent
         if self._reserved < 1e-12:
             self._reserved = 0.0  # sums of floats: nothing is under way
         self._changed.set()
@@ -101,20 +101,20 @@ class Account:
             return
 
         def change(account: dict[str, Any]) -> None:
-            others = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
-            if len(others) < len(account["grants"]):
-                account["settled_aud"] += self._used - self._carried
-            account["grants"] = others
+            remaining = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
+            if len(remaining) < len(account["grants"]):
+                account["settled_aud"] += self._spent - self._carried
+            account["grants"] = remaining
 
         with contextlib.suppress(StoreError):  # it is away: whoever opens it next finds our owner dead
             self._change(change)
 
     def _fits(self, aud: float) -> bool:
-        return self._used + self._reserved + aud <= self._granted
+        return self._spent + self._reserved + aud <= self._granted
 
     async def _is_granted(self, aud: float) -> bool:
         if not self._fits(aud):
-            async with self._asking:
+            async with self._lock:
                 if not self._fits(aud):
                     await asyncio.to_thread(self._ask_for, aud)
         return self._fits(aud)
@@ -127,8 +127,8 @@ class Account:
 
     def _most(self, account: dict[str, Any]) -> float:
         """Return what this process may use of the budget at most, beside the grants of others."""
-        others = total_aud(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
-        return float(self._budget - account["settled_aud"] - others + self._carried)
+        granted = total_aud(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
+        return float(self._budget - account["settled_aud"] - granted + self._carried)
 
     def _ask_for(self, aud: float) -> None:
         self._owner.start()
@@ -142,16 +142,16 @@ class Account:
             ):
                 account["grants"] = [grant for grant in account["grants"] if grant["owner"] in alive]
                 account["settled_aud"] = self._settled(alive)
-            most, needed = self._most(account), self._used + self._reserved + aud
+            most, needed = self._most(account), self._spent + self._reserved + aud
             grown = max(needed, self._granted + self._budget * SHARE) if needed <= most else self._granted
             granted[0] = min(grown, most)
             # What was used is used, granted or not: others must know.
-            claimed = max(granted[0], self._used + self._reserved)
-            self._left = most - claimed
-            others = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
+            claimed = max(granted[0], self._spent + self._reserved)
+            self._remainder = most - claimed
+            remaining = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
             # What open batches hold is settled in the account already.
             grant = {"owner": self._owner.name, "aud": claimed - self._carried}
-            account["grants"] = [*others, grant]
+            account["grants"] = [*remaining, grant]
 
         self._change(change)
         self._opened = True
@@ -200,12 +200,13 @@ class Account:
 
 def settlements(store: Store, study: str) -> list[dict[str, Any]]:
     """Return every settlement of a study, oldest first: at, billed, note, aud and the calls with what each may cost."""
-    return sorted(store.each_where(Settlement, {"study": study}), key=lambda one: one["at"])
+    stored = store.each_where(Settlement, {"study": study})
+    return sorted(stored, key=lambda settlement: settlement["at"])
 
 
-def settled_aud(found: list[dict[str, Any]], *, billed: bool) -> float:
+def settled_aud(records: list[dict[str, Any]], *, billed: bool) -> float:
     """Return the AUD of those settlements that were accepted as billed, or that were cleared."""
-    return total_aud(one["aud"] for one in found if one["billed"] is billed)
+    return total_aud(settlement["aud"] for settlement in records if settlement["billed"] is billed)
 
 
 def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, float]:
@@ -214,23 +215,23 @@ def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, 
     Those are attempts that broke after they were sent, and calls that were being sent when their process died and
     that no open batch holds; without what is settled.
     """
-    found: defaultdict[str, float] = defaultdict(float)
+    unsure: defaultdict[str, float] = defaultdict(float)
     broken = {"study": study, "unsure_aud": {"$gt": 0}}
     for call in store.each_where(Call, broken, only=("unsure_aud",)):
-        found[call["_id"]] += call["unsure_aud"]
+        unsure[call["_id"]] += call["unsure_aud"]
     lost = [call for call in claimed_calls(store, study) if was_sent(call) and call["owner"] not in alive]
     if lost:
         batched = open_call_ids(store, study)
         for call in lost:
             if call["_id"] not in batched:
-                found[call["_id"]] += call["worst_aud"] or 0.0
+                unsure[call["_id"]] += call["worst_aud"] or 0.0
     for settlement in settlements(store, study):
         for settled in settlement["calls"]:
-            if settled["call_id"] in found:
-                found[settled["call_id"]] -= settled["aud"]
-                if found[settled["call_id"]] < 1e-12:
-                    del found[settled["call_id"]]
-    return dict(found)
+            if settled["call_id"] in unsure:
+                unsure[settled["call_id"]] -= settled["aud"]
+                if unsure[settled["call_id"]] < 1e-12:
+                    del unsure[settled["call_id"]]
+    return dict(unsure)
 
 
 def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
@@ -243,10 +244,10 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
         )
     calls = unsure_calls(store, study, ())
     if not calls:
-        known = {"study": study, "settled_calls": 0, "settled_aud": 0.0}
-        return Summary(known, f"{study}: no call is unsure, nothing to settle")
+        fields = {"study": study, "settled_calls": 0, "settled_aud": 0.0}
+        return Summary(fields, f"{study}: no call is unsure, nothing to settle")
     named = [{"call_id": call_id, "aud": aud} for call_id, aud in sorted(calls.items())]
-    earlier = sorted(one["_id"] for one in settlements(store, study))
+    earlier = sorted(settlement["_id"] for settlement in settlements(store, study))
     record = {
         # Named by what it settles: of two that settle the same at once one wins.
         "_id": hashlib.sha256(json.dumps([study, named, earlier]).encode()).hexdigest(),
@@ -261,10 +262,10 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
         store.insert(Settlement, record)
     except Duplicate:
         raise InputError(f"{study}: settled a moment ago by another process; see `toolkit status`") from None
-    which = "accepted as billed and counted as spent" if billed else "cleared as not billed, off the budget"
+    verdict = "accepted as billed and counted as spent" if billed else "cleared as not billed, off the budget"
     return Summary(
         {"study": study, "settled_calls": len(named), "settled_aud": record["aud"], "billed": billed},
-        f"{study}: {record['aud']:.4f} AUD of {counted(len(named), 'calls')} {which}",
+        f"{study}: {record['aud']:.4f} AUD of {counted(len(named), 'calls')} {verdict}",
     )
 
 
@@ -274,11 +275,11 @@ def spent_and_held(store: Store, study: str) -> tuple[float, float]:
     What open batches hold is not among these: those calls are still to be asked for, and count with what is.
     """
     calls = calls_by_state(store, study).values()
-    used = total_aud(amount for state in calls for amount in (state.aud, state.unsure_aud))
+    spent = total_aud(amount for state in calls for amount in (state.aud, state.unsure_aud))
     sent = [call for call in claimed_calls(store, study) if was_sent(call)]
     batched = open_call_ids(store, study) if sent else set()
-    held = total_aud(call["worst_aud"] for call in sent if call["_id"] not in batched)
-    return used - settled_aud(settlements(store, study), billed=False), held
+    reserved = total_aud(call["worst_aud"] for call in sent if call["_id"] not in batched)
+    return spent - settled_aud(settlements(store, study), billed=False), reserved
 
 
 def budget_left(plan: Plan, store: Store) -> float:

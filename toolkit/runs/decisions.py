@@ -186,8 +186,8 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str
 
 def bases_of(plan: Plan) -> set[str]:
     """Return the bases that a plan asks."""
-    asked = {run.prompt.prompt_id for run in plan.runs}
-    return {prompt.base for prompt in plan.dataset.prompts if prompt.prompt_id in asked}
+    planned = {prompt.prompt_id for _, prompt in plan.runs.prompts}
+    return {prompt.base for prompt in plan.dataset.prompts if prompt.prompt_id in planned}
 
 
 def digest_of(content: Mapping[str, str]) -> str:

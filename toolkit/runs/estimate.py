@@ -22,7 +22,15 @@ from toolkit.runs.budget import spent_and_held
 from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.gateway import at_once_of, named_models
 from toolkit.runs.progress import duration
-from toolkit.runs.run_state import RunState, calls_of_judge, judge_requests, judge_shares, states_ahead
+from toolkit.runs.run_state import (
+    RunState,
+    calls_of_judge,
+    distinct,
+    judge_requests,
+    judge_shares,
+    states_ahead,
+    states_of_judge,
+)
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
@@ -51,7 +59,7 @@ COLUMNS: Final = (
 
 
 Three = tuple[float, float, float]  # low, expected and worst
-Asked = tuple[float, Three, Three, Three]
+Expected = tuple[float, Three, Three, Three]
 """Calls expected, the tokens sent and got of all of them, and the tokens of the longest of their prompts."""
 
 
@@ -64,7 +72,7 @@ class Experience:
     seconds: float
     measured: bool
 
-    def within(self, most: int) -> tuple[float, float]:
+    def limited(self, most: int) -> tuple[float, float]:
         """Return low and expected tokens of a reply that may have ``most``."""
         return min(self.low, most), min(self.mean, most)
 
@@ -80,48 +88,54 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
 
     ahead = states_ahead(plan, store)
     count = cache(count_tokens)  # 10,000 runs of 100 prompts are 100 texts
-    known: dict[str, Experience] = {}
+    experiences: dict[str, Experience] = {}
     rows, specs = [], [*plan.models.values(), *plan.judge_models.values()]
     counted_already: set[str] = set()  # two names of one model share their calls
     for name, spec in plan.models.items():
-        of_model = _distinct(one for one in ahead if one.run.model == name)
-        if any(one.request for one in of_model):
-            known[name] = experience_of(plan, store, spec, "run")
-        own = [one for one in of_model if one.run.call_id not in counted_already]
-        counted_already.update(one.run.call_id for one in own)
-        asked = [one for one in own if one.request is not None]
-        tokens = run_tokens(asked, spec, known[name], count) if asked else []
+        states = distinct(state for state in ahead if state.run.model == name)
+        if any(state.request for state in states):
+            experiences[name] = experience_of(plan, store, spec, "run")
+        uncounted = [state for state in states if state.run.call_id not in counted_already]
+        counted_already.update(state.run.call_id for state in uncounted)
+        to_ask = [state for state in uncounted if state.request is not None]
+        tokens = run_tokens(to_ask, spec, experiences[name], count) if to_ask else []
         rows.append(
-            _row(plan, "model", name, spec, tokens, len(own) - len(asked), known[name] if asked else None)
+            _row(
+                plan,
+                "model",
+                name,
+                spec,
+                tokens,
+                len(uncounted) - len(to_ask),
+                experiences[name] if to_ask else None,
+            )
         )
     for role, judge in plan.judges.items():
         spec, experience = plan.judge_models[role], None
-        seen = [one for one in ahead if one.to_judge and role in plan.judges_of(one.run.model)]
-        shares, paid = judge_shares(
-            plan, store, role, _distinct(one for one in seen if not one.answered_by(role))
-        )
+        judged = states_of_judge(plan, ahead, role)
+        shares, paid = judge_shares(plan, store, role, judged)
         tokens = []
         if shares:
             experience = experience_of(plan, store, spec, "judge")
-            tokens = judge_tokens(plan, role, shares, known, experience, count)
+            tokens = judge_tokens(plan, role, shares, experiences, experience, count)
             # What a judge will read is a part of the basis too.
-            read = all(one.request is None or known[one.run.model].measured for one, _ in shares)
+            read = all(state.request is None or experiences[state.run.model].measured for state, _ in shares)
             experience = replace(experience, measured=experience.measured and read)
-        named = {call_id for one in seen if one.answered_by(role) for call_id in one.said[role].calls}
-        each = len(judge_requests(plan, role)[0])
-        known_calls = len(paid - named) + len(named) * each
-        rows.append(_row(plan, role, judge.name, spec, tokens, known_calls, experience))
+        named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
+        calls_each = len(judge_requests(plan, role)[0])
+        paid_calls = len(paid - named) + len(named) * calls_each
+        rows.append(_row(plan, role, judge.name, spec, tokens, paid_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
-    spent, held = spent_and_held(store, plan.study.name)
+    spent, reserved = spent_and_held(store, plan.study.name)
     by_row, today = list(zip(specs, rows, strict=True)), utc_now().date()
     batches = {row["who"] == "model" for row in rows if row["worst_seconds"]}
     frame.attrs.update(
-        seconds=_whole_seconds(by_row),
+        seconds=_total_seconds(by_row),
         worst_seconds=BATCH_SECONDS * len(batches) or None,
         runs=len(plan.runs),
         distinct_calls=len(set(plan.call_ids)),
         # Where a judge sees the reply alone, replies that turn out equal share its calls.
-        may_share=any(one.request and one.to_judge for one in ahead)
+        may_share=any(state.request and state.to_judge for state in ahead)
         and plan.test.judged
         and not (plan.rubric.shows_task or plan.manner.shuffle),
         budget_aud=plan.study.budget.aud,
@@ -133,7 +147,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         price_changes={
             row["model"]: later[0].isoformat()
             for spec, row in by_row
-            if row["calls"] and (later := [one.since for one in price_of(spec).dated if one.since > today])
+            if row["calls"]
+            and (later := [state.since for state in price_of(spec).dated if state.since > today])
         },
         tokens_per_o200k={
             row["model"]: spec.tokens_per_o200k
@@ -141,7 +156,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             if row["worst_aud"] and not spec.encoding
         },
         spent_aud=spent,
-        held_aud=held,
+        held_aud=reserved,
     )
     return frame
 
@@ -153,13 +168,13 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         for row in frame.to_dict("records")
     ]
     total = {name: total_aud(frame[name]) for name in ("low_aud", "expected_aud", "worst_aud")}
-    told: Any = frame.attrs
-    budget = told["budget_aud"]
-    used = told["spent_aud"] + told["held_aud"]
+    attributes: Any = frame.attrs
+    budget = attributes["budget_aud"]
+    committed = attributes["spent_aud"] + attributes["held_aud"]
     fields: dict[str, Any] = {
-        **{"rows": rows, "calls": int(frame["calls"].sum()), **total, **told},
-        "expected_fits": None if budget is None else used + total["expected_aud"] <= budget,
-        "worst_fits": None if budget is None else used + total["worst_aud"] <= budget,
+        **{"rows": rows, "calls": int(frame["calls"].sum()), **total, **attributes},
+        "expected_fits": None if budget is None else committed + total["expected_aud"] <= budget,
+        "worst_fits": None if budget is None else committed + total["worst_aud"] <= budget,
     }
     return Summary(fields, "\n\n".join([_table(frame), *_sentences(fields)]))
 
@@ -176,33 +191,28 @@ def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
         )
 
 
-def _distinct(ahead: Iterable[RunState]) -> list[RunState]:
-    """Return each call of some runs once: equal requests are paid once."""
-    return list({one.run.call_id: one for one in ahead}.values())
-
-
 def _row(
     plan: Plan,
-    who: str,
+    role: str,
     name: str,
     spec: ModelSpec,
-    asked: Iterable[Asked],
+    expected_calls: Iterable[Expected],
     paid: int,
-    known: Experience | None,
+    experience: Experience | None,
 ) -> dict[str, Any]:
-    asked, today = list(asked), utc_now().date()
-    calls = math.ceil(sum(row[0] for row in asked))
+    expected_calls, today = list(expected_calls), utc_now().date()
+    calls = math.ceil(sum(row[0] for row in expected_calls))
     full = price_of(spec)
     price = batch_price(full, spec.provider) if plan.study.mode == "batch" else full
     batch = price != full and calls > 0
     # What is written to the provider's cache may cost more; with Anthropic that is what a request marks.
-    marked = spec.provider != "anthropic" or (who != "model" and plan.manner.focus == "per_sentence")
+    marked = spec.provider != "anthropic" or (role != "model" and plan.manner.focus == "per_sentence")
     cheap, likely, dear = (
-        [(sent[at], got[at], longest[at]) for _, sent, got, longest in asked] for at in range(3)
+        [(sent[at], got[at], longest[at]) for _, sent, got, longest in expected_calls] for at in range(3)
     )
     expected = Usage(math.ceil(sum(row[0] for row in likely)), math.ceil(sum(row[1] for row in likely)))
     return {
-        "who": who,
+        "who": role,
         "model": name,
         "provider": spec.provider,
         "calls": calls,
@@ -211,9 +221,11 @@ def _row(
         "low_aud": _cost(cheap, price, partial(aud_cost, day=today)),
         "expected_aud": _cost(likely, price, partial(aud_cost, day=today)),
         "worst_aud": _cost(dear, full, partial(worst_cost, day=today), marked=marked),
-        "seconds": None if batch else _seconds(plan, spec, calls, expected.total, known, who != "model"),
+        "seconds": None
+        if batch
+        else _seconds(plan, spec, calls, expected.total, experience, role != "model"),
         "worst_seconds": BATCH_SECONDS if batch else None,
-        "basis": "paid" if known is None else "measured" if known.measured else "assumed",
+        "basis": "paid" if experience is None else "measured" if experience.measured else "assumed",
     }
 
 
@@ -221,8 +233,8 @@ def _cost(rows: Iterable[Three], price: Price, cost: Callable[..., float], *, ma
     """Return what requests cost, of which each row has tokens sent, tokens got and the longest prompt."""
     sums: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     for sent, got, longest in rows:
-        of_tier = sums[tuple(of_day.rates(longest) for of_day in price.dated or (price,))]
-        of_tier[:] = of_tier[0] + sent, of_tier[1] + got, max(of_tier[2], longest)
+        tier = sums[tuple(dated.rates(longest) for dated in price.dated or (price,))]
+        tier[:] = tier[0] + sent, tier[1] + got, max(tier[2], longest)
     return math.fsum(
         cost(
             Usage(math.ceil(sent), math.ceil(got), cache_written=math.ceil(sent) * marked),
@@ -234,25 +246,25 @@ def _cost(rows: Iterable[Three], price: Price, cost: Callable[..., float], *, ma
 
 
 def _seconds(
-    plan: Plan, spec: ModelSpec, calls: int, tokens: int, known: Experience | None, judge: bool
+    plan: Plan, spec: ModelSpec, calls: int, tokens: int, experience: Experience | None, judge: bool
 ) -> float:
     """Return the expected time of a row that has its provider to itself: the slowest of latency and both rates."""
-    if known is None:
+    if experience is None:
         return 0.0
     limit = plan.study.limit(spec.provider)
     at_once = min(
-        at_once_of(plan, entry, found) for entry, found in named_models(plan) if found.room == spec.room
+        at_once_of(plan, entry, served) for entry, served in named_models(plan) if served.room == spec.room
     )
     if len(plan.runs) <= IN_ORDER_UP_TO:  # one run after the other, but its judges together
-        together = sum(found.room == spec.room for found in plan.judge_models.values())
+        together = sum(served.room == spec.room for served in plan.judge_models.values())
         at_once = min(at_once, together if judge else 1)
-    times = [known.seconds * max(calls / at_once, 1.0)]
+    times = [experience.seconds * max(calls / at_once, 1.0)]
     times += [60 * calls / limit.requests_per_minute] if limit.requests_per_minute else []
     times += [60 * tokens / limit.tokens_per_minute] if limit.tokens_per_minute else []
     return max(times)
 
 
-def _whole_seconds(rows: Sequence[tuple[ModelSpec, Mapping[str, Any]]]) -> float | None:
+def _total_seconds(rows: Sequence[tuple[ModelSpec, Mapping[str, Any]]]) -> float | None:
     """Return the expected time of everything: one provider's rows add up, providers go side by side, judges last."""
     if any(row["seconds"] is None for _, row in rows):
         return None
@@ -267,19 +279,20 @@ def _table(frame: pd.DataFrame) -> str:
         ("low_aud", "expected_aud", "worst_aud"), "{:.4f}".format
     )
     times = ["within a day" if seconds != seconds else duration(seconds) for seconds in frame["seconds"]]
-    shown = frame.drop(columns=["seconds", "worst_seconds"])
-    shown.insert(len(shown.columns) - 1, "time", times)
-    return shown.to_string(index=False, formatters=money)
+    table = frame.drop(columns=["seconds", "worst_seconds"])
+    table.insert(len(table.columns) - 1, "time", times)
+    return table.to_string(index=False, formatters=money)
 
 
 def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
     spent, budget = fields["spent_aud"], fields["budget_aud"]
     if budget is not None:
         verdict = {True: "fits", False: "does not fit"}
-        held = fields["held_aud"]
-        left = f", {held:.4f} held for calls that are under way or that a dead process left" if held else ""
+        reserved = fields["held_aud"]
+        remainder = f", {reserved:.4f} held for calls that are under way or that a dead process left"
+        remainder = remainder if reserved else ""
         yield (
-            f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent{left}: the expected cost "
+            f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent{remainder}: the expected cost "
             f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
         )
     if fields["runs"] != fields["distinct_calls"]:
@@ -316,40 +329,40 @@ def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Ex
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
     key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
     done_calls = {"study": plan.study.name, "state": "done", "purpose": purpose, **key}
-    found = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
-    done = [(call["output_tokens"], call["latency_ms"]) for call in found]
-    if len(done) < ENOUGH_CALLS:
+    documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
+    replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]
+    if len(replies) < ENOUGH_CALLS:
         mean = spec.counted_by[1] * (EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS)
         return Experience(LOW_SHARE * mean, mean, EXPECTED_SECONDS, measured=False)
-    lengths, latencies = zip(*done, strict=True)
-    low = sorted(lengths)[len(done) // 10]
-    return Experience(low, sum(lengths) / len(done), sum(latencies) / len(done) / 1000, measured=True)
+    lengths, latencies = zip(*replies, strict=True)
+    low = sorted(lengths)[len(replies) // 10]
+    return Experience(low, sum(lengths) / len(replies), sum(latencies) / len(replies) / 1000, measured=True)
 
 
 def run_tokens(
-    ahead: Iterable[RunState], spec: ModelSpec, known: Experience, count: Callable[[str, str], int]
-) -> Iterator[Asked]:
+    ahead: Iterable[RunState], spec: ModelSpec, experience: Experience, count: Callable[[str, str], int]
+) -> Iterator[Expected]:
     """Yield for every run that is still to be asked its calls and tokens: sent and got, low, expected and worst."""
     encoding, times = spec.counted_by
-    for one in ahead:
-        if one.request is None:
+    for state in ahead:
+        if state.request is None:
             continue
-        text = times * sum(count(message.content, encoding) for message in one.request.messages)
-        most = (text + MESSAGE_TOKENS * len(one.request.messages)) * spec.doubt
+        text = times * sum(count(message.content, encoding) for message in state.request.messages)
+        most = (text + MESSAGE_TOKENS * len(state.request.messages)) * spec.doubt
         # Asked again n times, each time with twice the tokens: 1 + 2 + ... + 2 ** n.
-        longest = one.request.max_tokens * (2 ** (one.retries + 1) - 1)
-        within = known.within(one.request.max_tokens)
-        yield 1.0, (text, text, most * (one.retries + 1)), (*within, longest), (text, text, most)
+        longest = state.request.max_tokens * (2 ** (state.retries + 1) - 1)
+        likely = experience.limited(state.request.max_tokens)
+        yield 1.0, (text, text, most * (state.retries + 1)), (*likely, longest), (text, text, most)
 
 
 def judge_tokens(
     plan: Plan,
     role: str,
-    asked: Sequence[tuple[RunState, float]],
+    unpaid_states: Sequence[tuple[RunState, float]],
     replies: Mapping[str, Experience],
-    known: Experience,
+    experience: Experience,
     count: Callable[[str, str], int],
-) -> Iterator[Asked]:
+) -> Iterator[Expected]:
     """Yield the same of one judge's calls about each run; the rubric's words are the same for every run."""
     spec = plan.judge_models[role]
     encoding, times = spec.counted_by
@@ -360,15 +373,15 @@ def judge_tokens(
     # A provider may bill the schema like a text; not all do.
     extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)
     repair = int(plan.manner.repair)
-    got_low, got = known.within(request.max_tokens)
+    got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
-    for one, unpaid in asked:
-        text = words + (times * count(one.run.prompt.text, encoding) if plan.rubric.shows_task else 0)
-        low = expected = longest = float(one.tokens or 0)
-        if one.request is not None:
-            low, expected = replies[one.run.model].within(one.request.max_tokens)
-            longest = one.request.max_tokens * 2.0**one.retries
-        share, most_share = shares[one.run.model]
+    for state, unpaid in unpaid_states:
+        text = words + (times * count(state.run.prompt.text, encoding) if plan.rubric.shows_task else 0)
+        low = expected = longest = float(state.tokens or 0)
+        if state.request is not None:
+            low, expected = replies[state.run.model].limited(state.request.max_tokens)
+            longest = state.request.max_tokens * 2.0**state.retries
+        share, most_share = shares[state.run.model]
         low, expected, worst = low * share, expected * share, longest * most_share
         # How many pieces a reply has is a matter of its words, whoever counts them.
         few, some, many = (
@@ -392,28 +405,38 @@ def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
 
 def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) -> None:
     """Refuse to ask models that are retired or lack their key; what they answered before stays as good as it was."""
-    named: Mapping[tuple[str, str], ModelSpec] = {
+    specs: Mapping[tuple[str, str], ModelSpec] = {
         **({} if only_judge else {("model", name): spec for name, spec in plan.models.items()}),
         **{(role, plan.judges[role].name): spec for role, spec in plan.judge_models.items()},
     }
     env = read_environment(plan.folder)
-    if not any(spec.is_retired() or key_fault(spec, env) for spec in named.values()):
+    suspects = {key: spec for key, spec in specs.items() if spec.is_retired() or key_fault(spec, env)}
+    if not suspects:
         return
-    frame = estimate_frame(plan, store)
-    ahead = {(row.who, row.model) for row in frame[frame["calls"] > 0].itertuples()}
-    told = [
-        f"{who} {name} ({spec.provider} {spec.model}) since {spec.retired}"
-        for (who, name), spec in named.items()
-        if spec.is_retired() and (who, name) in ahead
+    states = states_ahead(plan, store)
+    to_ask = {state.run.model for state in states if state.request}
+    ahead = [
+        (role, name)
+        for role, name in suspects
+        if (
+            name in to_ask
+            if role == "model"
+            else judge_shares(plan, store, role, states_of_judge(plan, states, role))[0]
+        )
     ]
-    if told:
+    retired = [
+        f"{role} {name} ({specs[role, name].provider} {specs[role, name].model}) since {specs[role, name].retired}"
+        for role, name in ahead
+        if specs[role, name].is_retired()
+    ]
+    if retired:
         raise StudyError(
-            f"study {plan.study.name}: retired by their providers: {'; '.join(told)}. Nothing was sent: name models "
+            f"study {plan.study.name}: retired by their providers: {'; '.join(retired)}. Nothing was sent: name models "
             'that are served, or give the id of one, as in { name = "NAME", model = "ID" }'
         )
-    if not (plan.test.judged or any(who == "model" for who, _ in ahead)):
+    if not (plan.test.judged or to_ask):
         return  # what such a test has still to ask its judges only its annotators know
-    refuse_keyless((spec for key, spec in named.items() if key in ahead), plan.folder)
+    refuse_keyless((specs[key] for key in ahead), plan.folder)
 
 
 def refuse_keyless(specs: Iterable[ModelSpec], folder: Path) -> None:

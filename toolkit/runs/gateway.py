@@ -74,7 +74,9 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limi
         rooms.setdefault(endpoint.spec.room, []).append(endpoint)
 
     def least(sharing: list[Endpoint], name: str) -> float | None:
-        return min((limit for one in sharing if (limit := getattr(one, name)) is not None), default=None)
+        return min(
+            (limit for endpoint in sharing if (limit := getattr(endpoint, name)) is not None), default=None
+        )
 
     return {
         room: Limiter(
@@ -165,7 +167,7 @@ class Gateway:
     def waiting(self) -> str:
         """Return in words what the calls wait for, for a line of progress; nothing where none waits."""
         limits = (limiter.held_up(room[0]) for room, limiter in self._limiters.items())
-        calls = (f"{n} call{'s' * (n > 1)} {what}" for what, n in self._waits.items() if n)
+        calls = (f"{n} call{'s' * (n > 1)} {reason}" for reason, n in self._waits.items() if n)
         closed = (
             f"{key[1]} asks for {duration(error.retry_after)} and is not asked again in this run"
             for key, error in self._stopped.items()
@@ -174,12 +176,12 @@ class Gateway:
         return ", ".join([*filter(None, limits), *calls, *closed])
 
     @contextlib.contextmanager
-    def _waiting(self, what: str) -> Iterator[None]:
-        self._waits[what] += 1
+    def _waiting(self, reason: str) -> Iterator[None]:
+        self._waits[reason] += 1
         try:
             yield
         finally:
-            self._waits[what] -= 1
+            self._waits[reason] -= 1
 
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
         """Read all answers of these requests that are paid for already, in one go."""
@@ -190,12 +192,15 @@ class Gateway:
         """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
         if self._replay and request.identity() not in self._known:
             await self.prefetch([request])  # another study may have paid for it
-        known = self._known.get(request.identity())
-        if known is not None:
+        # A replay may ask for it again; otherwise an answer is let go of when it is handed out.
+        paid = (
+            self._known.get(request.identity()) if self._replay else self._known.pop(request.identity(), None)
+        )
+        if paid is not None:
             if request.top_logprobs is None:
-                return known
+                return paid
             # Log-probabilities are in the raw reply only.
-            return await asyncio.to_thread(self._ledger.whole, known.call_id)
+            return await asyncio.to_thread(self._ledger.whole, paid.call_id)
         if self._replay:
             absent = ("not_in_ledger", "not in the ledger, and a replay asks nobody")
             reason, message = self._failures.get(request.identity(), absent)
@@ -229,8 +234,8 @@ class Gateway:
                     with contextlib.suppress(Taken):  # by a process that counts what was sent under it
                         return await self._send(claimed, sending)
                     sending.attempts, sending.unsure_aud = [], 0.0
-                own = isinstance(claimed, Busy) and claimed.owner == self._ledger.owner.name
-                with self._waiting("for an equal one under way" if own else "for another process"):
+                is_own = isinstance(claimed, Busy) and claimed.owner == self._ledger.owner.name
+                with self._waiting("for an equal one under way" if is_own else "for another process"):
                     await self._sleep(POLL_SECONDS)
                     self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
@@ -272,10 +277,10 @@ class Gateway:
             await self._prepare(sending)
         # Of a batch its record in the store says that it is being sent, and marks its calls.
         sending.sent = sending.desk is None or self._is_held(sending)
-        asking = self._ledger.claim(
+        claim_call = self._ledger.claim(
             sending.request, purpose=purpose, worst_aud=sending.worst_aud, sent=sending.sent
         )
-        claiming = asyncio.ensure_future(asking)
+        claiming = asyncio.ensure_future(claim_call)
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
@@ -324,7 +329,7 @@ class Gateway:
                 raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
                 self.counters.failed += reason != "stopped"
-                done = self._ledger.fail(
+                writing = self._ledger.fail(
                     claim,
                     reason=reason,
                     message=str(error),
@@ -332,8 +337,8 @@ class Gateway:
                     unsure_aud=sending.unsure_aud,
                 )
             else:  # nothing was sent, so nothing happened
-                done = self._ledger.withdraw(claim)
-            await asyncio.shield(done)
+                writing = self._ledger.withdraw(claim)
+            await asyncio.shield(writing)
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
         if sending.base_aud > 0:
@@ -400,7 +405,7 @@ class Gateway:
                 sending.attempts.append(attempt)
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
-        number, used = 1, 0.0  # attempts, and the seconds that they and the waits between them took
+        number, seconds = 1, 0.0  # attempts, and the seconds that they and the waits between them took
         while True:
             try:
                 return await self._attempt(claim, sending)
@@ -408,8 +413,8 @@ class Gateway:
                 if not error.retryable or number >= self._retry.attempts:
                     raise
                 wait = self._retry.wait(number, error.retry_after, self._jitter)
-                used += sending.attempts[-1]["ms"] / 1000 + wait
-                if used > self._retry.deadline:
+                seconds += sending.attempts[-1]["ms"] / 1000 + wait
+                if seconds > self._retry.deadline:
                     raise
                 if self._stop.is_set():
                     raise ModelError(f"stopped after: {error}", reason="stopped") from error
@@ -573,16 +578,16 @@ SHARE_ENV: Final = "TOOLKIT_BATCH_SHARE"
 """Set by a batch in the surroundings of its kernels: how many of them run at the same time."""
 
 
-def share_of(limit: float, what: str | None) -> float:
+def share_of(limit: float, setting: str | None) -> float:
     """Return this process's part of a limit that the study sets under that name, or of a default: at least one."""
     text = os.environ.get(SHARE_ENV, "1")
     processes = max(1, int(text)) if text.isdigit() else 1
     if processes == 1:
         return limit
     part = limit // processes
-    if part < 1 and what is not None:
+    if part < 1 and setting is not None:
         raise InputError(
-            f"{what}: {limit:g} cannot be shared by {processes} notebooks that run at the same time; run the batch "
+            f"{setting}: {limit:g} cannot be shared by {processes} notebooks that run at the same time; run the batch "
             f"with --workers {max(1, int(limit))} or fewer"
         )
     return max(1, part)
@@ -590,27 +595,27 @@ def share_of(limit: float, what: str | None) -> float:
 
 def endpoints_of(plan: Plan) -> list[Endpoint]:
     """Return every model that may be asked; one without a price is refused here, before the first call."""
-    found = []
+    endpoints = []
     for entry, spec in named_models(plan):
-        limit, where = plan.study.limit(spec.provider), f"limits.{spec.provider}"
+        limit, table = plan.study.limit(spec.provider), f"limits.{spec.provider}"
         rates = {
-            name: share_of(value, f"{where}.{name}")
+            name: share_of(value, f"{table}.{name}")
             for name in ("requests_per_minute", "tokens_per_minute")
             if (value := getattr(limit, name)) is not None
         }
-        named = f"concurrency of {entry.name}" if entry.concurrency else f"{where}.concurrency"
-        own = entry.concurrency or limit.concurrency
-        found.append(
+        named = f"concurrency of {entry.name}" if entry.concurrency else f"{table}.concurrency"
+        own_limit = entry.concurrency or limit.concurrency
+        endpoints.append(
             Endpoint(
                 spec=spec,
                 price=price_of(spec),
                 open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
-                concurrency=int(share_of(at_once_of(plan, entry, spec), named if own else None)),
+                concurrency=int(share_of(at_once_of(plan, entry, spec), named if own_limit else None)),
                 batch=plan.study.mode == "batch" and has_batches(spec.provider),
                 **rates,
             )
         )
-    return found
+    return endpoints
 
 
 def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
@@ -624,5 +629,5 @@ def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
 
 def at_once_of(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
     """Return how many requests a model may have under way, by all processes of the study."""
-    own = entry.concurrency or plan.study.limit(spec.provider).concurrency
-    return own or default_concurrency(spec, plan.study.concurrency)
+    own_limit = entry.concurrency or plan.study.limit(spec.provider).concurrency
+    return own_limit or default_concurrency(spec, plan.study.concurrency)

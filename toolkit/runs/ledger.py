@@ -17,7 +17,7 @@ import socket
 import threading
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
@@ -99,16 +99,19 @@ class Ledger:
 
     def kept(self) -> dict[str, Answer]:
         """Return every answer this study has paid for, by call id."""
-        done = {"study": self.study, "state": "done"}
-        return {
-            c["_id"]: answer_of(c) for c in self.store.each_where(Call, done, leave_out=("request", "raw"))
-        }
+        query = {"study": self.study, "state": "done"}
+        calls = self.store.each_where(Call, query, leave_out=("request", "raw"))
+        return {call["_id"]: answer_of(call) for call in calls}
 
     def failures(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of every call of this study that failed, by call id."""
-        found = self.store.each_where(Call, {"study": self.study, "state": "failed"}, only=("failure",))
-        failed = ((call["_id"], call.get("failure") or {}) for call in found)
-        return {call_id: (one["reason"], one["message"]) for call_id, one in failed if len(one) == 2}
+        calls = self.store.each_where(Call, {"study": self.study, "state": "failed"}, only=("failure",))
+        failures = ((call["_id"], call.get("failure") or {}) for call in calls)
+        return {
+            call_id: (failure["reason"], failure["message"])
+            for call_id, failure in failures
+            if len(failure) == 2
+        }
 
     async def claim(
         self,
@@ -138,23 +141,23 @@ class Ledger:
 
     def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
         patiently = self.store.writer.patiently
-        found = patiently(lambda _: self.store.get(Call, {"_id": claim.call_id}))
-        if found is None:
+        stored = patiently(lambda _: self.store.get(Call, {"_id": claim.call_id}))
+        if stored is None:
             return Busy("")  # withdrawn between our insert and our look; the caller asks again
-        if found["state"] == "done":
-            return answer_of(found)
-        if found["state"] == "claimed" and is_living(self.store, found["owner"]):
-            return Busy(found["owner"])
+        if stored["state"] == "done":
+            return answer_of(stored)
+        if stored["state"] == "claimed" and is_living(self.store, stored["owner"]):
+            return Busy(stored["owner"])
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
-        earlier, inherited = tuple(found.get("attempts", ())), found.get("unsure_aud") or 0.0
-        claim = replace(claim, at=found["created_at"], earlier=earlier, inherited_aud=inherited)
-        if found["state"] == "claimed":
-            claim = replace(claim, batched=self._is_batched(claim.call_id, found["owner"]))
-        if was_sent(found) and claim.batched:
-            claim = replace(claim, carried_aud=found.get("worst_aud") or 0.0)
-        elif was_sent(found):
-            lost = {"at": found["updated_at"], "outcome": "lost"}
-            worst = max(found.get("worst_aud") or 0.0, claim.worst_aud)
+        earlier, inherited = tuple(stored.get("attempts", ())), stored.get("unsure_aud") or 0.0
+        claim = replace(claim, at=stored["created_at"], earlier=earlier, inherited_aud=inherited)
+        if stored["state"] == "claimed":
+            claim = replace(claim, batched=self._is_batched(claim.call_id, stored["owner"]))
+        if was_sent(stored) and claim.batched:
+            claim = replace(claim, carried_aud=stored.get("worst_aud") or 0.0)
+        elif was_sent(stored):
+            lost = {"at": stored["updated_at"], "outcome": "lost"}
+            worst = max(stored.get("worst_aud") or 0.0, claim.worst_aud)
             claim = replace(claim, earlier=(*earlier, lost), inherited_aud=inherited + worst)
         # As it is if we die too: the lost attempt counts, and what a batch holds counts once.
         changes = self._document(
@@ -168,7 +171,7 @@ class Ledger:
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
         # The owner is part of the condition, so of two that find the same dead owner one wins.
-        key = {"_id": claim.call_id, "state": found["state"], "owner": found["owner"]}
+        key = {"_id": claim.call_id, "state": stored["state"], "owner": stored["owner"]}
         ours = {"_id": claim.call_id, "state": "claimed", "owner": self.owner.name}
         won = patiently(
             lambda again: (
@@ -352,23 +355,23 @@ class Owner:
 
 def living(store: Store, study: str) -> set[str]:
     """Return the owners that are at work on a study."""
-    found = store.writer.patiently(lambda _: store.find_where(Lease, {"study": study}))
-    return {known["_id"] for known in found if _is_alive(store, known)}
+    leases = store.writer.patiently(lambda _: store.find_where(Lease, {"study": study}))
+    return {lease["_id"] for lease in leases if _is_alive(store, lease)}
 
 
 def is_living(store: Store, owner: str) -> bool:
     """Return whether an owner is at work; on this host that is seen, elsewhere its lease says it."""
-    known = store.writer.patiently(lambda _: store.get(Lease, {"_id": owner}))
-    return known is not None and _is_alive(store, known)
+    lease = store.writer.patiently(lambda _: store.get(Lease, {"_id": owner}))
+    return lease is not None and _is_alive(store, lease)
 
 
-def _is_alive(store: Store, known: dict[str, Any]) -> bool:
-    if known["_id"] in _ENDED:
+def _is_alive(store: Store, lease: dict[str, Any]) -> bool:
+    if lease["_id"] in _ENDED:
         return False
-    host, pid, birth, _ = known["_id"].rsplit(":", 3)
-    if host in (this_host(), socket.gethostname()) and (seen := _birth(int(pid))) != _ALIVE:
-        return seen == birth
-    return bool(known["lease_until"] >= store.writer.patiently(lambda _: store.server_time()))
+    host, pid, birth, _ = lease["_id"].rsplit(":", 3)
+    if host in (this_host(), socket.gethostname()) and (birth_seen := _birth(int(pid))) != _ALIVE:
+        return birth_seen == birth
+    return bool(lease["lease_until"] >= store.writer.patiently(lambda _: store.server_time()))
 
 
 @cache
@@ -412,15 +415,24 @@ class Calls:
     most_attempts: int
 
 
-def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
-    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``."""
+def calls_by_state(
+    store: Store,
+    study: str,
+    fields: Iterable[str] = (),
+    count: Callable[[Mapping[str, Any]], None] | None = None,
+) -> dict[str, Calls]:
+    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``.
+
+    ``count`` is handed each of them on the way, with these ``fields`` more: one pass takes less than two.
+    """
     spent: dict[str, list[float | None]] = defaultdict(list)
     unsure: dict[str, list[float]] = defaultdict(list)
     most: Counter[str] = Counter()
     # Added up here: a server adds in another order, or with 15 digits.
-    for call in store.each_where(
-        Call, {"study": study}, only=("state", "aud_cost", "unsure_aud", "attempts")
-    ):
+    fields = ("state", "aud_cost", "unsure_aud", "attempts", *fields)
+    for call in store.each_where(Call, {"study": study}, only=fields):
+        if count is not None:
+            count(call)
         state, may_be = call["state"], call.get("unsure_aud")
         spent[state].append(call.get("aud_cost"))
         unsure[state] += [may_be] if may_be else []

@@ -96,7 +96,7 @@ class Limiter:
         self._prepared = 0
         self._prepared_tokens = 0.0
         # Means that forget: each new value counts for a tenth.
-        self._claiming_seconds = self._asking_seconds = 0.0
+        self._claiming_seconds = self._request_seconds = 0.0
         self.counts_tokens = tokens_per_minute is not None  # then requests must say how many they are
         self._sent: deque[Slot] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -173,8 +173,8 @@ class Limiter:
                 _turn_back(self._waiting, _Paused)
         elif answered:
             self._paused_seconds = 0.0
-            mean = self._asking_seconds
-            self._asking_seconds += (now - slot.at - mean) / (10 if mean else 1)
+            mean = self._request_seconds
+            self._request_seconds += (now - slot.at - mean) / (10 if mean else 1)
             grown = self._window + (1 / self._window if self._refused else 1.0)
             self._window = min(float(self._most), grown)
         self._let_go()
@@ -215,9 +215,9 @@ class Limiter:
         room, prepared, prepared_tokens = int(self._window), 0, 0.0
         if ahead:
             prepared, prepared_tokens = self._prepared, self._prepared_tokens
-            claiming, asking = self._claiming_seconds, self._asking_seconds
-            if claiming and asking:  # room for what is answered while one is claimed, twice
-                room += round(self._window * min(2.0, 2 * claiming / asking))
+            claiming, request_seconds = self._claiming_seconds, self._request_seconds
+            if claiming and request_seconds:  # room for what is answered while one is claimed, twice
+                room += round(self._window * min(2.0, 2 * claiming / request_seconds))
         if self._active + prepared >= room or self._active + self._unkept >= 2 * self._most:
             return float("inf")
         now = self._clock()
@@ -226,8 +226,8 @@ class Limiter:
         wait = max(0.0, self._paused_until - now)
         full = self._requests is not None and len(self._sent) + prepared + 1 > max(1.0, self._requests)
         if self._tokens is not None and (self._sent or prepared):
-            used = prepared_tokens + sum(slot.tokens for slot in self._sent)
-            full = full or used + tokens > self._tokens
+            counted = prepared_tokens + sum(slot.tokens for slot in self._sent)
+            full = full or counted + tokens > self._tokens
         if full:
             wait = max(wait, self._sent[0].at + self._minute - now) if self._sent else float("inf")
         return wait
@@ -262,10 +262,10 @@ class Limiter:
         return float("inf")
 
 
-def _turn_back(line: _Line, why: Callable[[], Exception]) -> None:
+def _turn_back(line: _Line, error: Callable[[], Exception]) -> None:
     for _, future in line:
         if not future.done():
-            future.set_exception(why())
+            future.set_exception(error())
     line.clear()
 
 

@@ -91,13 +91,13 @@ class Progress:
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._say_what_for)
 
     def _say_what_for(self) -> None:
-        if self._waiting is not None and (what := self._waiting()):
-            words = filter(None, (self._words(self._bar.n), f"waiting: {what}"))
+        if self._waiting is not None and (reason := self._waiting()):
+            words = filter(None, (self._words(self._bar.n), f"waiting: {reason}"))
             self._bar.set_postfix_str(", ".join(words), refresh=False)
         self._bar.update(0)
         self._look_again()
 
-    def _words(self, done: int | None = None) -> str:
+    def _words(self, count: int | None = None) -> str:
         before = self._before
         now = before if self._counted is None else _counts(self._counted)
         failed, retried, spent, doubted = (
@@ -106,10 +106,10 @@ class Progress:
         parts = [f"{failed} failed"] if failed else []
         parts += [f"{retried} retried"] if retried else []
         parts += [f"{doubted} counts of tokens not believed"] if doubted else []
-        if self._money and done is None:
+        if self._money and count is None:
             parts.append(f"{spent:.4f} AUD")
-        elif self._money and done:
-            parts.append(f"{spent:.4f} of about {spent / done * self._bar.total:.4f} AUD")
+        elif self._money and count:
+            parts.append(f"{spent:.4f} of about {spent / count * self._bar.total:.4f} AUD")
         return ", ".join(parts)
 
 
@@ -119,9 +119,9 @@ def _counts(counted: Counted) -> tuple[int, int, float, int]:
 
 def duration(seconds: float) -> str:
     """Return a time as people say it."""
-    for unit, length, until, places in (("s", 1, 90, 0), ("min", 60, 5400, 0), ("h", 3600, 172_800, 1)):
+    for unit, length, until, digits in (("s", 1, 90, 0), ("min", 60, 5400, 0), ("h", 3600, 172_800, 1)):
         if seconds < until:
-            return f"{seconds / length:.{places}f} {unit}"
+            return f"{seconds / length:.{digits}f} {unit}"
     return f"{seconds / 86_400:.1f} days"
 
 

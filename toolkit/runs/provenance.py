@@ -23,19 +23,19 @@ from toolkit.words import counted, total_aud
 
 def held_of(study: str, folder: Path) -> str:
     """Return the hash of what a store holds of a study, without making a store where there is none."""
-    found: list[list[str]] = []
+    parts: list[list[str]] = []
     if os.environ.get("MONGODB_URI") or folder.is_dir():
         store = open_store(folder)
         try:
             states = calls_by_state(store, study).items()
-            found += [["calls", state, str(calls.count)] for state, calls in states]
+            parts += [["calls", state, str(calls.count)] for state, calls in states]
             # Every document, and not the last change only: a clock that was set back must not hide one.
             for document in (Run, Judgement, HumanRating):  # of a rating every version is one
-                for known in store.find_where(document, {"study": study}, only=("updated_at",)):
-                    found.append([document.__name__, str(known["_id"]), str(known.get("updated_at", ""))])
+                for stored in store.find_where(document, {"study": study}, only=("updated_at",)):
+                    parts.append([document.__name__, str(stored["_id"]), str(stored.get("updated_at", ""))])
         finally:
             store.close()
-    return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(sorted(parts)).encode()).hexdigest()
 
 
 _FIELDS: Final = (
@@ -69,16 +69,18 @@ def asked_models(
     plan: Plan, store: Store, judge_calls: Iterable[str] = (), *, earlier: bool = True
 ) -> tuple[Asked, ...]:
     """Return every model that answered a call of a study, models under test first, then by provider and name."""
-    found = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
-    found |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
+    calls = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
+    calls |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
     if earlier:
         paid = store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
-        own = {call["_id"]: call for call in paid}
-        shared = [call_id for call_id in found if call_id not in own]
-        beside = calls_beside(store, plan.study.name, shared) if shared else []
-        found |= own | {call["_id"]: call for call in store.find_by(Call, "_id", beside, only=_FIELDS)}
+        paid_calls = {call["_id"]: call for call in paid}
+        shared = [call_id for call_id in calls if call_id not in paid_calls]
+        related = calls_beside(store, plan.study.name, shared) if shared else []
+        calls |= paid_calls | {
+            call["_id"]: call for call in store.find_by(Call, "_id", related, only=_FIELDS)
+        }
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for call in found.values():
+    for call in calls.values():
         if call["state"] == "done":
             groups[call["purpose"], call["provider"], call["model"]].append(call)
     ordered = sorted(groups, key=lambda key: (key[0] != "run", *key))
@@ -92,10 +94,10 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
     """
     count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
     # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
-    others = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
-    found = store.grouped(Call, others, {"_id": "$answered_by", **count})
+    query = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
+    groups = store.grouped(Call, query, {"_id": "$answered_by", **count})
     pairs: Counter[tuple[str, str]] = Counter()
-    for group in found:
+    for group in groups:
         if not (name := group["_id"]):
             continue
         if group["asked"] == group["last"]:
@@ -103,25 +105,30 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
         else:
             several = store.each_where(Call, {"study": study, "answered_by": name}, only=("model",))
             pairs.update((call["model"], name) for call in several)
+    return other_models(pairs)
+
+
+def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
+    """Return the rows of `answered_by_others`, from calls counted by the model asked and the one that answered."""
     return [
-        {"asked": asked, "answered_by": " ".join(name.split())[:100], "calls": number}
-        for (asked, name), number in sorted(pairs.items())
-        if not _is_same_model(asked, name)
+        {"asked": requested, "answered_by": " ".join(name.split())[:100], "calls": number}
+        for (requested, name), number in sorted(pairs.items())
+        if not _is_same_model(requested, name)
     ]
 
 
-def others_lines(others: Iterable[Mapping[str, Any]]) -> list[str]:
+def others_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a line for each pair of `answered_by_others`."""
     return [
-        f"{one['asked']} was asked, {one['answered_by']} answered {counted(one['calls'], 'calls')}"
-        for one in others
+        f"{row['asked']} was asked, {row['answered_by']} answered {counted(row['calls'], 'calls')}"
+        for row in rows
     ]
 
 
-def _is_same_model(asked: str, answered: str) -> bool:
-    asked, answered = asked.casefold(), answered.casefold()
-    dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
-    return answered == asked or re.fullmatch(dated, answered) is not None
+def _is_same_model(requested: str, answered: str) -> bool:
+    requested, answered = requested.casefold(), answered.casefold()
+    dated = re.escape(requested.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
+    return answered == requested or re.fullmatch(dated, answered) is not None
 
 
 def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolkit.judges.judgement import judge_label, judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
-from toolkit.plan import Plan, PlannedRun
+from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Run
-from toolkit.store.records import Stored, reply_texts, stored_runs
+from toolkit.store.records import Stored, reply_texts, run_documents, stored_run
 
+WINDOW: Final = 1000  # runs whose judgements are read together
 _OF_JUDGEMENT: Final = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
 
@@ -68,34 +69,70 @@ def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
     return stored.policy is None or stored.policy == policies.get(stored.defect or "")
 
 
-def run_states(plan: Plan, store: Store, *, why_not: bool = True) -> tuple[RunState, ...]:
-    """Return how every run of a plan stands in the store, in the order of the plan."""
-    found = stored_runs(store, plan.study.name, plan.call_ids)
-    why = _failure_reasons(plan, store, {stored.run_id for stored in found.values()}) if why_not else {}
-    states = tuple(RunState(run, found.get(run.key)) for run in plan.runs)
-    unjudged: dict[str, RunState] = {}
-    for state in states:
-        stored = state.stored
-        if stored is None or stored.failure:
+def stored_by_index(
+    runs: PlannedRuns, documents: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[int, Stored]]:
+    """Yield the runs among raw ones that are planned, each with its index in the plan."""
+    for run in documents:
+        index = runs.find(run["prompt_id"], run["model"], run["repeat"], run["call_id"])
+        if index is not None:
+            yield index, stored_run(run)
+
+
+def each_state(plan: Plan, store: Store, *, ahead: bool = False) -> Iterator[tuple[int, RunState]]:
+    """Yield how every run of a plan stands in the store, with its index; those that are not there come last.
+
+    Who looks ahead needs the calls of judges who have answered; who looks back, why they gave no scores.
+    """
+    reasons = {} if ahead else _failure_reasons(plan, store)
+    is_stored = bytearray(len(plan.runs))
+    unjudged: dict[str, tuple[int, RunState]] = {}
+    leave_out = "" if ahead else "judge_calls"
+    documents = run_documents(store, plan.study.name, plan.call_ids, leave_out=leave_out)
+    for index, stored in stored_by_index(plan.runs, documents):
+        is_stored[index] = True
+        state = RunState(plan.runs[index], stored)
+        if _is_settled(plan, state, reasons.get(stored.run_id, {})):
+            yield index, state
             continue
-        state.tokens = stored.output_tokens
-        now = getattr(plan.study.replies, stored.defect) if stored.defect else None
-        out = bool(stored.defect) and stored.policy != "keep" and now in ("exclude", stored.policy)
-        replaced = not out and now != stored.policy and "retry" in (now, stored.policy)
-        if out:
-            state.excluded, state.to_judge = stored.defect, False
-        elif not replaced and stored.ensemble_key == plan.ensemble_key:
-            # The whole ensemble as it stands has judged it: every judge has answered.
-            reasons, calls = why.get(stored.run_id, {}), stored.judge_calls
-            for role in plan.judges_of(state.run.model):
-                labels = (judge_label(role, again) for again in range(plan.manner.repeats))
-                own = tuple(calls[label] for label in labels if label in calls)
-                state.said[role] = Said(True, reasons.get(role), own)
-        if not (out or replaced or state.said):
-            unjudged[stored.run_id] = state
-    for run_id, said in _said_by_some(plan, store, unjudged).items():
-        unjudged[run_id].said = said
-    return states
+        unjudged[stored.run_id] = index, state
+        if len(unjudged) == WINDOW:
+            yield from _with_judgements(plan, store, unjudged)
+            unjudged = {}
+    yield from _with_judgements(plan, store, unjudged)
+    for index in range(len(plan.runs)):
+        if not is_stored[index]:
+            yield index, RunState(plan.runs[index])
+
+
+def _is_settled(plan: Plan, state: RunState, reasons: Mapping[str, str]) -> bool:
+    """Fill in what the run itself says; return whether that is all, so that no judgement need be read."""
+    stored = state.stored
+    if stored is None or stored.failure:
+        return True
+    state.tokens = stored.output_tokens
+    now = getattr(plan.study.replies, stored.defect) if stored.defect else None
+    if stored.defect and stored.policy != "keep" and now in ("exclude", stored.policy):
+        state.excluded, state.to_judge = stored.defect, False
+        return True
+    is_replaced = now != stored.policy and "retry" in (now, stored.policy)
+    if not is_replaced and stored.ensemble_key == plan.ensemble_key:
+        # The whole ensemble as it stands has judged it: every judge has answered.
+        calls = stored.judge_calls
+        for role in plan.judges_of(state.run.model):
+            labels = (judge_label(role, again) for again in range(plan.manner.repeats))
+            own_calls = tuple(calls[label] for label in labels if label in calls)
+            state.said[role] = Said(True, reasons.get(role), own_calls)
+    return is_replaced or bool(state.said)
+
+
+def _with_judgements(
+    plan: Plan, store: Store, states: Mapping[str, tuple[int, RunState]]
+) -> Iterator[tuple[int, RunState]]:
+    by_run = _said_by_some(plan, store, {run_id: state for run_id, (_, state) in states.items()})
+    for run_id, (index, state) in states.items():
+        state.said = by_run.get(run_id, {})
+        yield index, state
 
 
 def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
@@ -103,16 +140,17 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     replies = plan.study.replies
     policies = replies.model_dump(exclude={"retries"})
     retries = replies.retries if "retry" in (replies.truncated, replies.empty) else 0
-    states = run_states(plan, store, why_not=False)
+    by_index = dict(each_state(plan, store, ahead=True))
+    states = tuple(by_index[index] for index in range(len(plan.runs)))
     waiting = [state for state in states if not is_answered(state.stored, policies)]
     for state in waiting:
         state.request, state.retries, state.tokens, state.to_judge = state.run.request, retries, None, True
     ledger = Ledger(store, plan.study.name)
     while waiting:
-        asked = [(state, state.request) for state in waiting if state.request]
-        answers = ledger.prefetch(request.identity() for _, request in asked)
+        waiting_requests = [(state, state.request) for state in waiting if state.request]
+        answers = ledger.prefetch(request.identity() for _, request in waiting_requests)
         waiting = []
-        for state, request in asked:
+        for state, request in waiting_requests:
             if (answer := answers.get(request.identity())) is None:
                 continue
             defect = answer.reply.defect
@@ -127,32 +165,43 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     return states
 
 
+def distinct(states: Iterable[RunState]) -> list[RunState]:
+    """Return each call of some runs once: equal requests are paid once."""
+    return list({state.run.call_id: state for state in states}.values())
+
+
+def states_of_judge(plan: Plan, states: Iterable[RunState], role: str) -> list[RunState]:
+    """Return the runs that a judge judges."""
+    return [state for state in states if state.to_judge and role in plan.judges_of(state.run.model)]
+
+
 def judge_shares(
-    plan: Plan, store: Store, role: str, states: Sequence[RunState]
+    plan: Plan, store: Store, role: str, seen: Iterable[RunState]
 ) -> tuple[list[tuple[RunState, float]], set[str]]:
     """Return what share of one judge's calls about each run is still to be paid, and those that are paid.
 
     Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
     """
-    there = [state for state in states if state.request is None]
-    texts = reply_texts(store, (state.stored for state in there if state.text is None and state.stored))
-    wanted: dict[tuple[str, str, int], list[str]] = {}
-    for state in there:
+    states = distinct(state for state in seen if not state.answered_by(role))
+    answered = [state for state in states if state.request is None]
+    texts = reply_texts(store, (state.stored for state in answered if state.text is None and state.stored))
+    call_ids: dict[tuple[str, str, int], list[str]] = {}
+    for state in answered:
         blob_id = state.stored.blob_id if state.stored else None
         text = state.text if state.text is not None else texts.get(blob_id or "")
         if text is not None and plan.test.judged:
             run = state.run
-            each = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
-            wanted[run.key] = [request.identity() for requests in each for request in requests]
-    paid = set(Ledger(store, plan.study.name).prefetch(call for ids in wanted.values() for call in ids))
-    counted, left = set(paid), []
+            requests_each = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            call_ids[run.key] = [request.identity() for requests in requests_each for request in requests]
+    paid = set(Ledger(store, plan.study.name).prefetch(call for ids in call_ids.values() for call in ids))
+    counted, unpaid = set(paid), []
     for state in states:
-        ids = wanted.get(state.run.key)
+        ids = call_ids.get(state.run.key)
         new = set(ids or ()) - counted
         counted |= new
         if ids is None or new:
-            left.append((state, 1.0 if ids is None else len(new) / len(ids)))
-    return left, paid
+            unpaid.append((state, 1.0 if ids is None else len(new) / len(ids)))
+    return unpaid, paid
 
 
 def judge_requests(
@@ -172,13 +221,13 @@ def calls_of_judge(plan: Plan, tokens: float) -> float:
     return plan.manner.repeats * (1 + segments)
 
 
-def _failure_reasons(plan: Plan, store: Store, run_ids: set[str]) -> dict[str, dict[str, str]]:
+def _failure_reasons(plan: Plan, store: Store) -> dict[str, dict[str, str]]:
     """Return why judges gave no scores, by run id and role, as the ensembles of the runs have it."""
     # Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
     # everything else together.
     key = {"study": plan.study.name, "rubric_hash": plan.rubric.digest, "failed": True}
     failed = store.each_where(Judgement, key, only=("run_id",))
-    ids = [judgement["run_id"] for judgement in failed if judgement["run_id"] in run_ids]
+    ids = [judgement["run_id"] for judgement in failed]
     return {
         run["run_id"]: {
             role: result["reason"] or "unknown"

@@ -5,41 +5,132 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
-from typing import Any, Final
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
 from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
 from toolkit.runs.progress import duration
-from toolkit.runs.provenance import answered_by_others, others_lines
-from toolkit.runs.run_state import RunState, calls_of_judge, run_states
+from toolkit.runs.provenance import other_models, others_lines
+from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted, total_aud
 
 RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
-RATE_CALLS: Final = 1000
-"""Newest calls that are enough for a rate: reading more takes longer than a fast study's next thousand."""
 ANSWERED: Final = "answered"  # outcome of an attempt that brought a reply
+
+
+@dataclass
+class _Tally:
+    """Counts of the runs of a study, filled in one pass over them."""
+
+    runs: Counter[str | None] = field(default_factory=Counter)  # by status
+    excluded: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    finish_reasons: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0  # judgements of replies that judges do not see
+    judgements: Counter[bool] = field(default_factory=Counter)  # by whether they are answered
+    unread: Counter[str] = field(default_factory=Counter)
+    unanswered: Counter[str] = field(default_factory=Counter)
+    tokens: int = 0
+    counted: int = 0  # replies whose tokens these are
+    missing: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # calls by model
+    unjudged: dict[str, RunState] = field(default_factory=dict)  # by call
+
+    def add(self, plan: Plan, state: RunState) -> None:
+        """Count one run."""
+        stored = state.stored
+        self.runs[state.status] += 1
+        if stored is None:
+            self.missing[state.run.model].add(state.run.call_id)
+            return
+        if stored.failure:
+            self.failures[stored.failure.split(":")[0]] += 1
+            return
+        self.finish_reasons[stored.finish_reason or "unknown"] += 1
+        if state.tokens is not None:
+            self.tokens, self.counted = self.tokens + state.tokens, self.counted + 1
+        judges = plan.judges_of(state.run.model) if plan.test.judged else {}
+        if state.excluded:
+            self.excluded[state.excluded] += 1
+            self.left_out += len(judges)
+        elif not all(map(state.answered_by, judges)):
+            self.unjudged[state.run.call_id] = state
+        for judgement in state.said.values():
+            self.judgements[judgement.answered] += 1
+            if judgement.reason is not None:
+                reasons = self.unread if judgement.answered else self.unanswered
+                reasons[judgement.reason.split(":")[0]] += 1
+
+    def calls_left(self, plan: Plan) -> dict[tuple[str, str], float]:
+        """Return the calls that each model has still to answer: what failed is left to the next execution."""
+        usual = self.tokens / self.counted if self.counted else EXPECTED_REPLY_TOKENS
+        calls: dict[tuple[str, str], float] = defaultdict(float)
+
+        def add(role: str, count: float) -> None:
+            spec = plan.judge_models[role]
+            calls[spec.provider, spec.model] += count
+
+        for name, call_ids in self.missing.items():  # equal requests are one call
+            calls[plan.models[name].provider, plan.models[name].model] += len(call_ids)
+            for role in plan.judges_of(name) if plan.test.judged else ():
+                add(role, len(call_ids) * calls_of_judge(plan, usual))
+        for state in self.unjudged.values():
+            for role in plan.judges_of(state.run.model):
+                if not state.answered_by(role):
+                    add(role, calls_of_judge(plan, usual if state.tokens is None else state.tokens))
+        return calls
+
+
+@dataclass
+class _EndedCalls:
+    """Which models the ended calls of a study asked and were answered by, and how many ended lately."""
+
+    FIELDS: ClassVar = ("provider", "model", "answered_by", "updated_at", "latency_ms")
+    now: datetime = field(default_factory=utc_now)
+    pairs: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # of a model asked and the one that answered
+    recent: Counter[tuple[str, str]] = field(default_factory=Counter)  # by provider and model
+    first_sent: datetime | None = None
+
+    def add(self, call: Mapping[str, Any]) -> None:
+        """Count one call."""
+        model, answered_by = call["model"], call.get("answered_by")
+        if answered_by and answered_by != model:
+            self.pairs[model, answered_by] += 1
+        if call["state"] == "claimed" or call["updated_at"] < self.now - timedelta(seconds=RATE_SECONDS):
+            return
+        self.recent[call["provider"], model] += 1
+        # When it was sent: from its end, a single call would have taken no time.
+        sent = call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0)
+        self.first_sent = min(sent, self.first_sent or sent)
+
+    def per_minute(self) -> dict[tuple[str, str], float]:
+        """Return how many calls of each model ended a minute in the last five minutes."""
+        minutes = max((self.now - (self.first_sent or self.now)).total_seconds(), 1.0) / 60
+        return {model: count / minutes for model, count in self.recent.items()}
 
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     """Return how far a study is, what it has spent, what is under way and what keeps failing."""
     name, budget = plan.study.name, plan.study.budget.aud
-    runs = run_states(plan, store)
-    succeeded = [one for one in runs if one.status == "succeeded"]
-    failed = [one for one in runs if one.status == "failed"]
-    excluded = Counter(one.excluded for one in succeeded if one.excluded)
-    said = [judgement for one in succeeded for judgement in one.said.values()]
-    answered = sum(judgement.answered for judgement in said)
+    tally = _Tally()
+    for _, state in each_state(plan, store):
+        tally.add(plan, state)
+    succeeded, failed = tally.runs["succeeded"], tally.runs["failed"]
+    answered, unscored = tally.judgements[True], tally.unread + tally.unanswered
     # What other tests ask judges is in their annotations.
-    judges = {name: len(plan.judges_of(name)) if plan.test.judged else 0 for name in plan.models}
-    left_out = sum(judges[one.run.model] for one in succeeded if one.excluded)
-    planned = sum(judges[one.run.model] for one in runs) - left_out
-    calls = calls_by_state(store, name)
+    planned = -tally.left_out
+    if plan.test.judged:
+        planned += sum(len(plan.judges_of(model)) for model in plan.models) * plan.runs.per_model
+    ended = _EndedCalls()
+    calls = calls_by_state(store, name, _EndedCalls.FIELDS, ended.add)
     alive = living(store, name)
     settled = settlements(store, name)
     spent = total_aud([*(state.aud for state in calls.values()), settled_aud(settled, billed=True)])
@@ -49,29 +140,29 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     unsure_aud = total_aud(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
-    told = {*unsure, *(call["call_id"] for one in settled for call in one["calls"])}
-    open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in told)
+    known_unsure = {*unsure, *(call["call_id"] for settlement in settled for call in settlement["calls"])}
+    open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in known_unsure)
     reserved = total_aud(call["worst_aud"] for call in open_claims if was_sent(call))
     attempts, retried = _attempts(store, name, calls)
-    rates = _calls_per_minute(store, name, calls)
+    rates = ended.per_minute()
     return {
         "study": name,
-        "done": len(succeeded),
+        "done": succeeded,
         "runs": {
-            "planned": len(runs),
-            "succeeded": len(succeeded),
-            "failed": len(failed),
-            "missing": len(runs) - len(succeeded) - len(failed),
+            "planned": len(plan.runs),
+            "succeeded": succeeded,
+            "failed": failed,
+            "missing": tally.runs[None],
         },
         "distinct_calls": len(set(plan.call_ids)),
         "judgements": {
             "planned": planned,
             "done": answered,
-            "scored": sum(judgement.reason is None for judgement in said),
+            "scored": tally.judgements.total() - unscored.total(),
             "missing": planned - answered,
-            "left_out": left_out,
+            "left_out": tally.left_out,
         },
-        "calls": {state: ended.count for state, ended in calls.items() if state != "claimed"},
+        "calls": {state: totals.count for state, totals in calls.items() if state != "claimed"},
         "in_flight": dict(Counter(call["purpose"] for call in in_flight)),
         "abandoned": len(claimed) - len(in_flight),
         "at_work": bool(alive),
@@ -82,27 +173,23 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "unsure_calls": len(unsure),
         "settled": [
             {
-                **{key: one[key] for key in ("billed", "note", "aud")},
-                "at": one["at"].isoformat(),
-                "calls": len(one["calls"]),
+                **{key: settlement[key] for key in ("billed", "note", "aud")},
+                "at": settlement["at"].isoformat(),
+                "calls": len(settlement["calls"]),
             }
-            for one in settled
+            for settlement in settled
         ],
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
         "calls_per_minute": sum(rates.values()) if rates else None,
-        "seconds_left": _seconds_left(_calls_left(plan, runs, judges), rates),
-        "excluded": dict(excluded),
-        "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
-        "finish_reasons": dict(
-            Counter(one.stored.finish_reason or "unknown" for one in succeeded if one.stored)
-        ),
-        "unread": dict(Counter(j.reason.split(":")[0] for j in said if j.answered and j.reason is not None)),
-        "unanswered": dict(
-            Counter(j.reason.split(":")[0] for j in said if not j.answered and j.reason is not None)
-        ),
-        "judgement_failures": dict(Counter(j.reason.split(":")[0] for j in said if j.reason is not None)),
-        "answered_by_others": answered_by_others(store, name) if "done" in calls else [],
+        "seconds_left": _seconds_left(tally.calls_left(plan), rates) if rates else None,
+        "excluded": dict(tally.excluded),
+        "failures": dict(tally.failures),
+        "finish_reasons": dict(tally.finish_reasons),
+        "unread": dict(tally.unread),
+        "unanswered": dict(tally.unanswered),
+        "judgement_failures": dict(unscored),
+        "answered_by_others": other_models(ended.pairs),
         "output": str(plan.output),
     }
 
@@ -128,20 +215,18 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
     lines += [("judgements", judged), ("spent", spent)]
     if status["unsure_aud"] and not status["at_work"]:
-        how = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"
-        lines.append(("unsure", f"compare with the provider's bill, then {how}"))
-    for one in status["settled"]:
-        which = "accepted as billed" if one["billed"] else "cleared as not billed"
-        calls = counted(one["calls"], "calls")
-        lines.append(
-            ("settled", f"{one['aud']:.4f} AUD of {calls} {which} on {one['at'][:10]}: {one['note']}")
-        )
+        command = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"
+        lines.append(("unsure", f"compare with the provider's bill, then {command}"))
+    for settlement in status["settled"]:
+        verdict = "accepted as billed" if settlement["billed"] else "cleared as not billed"
+        amount = f"{settlement['aud']:.4f} AUD of {counted(settlement['calls'], 'calls')}"
+        lines.append(("settled", f"{amount} {verdict} on {settlement['at'][:10]}: {settlement['note']}"))
     lines.append(("now", _now(status)))
     if status["retried"]:
         lines.append(("retried", f"{status['retried']} attempts"))
 
-    def times(what: str, counts: Mapping[str, int], usual: str = "") -> None:
-        lines.extend((what, f"{count} x {word}") for word, count in counts.items() if word != usual)
+    def times(label: str, counts: Mapping[str, int], usual: str = "") -> None:
+        lines.extend((label, f"{count} x {word}") for word, count in counts.items() if word != usual)
 
     times("attempts", status["attempts"], ANSWERED)
     if status["abandoned"]:
@@ -177,75 +262,27 @@ def _now(status: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "at work, no call in flight"
 
 
-def _calls_left(
-    plan: Plan, runs: tuple[RunState, ...], judges: Mapping[str, int]
-) -> dict[tuple[str, str], float]:
-    """Return the calls that each model has still to answer: what failed is left to the next execution."""
-    lengths = [one.tokens for one in runs if one.tokens is not None]
-    usual = sum(lengths) / len(lengths) if lengths else EXPECTED_REPLY_TOKENS
-    calls: dict[tuple[str, str], float] = defaultdict(float)
-    for one in {one.run.call_id: one for one in runs}.values():  # equal requests are one call
-        if one.status == "failed" or one.excluded:
-            continue
-        if one.status is None:
-            calls[one.run.request.provider, one.run.request.model] += 1
-        tokens = usual if one.tokens is None else one.tokens
-        for role in plan.judges_of(one.run.model) if judges[one.run.model] else ():
-            if not one.answered_by(role):
-                spec = plan.judge_models[role]
-                calls[spec.provider, spec.model] += calls_of_judge(plan, tokens)
-    return calls
-
-
 def _seconds_left(
     calls: Mapping[tuple[str, str], float], per_minute: Mapping[tuple[str, str], float]
-) -> float | None:
+) -> float:
     """Return the time of the model that takes longest; those that answered nothing lately share the rate of all."""
-    if not per_minute:
-        return None
     times = [60 * count / per_minute[model] for model, count in calls.items() if model in per_minute]
-    others = sum(count for model, count in calls.items() if model not in per_minute)
-    return max([*times, 60 * others / sum(per_minute.values())])
+    remainder = sum(count for model, count in calls.items() if model not in per_minute)
+    return max([*times, 60 * remainder / sum(per_minute.values())])
 
 
 def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
     """Return attempts by outcome, and how many were not the first of their call."""
     # Read are only the calls with an attempt that failed: every done call has one more, which brought the reply. Where
     # no call can have such a one nothing is read.
-    done = calls["done"].count if "done" in calls else 0
-    if all(of_state.most_attempts <= (state == "done") for state, of_state in calls.items()):
-        return ({ANSWERED: done} if done else {}), 0
+    answered = calls["done"].count if "done" in calls else 0
+    if all(totals.most_attempts <= (state == "done") for state, totals in calls.items()):
+        return ({ANSWERED: answered} if answered else {}), 0
     broken = {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}
-    found = store.each_where(Call, broken, only=("attempts",))
-    outcomes = Counter({ANSWERED: done} if done else {})
+    retried_calls = store.each_where(Call, broken, only=("attempts",))
+    outcomes = Counter({ANSWERED: answered} if answered else {})
     retried = 0
-    for call in found:
+    for call in retried_calls:
         outcomes.update(attempt["outcome"] for attempt in call["attempts"] if attempt["outcome"] != ANSWERED)
         retried += len(call["attempts"]) - 1
     return dict(outcomes), retried
-
-
-def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> dict[tuple[str, str], float]:
-    """Return how many calls of each model ended a minute in the last five minutes."""
-    now = utc_now()
-    began = [
-        # When it was sent: from its end, a single call would have taken no time.
-        (
-            call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0),
-            (call["provider"], call["model"]),
-        )
-        for state in ("done", "failed")
-        if state in calls  # looking for none reads all of the others
-        # A condition on moments may read every call of the study, so the newest are read and compared here.
-        for call in store.each_where(
-            Call,
-            {"study": study, "state": state},
-            only=("updated_at", "latency_ms", "provider", "model"),
-            sort={"updated_at": -1},
-            limit=RATE_CALLS,
-        )
-        if call["updated_at"] >= now - timedelta(seconds=RATE_SECONDS)
-    ]
-    counts = Counter(model for _, model in began)
-    minutes = max((now - min((at for at, _ in began), default=now)).total_seconds(), 1.0) / 60
-    return {model: count / minutes for model, count in counts.items()}

@@ -46,24 +46,24 @@ def add_call(store: Store, call: Mapping[str, Any]) -> Mapping[str, Any]:
         with contextlib.suppress(Duplicate):
             store.writer.submit("calls", write_of(call), flush=True).result()
             return call
-        known = store.writer.patiently(lambda _: store.get(Call, {"_id": call["_id"]}))
-        if known is None:
+        stored = store.writer.patiently(lambda _: store.get(Call, {"_id": call["_id"]}))
+        if stored is None:
             continue
-        further = [one for one in call["attempts"] if one not in (known.get("attempts") or ())]
-        if not further or (call["state"] != "done" and known["state"] == "claimed"):
-            return known  # who took a claim over has counted what was sent under it
-        first, second = (call, known) if call["state"] == "done" != known["state"] else (known, call)
-        both = {**first, "attempts": [*(known.get("attempts") or ()), *further]}
-        besides = second.get("aud_cost") or 0.0
-        both["unsure_aud"] = besides + sum(one.get("unsure_aud") or 0.0 for one in (known, call))
-        both["unsure_aud"] -= call.get("inherited_aud") or 0.0 if known["owner"] != call["owner"] else 0.0
-        unchanged = {"_id": call["_id"], "owner": known["owner"], "state": known["state"]}
-        if "seal" in known:
-            unchanged["seal"] = known["seal"]
+        further = [attempt for attempt in call["attempts"] if attempt not in (stored.get("attempts") or ())]
+        if not further or (call["state"] != "done" and stored["state"] == "claimed"):
+            return stored  # who took a claim over has counted what was sent under it
+        first, second = (call, stored) if call["state"] == "done" != stored["state"] else (stored, call)
+        merged = {**first, "attempts": [*(stored.get("attempts") or ()), *further]}
+        unsure = second.get("aud_cost") or 0.0
+        merged["unsure_aud"] = unsure + sum(attempt.get("unsure_aud") or 0.0 for attempt in (stored, call))
+        merged["unsure_aud"] -= call.get("inherited_aud") or 0.0 if stored["owner"] != call["owner"] else 0.0
+        unchanged = {"_id": call["_id"], "owner": stored["owner"], "state": stored["state"]}
+        if "seal" in stored:
+            unchanged["seal"] = stored["seal"]
         with contextlib.suppress(Unmatched):
-            both = sealed({name: value for name, value in both.items() if name != "seal"})
-            store.writer.submit("calls", ReplaceOne(unchanged, both), flush=True).result()
-            return both
+            merged = sealed({name: value for name, value in merged.items() if name != "seal"})
+            store.writer.submit("calls", ReplaceOne(unchanged, merged), flush=True).result()
+            return merged
 
 
 def take_up(store: Store, folder: Path) -> None:
@@ -82,11 +82,11 @@ def take_up(store: Store, folder: Path) -> None:
             append_durably(folder / DAMAGED, b"".join(damaged))
         path.unlink()
         if count:
-            said = f"toolkit: {counted(count, 'calls')} of {path} taken up into the ledger"
-            print(said, file=sys.stderr, flush=True)
+            message = f"toolkit: {counted(count, 'calls')} of {path} taken up into the ledger"
+            print(message, file=sys.stderr, flush=True)
         if damaged:
-            said = f"toolkit: {path}: {counted(len(damaged), 'lines')} damaged and not taken up"
-            print(f"{said}; kept in {folder / DAMAGED}", file=sys.stderr, flush=True)
+            message = f"toolkit: {path}: {counted(len(damaged), 'lines')} damaged and not taken up"
+            print(f"{message}; kept in {folder / DAMAGED}", file=sys.stderr, flush=True)
 
 
 def _call(line: bytes) -> dict[str, Any] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
 
+from bson import ObjectId
 from ulid import ULID
 
 from toolkit.errors import InputError
@@ -17,7 +18,7 @@ from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.store import documents
-from toolkit.store.connection import Store
+from toolkit.store.connection import CHUNK, Store
 from toolkit.store.writer import TOUCH, Record, utc_now
 from toolkit.words import DIMENSIONS
 
@@ -34,16 +35,9 @@ EVALUATION: Final = {
     *("ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"),
 }
 _STORED: Final = (
-    *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect"),
-    *(
-        "reply_policy",
-        "ensemble_key",
-        "judged_blob_id",
-        "judge_calls",
-        "judged",
-        "finish_reason",
-        "tokens.output",
-    ),
+    *("study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure"),
+    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls"),
+    *("judged", "finish_reason", "tokens.output"),
 )
 
 
@@ -76,7 +70,7 @@ def run_records(
         "defect": defect,
         "reply_policy": policy,
     }
-    record = _record("runs", key, run, run_id=str(ULID()))
+    record = _record("runs", key, run, run_id=str(ULID()), _id=ObjectId())
     if blob_id in texts:
         return (record,)
     blob = {
@@ -139,7 +133,7 @@ def _record(collection: str, key: Mapping[str, Any], content: Mapping[str, Any],
     return Record(collection, {**key, **present, **first, "created_at": now, "updated_at": now}, key, change)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A run as it stands in the store.
 
@@ -163,17 +157,41 @@ class Stored:
     output_tokens: int | None
 
 
-def stored_runs(store: Store, study: str, call_ids: Iterable[str]) -> dict[tuple[str, str, int], Stored]:
+def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tuple[str, str, int], Stored]:
     """Return the runs of a study that the given calls answer, by prompt id, model and repeat."""
-    runs = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
-    return _by_key(run for run in runs if run["study"] == study)
+    return _by_key(run_documents(store, study, call_ids))
+
+
+def run_documents(
+    store: Store, study: str, call_ids: Collection[str], *, leave_out: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Yield the raw runs of a study that the given calls answer, with the fields that say how they stand."""
+    fields = [name for name in _STORED if name != leave_out]
+    if len(call_ids) <= CHUNK:
+        rows: Iterable[dict[str, Any]] = store.find_by(documents.Run, "call_id", call_ids, only=fields)
+    else:  # one cursor over all of them: each part of a list of ids would read the collection again
+        planned = frozenset(call_ids)
+        rows = store.each_where(documents.Run, {"study": study}, only=fields)
+        rows = (run for run in rows if run["call_id"] in planned)
+    yield from (run for run in rows if run["study"] == study)
+
+
+def stored_after(record: Record, earlier: Mapping[str, Any] | None) -> Stored:
+    """Return a run as it stands once its record is written, over the document that was there before it, if any."""
+    if earlier is None or record.change is None:
+        return stored_run(record.document)
+    changed = {**earlier, **record.change["$set"]}
+    return stored_run(
+        {name: value for name, value in changed.items() if name not in record.change.get("$unset", ())}
+    )
 
 
 def _by_key(runs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, int], Stored]:
-    return {(run["prompt_id"], run["model"], run["repeat"]): _stored(run) for run in runs}
+    return {(run["prompt_id"], run["model"], run["repeat"]): stored_run(run) for run in runs}
 
 
-def _stored(run: Mapping[str, Any]) -> Stored:
+def stored_run(run: Mapping[str, Any]) -> Stored:
+    """Return a raw run as it stands."""
     defect, policy = run.get("defect"), run.get("reply_policy")
     judged = run if is_current(run) else {}
     return Stored(

@@ -139,6 +139,12 @@ class _Entry:
     flush: bool = False
     record: Record | None = None
     unsaved: Path | None = None
+    gathered: bool = False  # written with what is posted, although somebody waits
+
+    @property
+    def is_posted(self) -> bool:
+        """Whether it may gather others before it is written."""
+        return self.future is None or self.gathered
 
 
 class BulkWriter:
@@ -189,6 +195,18 @@ class BulkWriter:
         else:
             change = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
             self._queue.put(_Entry(record.collection, change, record=record))
+
+    async def insert(self, record: Record, *, gathered: bool) -> Mapping[str, Any] | None:
+        """Write a record; return the document that was there already, which is changed instead.
+
+        ``gathered`` is whether it may wait for others, as what is posted does.
+        """
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        operation = InsertOne(record.document)
+        self._queue.put(_Entry(record.collection, operation, future, loop, record=record, gathered=gathered))
+        stored: Mapping[str, Any] | None = await future
+        return stored
 
     def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
         """Queue a change of a document behind the records that were posted before it; see `post`."""
@@ -270,9 +288,9 @@ class BulkWriter:
             closing = None in arrived
             entries = [entry for entry in arrived if entry is not None]
             marks = [entry for entry in entries if entry.operation is None]
-            awaited = [entry for entry in entries if entry.operation and entry.future is not None]
             due = due if posted else began + POSTED_SECONDS
-            posted += [entry for entry in entries if entry.operation and entry.future is None]
+            awaited = [entry for entry in entries if entry.operation and not entry.is_posted]
+            posted += [entry for entry in entries if entry.operation and entry.is_posted]
             bulks: dict[tuple[str, bool], list[_Entry]] = defaultdict(list)
             for entry in awaited:
                 bulks[entry.collection, entry.flush].append(entry)
@@ -306,21 +324,25 @@ class BulkWriter:
 
     def _write_entries(self, name: str, flush: bool, entries: list[_Entry]) -> None:
         if self._broken is not None:
-            entries = [entry for entry in entries if entry.future is not None]
+            dropped = [entry for entry in entries if entry.is_posted]
+            _settle(dropped, dict.fromkeys(range(len(dropped)), self._broken))
+            entries = [entry for entry in entries if not entry.is_posted]
         entries = self._without_repetitions(name, entries)
         failures = self._write(name, flush, entries)
         existing = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
-        if existing:
-            self._change(name, [record for place in existing if (record := entries[place].record)])
+        stored: dict[int, Any] = {}
+        if recorded := [place for place in existing if entries[place].record]:
+            documents = self._change(name, [entries[place].record for place in recorded])  # type: ignore[misc]
+            stored = dict(zip(recorded, documents, strict=True))
         for place, failure in failures.items():
             entry = entries[place]
             if (
                 isinstance(failure, Unmatched) and entry.record and entry.record.document
             ):  # removed since it was read
                 self._write_entries(name, flush, [_Entry(name, InsertOne(entry.record.document))])
-            elif entry.future is None and not isinstance(failure, Duplicate):
+            elif entry.is_posted and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
-        _settle(entries, failures)
+        _settle(entries, {**failures, **stored})
 
     def _without_repetitions(self, name: str, entries: list[_Entry]) -> list[_Entry]:
         changes: dict[Any, list[Record]] = defaultdict(list)
@@ -365,15 +387,18 @@ class BulkWriter:
             print(f"toolkit: calls that the store did not take: {count}, {line}", file=sys.stderr, flush=True)
         return failures
 
-    def _change(self, name: str, records: list[Record]) -> None:
-        """Change records that are there already, found by their keys and changed by their ids."""
+    def _change(self, name: str, records: list[Record]) -> list[Mapping[str, Any] | Exception | None]:
+        """Change records that are there already, found by keys and changed by ids; return what stood there before."""
         changes: list[_Entry] = []
+        before: list[Mapping[str, Any] | Exception | None] = []
         try:
             for record in records:
+                before.append(None)
                 if record.change is not None:
                     collection = self._database[name]
                     find = partial(collection.find_one, dict(record.key))
                     stored = self.patiently(lambda _, find=find: find())  # type: ignore[misc]
+                    before[-1] = stored
                     if stored is None:
                         changes.append(_Entry(name, InsertOne(record.document)))
                     elif record.changes(stored):
@@ -381,9 +406,10 @@ class BulkWriter:
                         changes.append(_Entry(name, UpdateOne({"_id": stored["_id"]}, dict(record.change))))
         except (PyMongoError, StoreError) as error:
             self._broken = self._broken or _lost(name, error)
-            return
+            return [self._broken] * len(records)
         for failure in self._write(name, False, changes).values():
             self._broken = self._broken or failure
+        return before if self._broken is None else [self._broken] * len(records)
 
 
 def _bulk(
@@ -484,22 +510,23 @@ def _failure(name: str, item: Mapping[str, Any]) -> Exception:
     return StoreError(f"{name}: the store refused a write: {item['errmsg']}")
 
 
-def _settle(entries: list[_Entry], failures: Mapping[int, Exception]) -> None:
+def _settle(entries: list[_Entry], outcomes: Mapping[int, Any]) -> None:
     """Tell everybody who waits, each loop once: waking a loop costs more than the write of a document."""
-    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Exception | None]]] = defaultdict(list)
+    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Any]]] = defaultdict(list)
     for place, entry in enumerate(entries):
         if entry.future is None:
             continue
         if entry.loop is None:
-            _resolve([(entry.future, failures.get(place))])
+            _resolve([(entry.future, outcomes.get(place))])
         else:
-            of_loop[entry.loop].append((entry.future, failures.get(place)))
+            of_loop[entry.loop].append((entry.future, outcomes.get(place)))
     for loop, ended in of_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits, the write is done
             loop.call_soon_threadsafe(_resolve, ended)
 
 
-def _resolve(ended: list[tuple[Any, Exception | None]]) -> None:
-    for future, failure in ended:
+def _resolve(ended: list[tuple[Any, Any]]) -> None:
+    for future, outcome in ended:
         if not future.done():
-            future.set_result(None) if failure is None else future.set_exception(failure)
+            failed = isinstance(outcome, Exception)
+            future.set_exception(outcome) if failed else future.set_result(outcome)
