@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from toolkit import stats
 from toolkit.errors import NotAnswerable
-from toolkit.words import DIMENSIONS, SCALE, SCORE, on_scale
+from toolkit.words import DIMENSIONS, SCALE, SCORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,8 +63,7 @@ def _once(analysis: Callable[P, R]) -> Callable[P, R]:
         if key not in of.made:
             if why := of.unanswerable.get(analysis.__name__):
                 raise NotAnswerable(QUESTIONS[analysis.__name__], why)
-            with on_scale(of.scale):
-                of.made[key] = analysis(*bound.args, **bound.kwargs)
+            of.made[key] = analysis(*bound.args, **bound.kwargs)
         found: R = of.made[key]
         return found
 
@@ -221,7 +220,7 @@ class Analyses:
         from toolkit.store.frames import ratings_frame, repeats_frame
 
         given = (self.judgements, (*self.dimensions, self.score))
-        return stats.reliability(ratings_frame(*given), repeats_frame(*given))
+        return stats.reliability(ratings_frame(*given), repeats_frame(*given), scale=self.scale)
 
     @_once
     def required_elements(self) -> RequiredElements:

@@ -45,7 +45,7 @@ from toolkit.report.tables import (
 )
 from toolkit.runs.progress import Progress
 from toolkit.stats.result import Result, placed
-from toolkit.words import choices, on_scale
+from toolkit.words import choices
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,7 @@ def draw_study(
         return drawn
     cards = of.judge_cards() if of.is_judged and of.answers("judge_cards") else ()
     end = captions.join(about.source, about.note)
-    with on_scale(about.scale):
-        drawn += [judge_card(card, end=end) for card in cards]
+    drawn += [judge_card(card, end=end, scale=about.scale) for card in cards]
     why = of.unanswerable.get("judge_cards", "no judged runs")
     return drawn if cards else [*drawn, _left_out(CARD, "Cards of the judges", why, about)]
 
@@ -112,7 +111,7 @@ def _drawn(row: Row, of: Analyses, about: About) -> FigureWithCaption:
             raise NothingToDraw("no judged runs")
         if why := of.unanswerable.get(row.asks):
             raise NothingToDraw(why)
-        with thesis_style(), on_scale(about.scale):
+        with thesis_style():
             return row.draw(of, about)
     except NothingToDraw as why:
         return _left_out(row.name, row.title, str(why), about)
@@ -154,8 +153,7 @@ def write_figures(
             tables.append(estimates_table("people", "Judges held against people", held, end=about.end))
         if of.answers("judge_cards"):
             cards = captions.join(about.source, about.note)  # of the strict composite
-            with on_scale(about.scale):
-                tables += [judge_card_table(card, end=cards) for card in of.judge_cards()]
+            tables += [judge_card_table(card, end=cards, scale=about.scale) for card in of.judge_cards()]
     files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
     names = [table.name for table in tables]
     for name in ("reliability", "icc_forms", "length", "models", "people"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, 
 
 from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
-from toolkit.words import Summary, counted, on_scale, one_line
+from toolkit.words import Summary, counted, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,6 +126,8 @@ class Scores:
         checked, alone = by_themselves(checked, where)
         self.notes: tuple[str, ...] = (*notes, *alone)
         self._runs, self._judgements, self._human, self.dimensions_scored = frames_of(checked, name, where)
+        for table in (self._runs, self._judgements, self._human):
+            table.attrs["scale"] = self.scale
 
     @classmethod
     def load(
@@ -381,7 +383,7 @@ class Scores:
         from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_statistics
 
-        with on_scale(of.scale), names_kept(of.names):
+        with names_kept(of.names):
             return write_statistics(of.read().analyses(), self._about(of), folder)
 
     def bundle(

@@ -56,7 +56,7 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
         f"The axis shows {factor:,.0f} runs, the data one." if factor != 1 else "",
         "Marks: mean of one model at one prompt length, larger for longer prompts; bars: intervals of both.",
         captions.interval_words(one for point in found.points for one in (point.quality, point.cost)),
-        captions.cut_words(data["quality_low"], data["quality_high"]),
+        captions.cut_words(data["quality_low"], data["quality_high"], about.scale),
         "Intervals of cost that leave the axis are cut at its end."
         if (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any()
         else "",
@@ -73,7 +73,9 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
         about.source,
         about.note,
     )
-    return FigureWithCaption("cost_quality", figure, caption, _alt_text(data, factor, label), data, n)
+    return FigureWithCaption(
+        "cost_quality", figure, caption, _alt_text(data, factor, label, about.scale), data, n
+    )
 
 
 def _front_words(found: Pareto) -> str:
@@ -116,7 +118,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[
                 [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgewidth=0,
                 markersize=_SIZES[row["length_bin"]], zorder=3, clip_on=False,
             )  # fmt: skip
-    style.score_axis(axes)
+    style.score_axis(axes, about.scale)
     axes.set_xlabel(label)
     handles = style.model_handles(styles)
     handles.append(
@@ -159,10 +161,11 @@ def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:
     return False
 
 
-def _alt_text(data: pd.DataFrame, factor: float, label: str) -> str:
+def _alt_text(data: pd.DataFrame, factor: float, label: str, scale: tuple[float, float]) -> str:
     said = "; ".join(
         f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return f"Scatter of the composite score from {scale_words()} against {label}, with intervals and the front: {said}."
+    axes = f"the composite score from {scale_words(scale)} against {label}"
+    return f"Scatter of {axes}, with intervals and the front: {said}."

@@ -17,9 +17,9 @@ from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, save_figure
 from toolkit.report.tables import Placed, Table, estimates_table, save_table, with_interval
 from toolkit.stats.agreement.judge_card import JudgeCard, slope_unit
-from toolkit.stats.inference.run_table import points
+from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import scale_words
+from toolkit.words import SCALE, scale_words
 
 CARD: Final = "judge_card"  # stands for the cards of all judges; their files are named after the judges
 PROBED: Final = "_probed"  # end of the name of a card with probes
@@ -38,7 +38,7 @@ KIND_WORDS: Final = {
 """Kinds of probes in the words of a figure."""
 
 
-def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
+def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> FigureWithCaption:
     """Draw everything that is known of one judge on one page."""
     panels = _panels(card)
     found = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
@@ -47,7 +47,7 @@ def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
     n = {"results": sum(one.estimable for one in found)}
     told = (f"{e.name} {with_interval(e)}" for e in found if e.estimate is not None)
     alt_text = f"Card of judge {card.judge} ({card.model}), marks with intervals: {'; '.join(told)}."
-    caption = _caption(card, found, end)
+    caption = _caption(card, found, end, scale)
     return FigureWithCaption(judge_card_name(card), figure, caption, alt_text, card.frame(), n)
 
 
@@ -177,7 +177,7 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
         style.beside(axes, up, style.shorten(f"{found.name}: {_told(found)}{unit}", 100), 0.0)
 
 
-def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
+def _caption(card: JudgeCard, found: Sequence[Estimate], end: str, scale: tuple[float, float]) -> str:
     shifts = [one.shift for one in card.probes]
     corrections = sorted({one.correction for one in shifts if one.correction != "none"})
     missing = [
@@ -187,7 +187,7 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
     ]
     return captions.join(
         f"Card of judge {card.judge} ({card.model}); {captions.estimates_n_words(card.agreement[:1])}.",
-        f"Scores are the strict composite ({scale_words('-')}), in which a dimension of 0 counts.",
+        f"Scores are the strict composite ({scale_words(scale, '-')}), in which a dimension of 0 counts.",
         "A positive difference means that the judge is milder than the mean of the others.",
         "The family's row is how much more so with models of its own family than with others."
         if len(card.bias) > 2
@@ -212,13 +212,13 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
     )
 
 
-def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
+def judge_card_table(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> Table:
     """Return the card of one judge as a table, one row a result."""
     told = [found for part in (card.agreement, card.bias, card.readable, card.cost) for found in part]
     told += [found for one in card.probes for found in one.estimates]
     keyed: list[Placed] = []
     for found in told:
-        short = {"none": "", points(): "points", slope_unit(): "points per 100 tokens"}
+        short = {"none": "", Points(scale): "points", slope_unit(scale): "points per 100 tokens"}
         unit = short.get(found.unit, found.unit.split(" of ")[0])
         name = f"{found.name} ({unit})" if unit else found.name
         p = found.p_value if found.correction != "none" else None  # only shifts under probes are tested

@@ -20,7 +20,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
-from toolkit.words import JUDGE_ROLES, agreeing, counted, scale, scale_words
+from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
 
 Pair = tuple[str, str]
 
@@ -101,7 +101,7 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (a, b), e in pearson.items()
     )
-    alt_text = f"Scatter of the composite scores of pairs of judges, {scale_words()} on both axes: {said}."
+    alt_text = f"Scatter of the composite scores of pairs of judges, {scale_words(about.scale)} on both axes: {said}."
     figure = _draw_agreement(data, pearson, forms, about)
     return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n)
 
@@ -138,7 +138,7 @@ def _draw_agreement(
     shift, reach = np.random.default_rng(0), _shift_of(data)
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
-        axes.plot(scale(), scale(), color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
+        axes.plot(about.scale, about.scale, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_score", "second_score"]].astype(float)
         moved = moved + shift.uniform(-reach, reach, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
@@ -150,7 +150,7 @@ def _draw_agreement(
                 rasterized=len(rows) > _MANY,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
-            style.score_axis(axes, f"{style.shorten(judge, 20)} judge", which=which)
+            style.score_axis(axes, about.scale, f"{style.shorten(judge, 20)} judge", which=which)
         axes.set_aspect("equal")
         axes.set_title(f"{_told('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
@@ -173,7 +173,7 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
     if not drawn:
         raise NothingToDraw("no two judges scored three answers")
     data = pd.concat([_differences(names, one) for names, one in drawn.items()], ignore_index=True)
-    figure, reach = _draw_bland_altman(drawn, data)
+    figure, reach = _draw_bland_altman(drawn, data, about)
     found = [estimate for one in drawn.values() for estimate in one.estimates()]
     paired = captions.estimates_n_words(one.bias for one in drawn.values()).removeprefix("n = ")
     slopes = "; ".join(f"{_told(f'{a} less {b}', one.slope)}" for (a, b), one in drawn.items())
@@ -185,7 +185,8 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
         captions.interval_words(found),
         f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
         "Nothing is corrected for the number of pairs." if len(drawn) > 1 else "",
-        f"The axis of differences shows ±{reach:g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
+        f"The axis of differences shows ±{reach:g} of the ±{about.scale[1] - about.scale[0]:g} points that are "
+        "possible.",
         "An interval that goes on beyond the axis is cut there; the data have its end."
         if data[["low", "high"]].abs().max().max() > reach
         else "",
@@ -197,7 +198,7 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
         f"{a} less {b}: bias {_number(one.bias)}, limits {_number(one.lower)} to {_number(one.upper)}"
         for (a, b), one in drawn.items()
     )
-    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale_words()}: {said}."
+    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale_words(about.scale)}: {said}."
     return FigureWithCaption("bland_altman", figure, caption, alt_text, data, about.n)
 
 
@@ -212,10 +213,12 @@ def _differences(names: Pair, found: BlandAltman) -> pd.DataFrame:
     return rows.assign(first=names[0], second=names[1]).reindex(columns=list(_DIFFERENCES)).astype(numbers)
 
 
-def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
+def _draw_bland_altman(
+    drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame, about: About
+) -> tuple[Figure, float]:
     figure, panels, across = style.grid(len(drawn), across=_ACROSS, head=14, tall=62)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
-    step = (scale()[1] - scale()[0]) / 10
+    step = (about.scale[1] - about.scale[0]) / 10
     reach = min(10 * step, max(2 * step, math.ceil(1.05 * ends / step) * step))
     for place, (axes, ((first, second), found)) in enumerate(zip(panels, drawn.items(), strict=True)):
         own = data[(data["first"] == first) & (data["second"] == second)]
@@ -237,7 +240,7 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
             f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_told('bias', found.bias)}\n"
             f"limits {_number(found.lower)} to {_number(found.upper)}"
         )
-        style.score_axis(axes, "Mean of the two", which="x")
+        style.score_axis(axes, about.scale, "Mean of the two", which="x")
         if place % across == 0:
             axes.set_ylabel("Difference (points)")
     handles = [

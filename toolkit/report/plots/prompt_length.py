@@ -19,7 +19,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, counted, scale, scale_words
+from toolkit.words import LENGTH_BINS, counted, scale_words
 
 _BINS: Final = tuple(LENGTH_BINS)
 _ALL: Final = "all models"
@@ -47,7 +47,7 @@ def length_effects(of: Analyses, about: About) -> FigureWithCaption:
     data = pd.DataFrame(rows, columns=list(_EFFECTS)).astype(numbers)
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
-    figure, cut = _draw_effects(data, of.margin)
+    figure, cut = _draw_effects(data, of.margin, about.scale)
     caption = captions.join(
         f"What prompt length does to the composite score ({captions.n_words(about.n)}).",
         "Above: differences within bases; the filled mark is the one confirmatory contrast that the study file names."
@@ -87,7 +87,7 @@ def _other_words(of: Analyses) -> str:
     return f"{which} Differences of that one: {', '.join(differences)}."
 
 
-def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, str]:
+def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     figure = style.new_figure(style.PAGE_MM, 12 + 8 * len(effects) + 42)
     above, below = figure.subplots(2, 1, height_ratios=(8 * len(effects), 38))
@@ -117,7 +117,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, str
     below.set_ylabel("Composite score")
     # The axis does not begin at 0: that an effect can be seen is what the panel is for.
     values = means[["estimate", "low", "high"]].to_numpy(dtype=float).ravel()
-    cut = style.cut_axis(below, values, max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05))
+    cut = style.cut_axis(below, scale, values, max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05))
     return style.settle(figure), cut
 
 
@@ -153,7 +153,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         if data["low"].notna().any()
         else "",
         cut,
-        captions.cut_words(data["low"], data["high"]),
+        captions.cut_words(data["low"], data["high"], about.scale),
         captions.no_interval_words([*((e.name, e) for e in estimates), *of_models]),
         f"No judged run in bin {', '.join(absent)}." if absent else "",
         captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
@@ -165,8 +165,8 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
     means = data[data["kind"] == "mean"]
     said = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
     alt_text = (
-        f"Line chart of the composite score from {scale_words()} against prompt length S, M and L, one line for each "
-        f"of {counted(n['bases'], 'bases')}. Means: {said}."
+        f"Line chart of the composite score from {scale_words(about.scale)} against prompt length S, M and L, one line "
+        f"for each of {counted(n['bases'], 'bases')}. Means: {said}."
     )
     return FigureWithCaption("quality_by_length", figure, caption, alt_text, data, n)
 
@@ -245,8 +245,10 @@ def _draw_quality(data: pd.DataFrame, about: About) -> tuple[Figure, str]:
     axes.set_xticks(range(len(_BINS)), ticks)
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
-    axes.set_ylabel(f"Composite score ({scale_words('–')})")
-    cut = style.cut_axis(axes, placed[["score", "low", "high"]].astype(float).to_numpy().ravel(), 0.1)
+    axes.set_ylabel(f"Composite score ({scale_words(about.scale, '–')})")
+    cut = style.cut_axis(
+        axes, about.scale, placed[["score", "low", "high"]].astype(float).to_numpy().ravel(), 0.1
+    )
     style.legend(figure, handles, columns=columns)
     return style.settle(figure), cut
 
@@ -292,7 +294,7 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
         + "; without the correction that is where the interval lies within the band. Equivalence that is not shown is "
         "no proof of a difference.",
         f"Tests of {_ALL} and of each model are corrected apart." if data["of"].nunique() > 1 else "",
-        f"The axis shows ±{reach:.2g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
+        f"The axis shows ±{reach:.2g} of the ±{about.scale[1] - about.scale[0]:g} points that are possible.",
         captions.unpaired_words(found),
         captions.not_estimable_words(
             replace(one, name=f"{one.name} of {of}", missing=0) for of, one in tests if not one.estimable
@@ -360,7 +362,7 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
         f"Each mark is the mean of one model{at} over bases, repeats averaged first; bars are intervals.",
         captions.interval_words(means),
         "The intervals describe single means: they are not corrected for their number and test no difference.",
-        captions.cut_words(data["low"], data["high"]),
+        captions.cut_words(data["low"], data["high"], about.scale),
         captions.no_interval_words((one.name, one) for one in means),
         captions.not_estimable_words(means),
         captions.join(about.missing, about.source, about.note),  # of no composite
@@ -369,7 +371,7 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
         f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
         for row in style.rows_of(data)
     )
-    alt_text = f"Marks with intervals on a scale from {scale_words()}, one row for each dimension: {said}."
+    alt_text = f"Marks with intervals on a scale from {scale_words(about.scale)}, one row for each dimension: {said}."
     figure = _draw_profile(data, about)
     return FigureWithCaption("dimension_profile", figure, caption, alt_text, data, about.n)
 
@@ -399,7 +401,7 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
-        style.score_axis(axes, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
+        style.score_axis(axes, about.scale, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
     style.row_axis(panels[0], list(map(readable, dimensions)), (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
