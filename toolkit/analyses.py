@@ -1,15 +1,16 @@
-"""Every analysis of a study's frames: each one call of a function in `toolkit.stats`, made once and when asked for."""
+"""What can be analysed: every analysis once, and the frames at one time that all of them are calculated from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property, wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from toolkit import stats
-from toolkit.errors import NotAnswerable
-from toolkit.words import DIMENSIONS, SCALE, SCORE, on_scale
+from toolkit.errors import InputError, NotAnswerable
+from toolkit.words import DIMENSIONS, SCALE, SCORE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,56 +34,7 @@ if TYPE_CHECKING:
 
     Frame = pd.DataFrame | Callable[[], pd.DataFrame]
 
-P = ParamSpec("P")
 R = TypeVar("R")
-
-
-_SCORE: Final = """
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default."""
-
-
-def _once(analysis: Callable[P, R]) -> Callable[P, R]:
-    doc = analysis.__doc__ or ""
-    if "score" in signature(analysis).parameters and "Parameters" not in doc:
-        analysis.__doc__ = (
-            doc.replace(".\n", f".{_SCORE}\n", 1) if "\n" in doc else f"{doc}{_SCORE}\n        "
-        )
-
-    @wraps(analysis)
-    def kept(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature(analysis).bind(*args, **kwargs)
-        bound.apply_defaults()
-        if bound.arguments.get("score", "") is None:
-            bound.arguments["score"] = bound.arguments["self"].score
-        of, *values = bound.arguments.values()
-        key = (analysis.__name__, *values)
-        if key not in of.made:
-            if why := of.unanswerable.get(analysis.__name__):
-                raise NotAnswerable(QUESTIONS[analysis.__name__], why)
-            with on_scale(of.scale):
-                of.made[key] = analysis(*bound.args, **bound.kwargs)
-        found: R = of.made[key]
-        return found
-
-    return kept
-
-
-def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
-    def read(of: Analyses) -> pd.DataFrame:
-        import pandas as pd
-
-        frame = of._frames[kind]
-        if frame is None:
-            return pd.DataFrame()
-        return frame() if callable(frame) else frame
-
-    read.__doc__ = meaning
-    return cached_property(read)
-
 
 QUESTIONS: Final = {
     "reliability": "Agreement of the judges",
@@ -103,15 +55,398 @@ QUESTIONS: Final = {
     "judge_cards": "Cards of the judges",
     "bland_altman": "Bland-Altman plots of the judges",
 }
-"""What can be asked of scores: the names of analyses and their titles, in the order of the bundle."""
-_TOLD_AS: Final = {
-    "pareto": "cost_quality", "compare_models": "models", "required_elements": "elements",
-}  # fmt: skip
-_IN_BUNDLE: Final = tuple(QUESTIONS)[:13]
+"""Title of each analysis, by the name of its method."""
+BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
+"""Analyses that need two judges."""
+BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
+"""Analyses that need two prompt lengths."""
+_BUNDLE: Final = {
+    "reliability": "reliability",
+    "generalizability": "generalizability",
+    "length": "length",
+    "length_bias": "length_bias",
+    "mixed_model": "mixed_model",
+    "pareto": "cost_quality",
+    "missing": "missing",
+    "ceiling": "ceiling",
+    "power": "power",
+    "compare_models": "models",
+    "required_elements": "elements",
+    "focus": "focus",
+    "calibration": "calibration",
+}
+"""Analyses of the thesis bundle, in its order, with the names of their files."""
 
 
-class Analyses:
-    """What can be calculated from the frames of a study; a frame that is a function is read when it is needed.
+class Analysable:
+    """Whatever can be analysed: a study, scores of others, or frames in hand. A kind of it says what its frames are."""
+
+    def frames(self) -> Analyses:
+        """Return every analysis of the frames as they are now; what was calculated from the same frames is kept."""
+        raise NotImplementedError
+
+    @property
+    def unanswerable(self) -> Mapping[str, str]:
+        """Questions that cannot be answered, by the name of the analysis, with the reason."""
+        raise NotImplementedError
+
+    def answers(self, *questions: str) -> bool:
+        """Return whether all of some questions can be answered, by the names of the analyses."""
+        return self.unanswerable.keys().isdisjoint(questions)
+
+    def _frames_for(self, question: str) -> Analyses:
+        frames = self.frames()
+        if reason := frames.unanswerable.get(question):
+            raise NotAnswerable(QUESTIONS[question], reason)
+        return frames
+
+    def reliability(self) -> Reliability:
+        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite.
+
+        Returns
+        -------
+        Reliability
+            ``frame()`` has one row a coefficient and dimension with its interval, ``details`` the rest.
+        """
+        frames = self._frames_for("reliability")
+        return frames.once(
+            _reliability, frames.judgements, scores=(*frames.dimensions, frames.score), scale=frames.scale
+        )
+
+    def required_elements(self) -> RequiredElements:
+        """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
+        frames = self._frames_for("required_elements")
+        return frames.once(stats.required_elements, frames.elements, frames.runs)
+
+    def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
+        """Return bias and limits of agreement of each pair of judges, of the composite."""
+        from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
+
+        frames = self._frames_for("bland_altman")
+        matrix = frames.reliability().matrices[frames.score]
+        return frames.once(bland_altman_between_judges, matrix, scale=frames.scale)
+
+    def judge_cards(self) -> tuple[JudgeCard, ...]:
+        """Return what is known of each judge: agreement, bias, cost and what could not be read."""
+        frames = self._frames_for("judge_cards")
+        return frames.once(stats.judge_cards, frames.judgements, frames.runs, related=frames.related)
+
+    def generalizability(
+        self, score: str | None = None, *, of: str = "answer", target: float = 0.90
+    ) -> StudyGeneralizability:
+        """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+        of
+            What the score is to tell apart: answer, model or base.
+        target
+            Phi that a mean score should have, 0 to 1.
+
+        Returns
+        -------
+        StudyGeneralizability
+            Components with generalized intervals, coefficients, and the cheapest plan that reaches the target.
+        """
+        frames = self._frames_for("generalizability")
+        settings: dict[str, Any] = {"score": score or frames.score, "of": of, "target": target}
+        return frames.once(_generalizability, frames.judgements, frames.runs, **settings)
+
+    def length(self, score: str | None = None) -> LengthComparison:
+        """Return the comparison of S, M and L within bases (RQ1).
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        LengthComparison
+            Means, paired differences (Holm but for the primary contrast), effect sizes, equivalence and omnibus tests.
+        """
+        frames = self._frames_for("length")
+        return frames.once(
+            stats.compare_lengths,
+            frames.runs,
+            score=score or frames.score,
+            omnibus=True,
+            margin=frames.margin,
+            primary=frames.primary,
+        )
+
+    def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
+        """Return the comparison of S, M and L within bases, of each model by itself.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        dict of LengthComparison
+            By the name of the model.
+        """
+        frames = self._frames_for("length_by_model")
+        return frames.once(
+            stats.compare_lengths_by_model,
+            frames.runs,
+            score=score or frames.score,
+            margin=frames.margin,
+            primary=frames.primary,
+        )
+
+    def compare_models(self, score: str | None = None) -> ModelComparison:
+        """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        ModelComparison
+            The mean of each model, and every difference of two over the prompts that both answered; exploratory.
+
+        Examples
+        --------
+        ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
+        """
+        frames = self._frames_for("compare_models")
+        return frames.once(stats.compare_models, frames.runs, score=score or frames.score)
+
+    def focus(self, score: str | None = None) -> FocusContrast:
+        """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        FocusContrast
+            Mean of on - off, paired within run and judge, overall and by length bin; exploratory.
+
+        Raises
+        ------
+        InputError
+            If the runs were judged one way only. Change ``bias_controls.fsp_enabled``, run ``toolkit judge`` and change
+            it back: both versions of the judgements are kept.
+
+        Examples
+        --------
+        ``study.focus().frame()``, ``print(study.focus().sentence())``
+        """
+        frames = self._frames_for("focus")
+        now, other = frames.judgements, frames.judged_otherwise
+        if now.empty or other.empty:
+            raise InputError(
+                f"study {frames.name}: its runs were not judged both with focus sentences and without; change "
+                "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
+            )
+        on, off = (now, other) if (now["focus"] != "off").any() else (other, now)
+        return frames.once(stats.focus_contrast, on, off, score=score or frames.score)
+
+    def dimension_profile(self) -> DimensionProfile:
+        """Return the mean of every dimension, of each model at each prompt length."""
+        frames = self._frames_for("dimension_profile")
+        return frames.once(stats.dimension_profile, frames.runs, dimensions=frames.dimensions)
+
+    def length_bias(self, score: str | None = None) -> LengthBias:
+        """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        LengthBias
+            In score points per 100 tokens of the reply, clustered by base.
+        """
+        frames = self._frames_for("length_bias")
+        return frames.once(stats.length_bias, frames.runs, score=score or frames.score)
+
+    def mixed_model(self, score: str | None = None) -> MixedModel:
+        """Return the tests of length x scenario x model with bases as random blocks.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        MixedModel
+            One row a term: F, degrees of freedom, p and p by Holm; exploratory.
+        """
+        frames = self._frames_for("mixed_model")
+        return frames.once(stats.mixed_model, frames.runs, score=score or frames.score)
+
+    def pareto(self, score: str | None = None, cost: str = "aud_cost") -> Pareto:
+        """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
+
+        Parameters
+        ----------
+        score
+            Column of quality; that of the study by default.
+        cost
+            ``aud_cost``, or ``total_tokens`` where no run has a price.
+        """
+        frames = self._frames_for("pareto")
+        return frames.once(
+            stats.pareto, frames.runs, score=score or frames.score, cost=cost, seed=frames.seed
+        )
+
+    def missing(self, score: str | None = None) -> MissingData:
+        """Return what has no score by model, length and judge, whether that is chance, and what it could change.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        MissingData
+            Shares with intervals, tests of imbalance, and bounds of the contrasts.
+        """
+        frames = self._frames_for("missing")
+        return frames.once(
+            stats.missing_data, frames.runs, frames.judge_means, score=score or frames.score, seed=frames.seed
+        )
+
+    def ceiling(self, score: str | None = None) -> Ceiling:
+        """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+
+        Returns
+        -------
+        Ceiling
+            Shares of scores at 5 and at 0, by length and model.
+        """
+        frames = self._frames_for("ceiling")
+        return frames.once(
+            stats.ceiling, frames.judgements, score=score or frames.score, limit=frames.ceiling_share
+        )
+
+    def calibration(self, score: str | None = None, width: float = 0.5) -> Calibration:
+        """Compare the judges with the people who rated, and say how many ratings the mean still needs.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+        """
+        frames = self._frames_for("calibration")
+        tables = frames.runs, frames.judgements, frames.human
+        return frames.once(stats.calibrate, *tables, score=score or frames.score, width=width)
+
+    def power(
+        self, effect: float | None = None, *, score: str | None = None, repeats: int | None = None
+    ) -> PilotPower:
+        """Return what S, M and L can tell apart at this number of bases, and what an effect would need and cost.
+
+        Parameters
+        ----------
+        effect
+            Difference in score points that matters; None for what is detectable only.
+        score
+            Column to compare; that of the study by default.
+        repeats
+            Repeats of each prompt in the study to be planned; as in this one by default.
+        """
+        frames = self._frames_for("power")
+        return frames.once(
+            stats.pilot_power, frames.runs, effect=effect, score=score or frames.score, repeats=repeats
+        )
+
+    def analyses(self) -> dict[str, tuple[str, Any]]:
+        """Return all of the above for the composite: title and result, by name.
+
+        Calibration is among them where people have rated, and nothing is where no run is judged.
+        """
+        frames = self.frames()
+        if not frames.is_judged:
+            return {}
+        present = {
+            "compare_models": frames.runs["model"].nunique() > 1,
+            "required_elements": len(frames.elements) > 0,
+            "focus": len(frames.judged_otherwise) > 0,
+            "calibration": len(frames.human) > 0,
+        }
+        names = [name for name in _BUNDLE if present.get(name, True) and name not in frames.unanswerable]
+        return {_BUNDLE[name]: (QUESTIONS[name], getattr(frames, name)()) for name in names}
+
+
+def _reliability(judgements: pd.DataFrame, scores: Sequence[str], scale: tuple[float, float]) -> Reliability:
+    from toolkit.store.frames import ratings_frame, repeats_frame
+
+    return stats.reliability(
+        ratings_frame(judgements, scores), repeats_frame(judgements, scores), scale=scale
+    )
+
+
+def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> StudyGeneralizability:
+    from toolkit.stats.generalizability.study_scores import mean_cost, study_generalizability
+
+    run_aud, judgement_aud = mean_cost(runs["aud_cost"]), mean_cost(judgements["aud_cost"])
+    return study_generalizability(judgements, run_aud=run_aud, judgement_aud=judgement_aud, **settings)
+
+
+@dataclass
+class Results:
+    """What was calculated, each result with the very frames and settings that it is of."""
+
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    calculated: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]] = field(
+        default_factory=list
+    )
+
+    def same_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the earlier frame where the new one is equal to it; else forget what was calculated from it."""
+        earlier = self.frames.get(kind)
+        if earlier is not None:
+            if earlier.columns.equals(frame.columns) and earlier.equals(frame):
+                return earlier
+            outdated: list[Any] = [earlier]
+            for entry in list(self.calculated):
+                if any(used is old for used in entry[1] for old in outdated):
+                    outdated.append(entry[3])
+                    self.calculated.remove(entry)
+        self.frames[kind] = frame
+        return frame
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.frames.clear()
+        self.calculated.clear()
+
+
+def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
+    def read(self: Analyses) -> pd.DataFrame:
+        import pandas as pd
+
+        source = self._sources[kind]
+        frame = source() if callable(source) else source
+        return self._results.same_frame(kind, pd.DataFrame() if frame is None else frame)
+
+    read.__doc__ = meaning
+    return cached_property(read)
+
+
+class Analyses(Analysable):
+    """Frames at one time, with all that can be calculated from them; one that is a function is read when it is needed.
 
     Parameters
     ----------
@@ -130,6 +465,8 @@ class Analyses:
         Columns of scores besides the composite, and the ends of their scale: those of the rubric by default.
     unanswerable
         Analyses that these frames do not allow, by name, with the reason.
+    results
+        What was calculated before from frames of the same study; it serves again where frames are equal.
     """
 
     def __init__(
@@ -150,8 +487,9 @@ class Analyses:
         dimensions: Sequence[str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
+        results: Results | None = None,
     ) -> None:
-        self._frames = {
+        self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
             "elements": elements,
         }  # fmt: skip
@@ -164,8 +502,8 @@ class Analyses:
         self.related = related
         self.dimensions = tuple(dimensions)
         self.scale = scale
-        self.unanswerable = unanswerable or {}
-        self.made: dict[tuple[Any, ...], Any] = {}
+        self._unanswerable = unanswerable or {}
+        self._results = results or Results()
 
     runs = _frame("runs", "One row a run.")
     judgements = _frame("judgements", "One row a judgement.")
@@ -175,16 +513,36 @@ class Analyses:
         "elements", "One row a run and judge that looked for the required elements of its base."
     )
 
-    @cached_property
+    def frames(self) -> Analyses:
+        """Return these frames."""
+        return self
+
+    @property
+    def unanswerable(self) -> Mapping[str, str]:
+        """Analyses that these frames do not allow, by name, with the reason."""
+        return self._unanswerable
+
+    def once(self, calculate: Callable[..., R], *frames: Any, **settings: Any) -> R:
+        """Return what a calculation gives of frames under settings; it is done once for the same frames."""
+        for function, its_frames, its_settings, result in self._results.calculated:
+            same = function is calculate and its_settings == settings
+            if same and len(its_frames) == len(frames) and all(map(is_, its_frames, frames)):
+                stored: R = result
+                return stored
+        calculated = calculate(*frames, **settings)
+        self._results.calculated.append((calculate, frames, settings, calculated))
+        return calculated
+
+    @property
     def judge_means(self) -> pd.DataFrame:
         """One row a run and judge, repeats of a judgement averaged first."""
         from toolkit.store.frames import judge_means
 
-        return judge_means(self.judgements, self.dimensions)
+        return self.once(judge_means, self.judgements, dimensions=self.dimensions)
 
     @property
     def other_score(self) -> str:
-        """The composite that is not compared, to be told beside the one that is."""
+        """The composite that is not compared, to be shown beside the one that is."""
         return "composite" if self.score == SCORE else SCORE
 
     @cached_property
@@ -200,243 +558,7 @@ class Analyses:
         """Whether any run has a score."""
         return bool(len(self.runs)) and bool(self.runs["judged"].any())
 
-    def answers(self, *questions: str) -> bool:
-        """Return whether these frames can answer all of some questions."""
-        return self.unanswerable.keys().isdisjoint(questions)
-
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
         _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements
         return self
-
-    @_once
-    def reliability(self) -> Reliability:
-        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite.
-
-        Returns
-        -------
-        Reliability
-            ``frame()`` has one row a coefficient and dimension with its interval, ``details`` the rest.
-        """
-        from toolkit.store.frames import ratings_frame, repeats_frame
-
-        given = (self.judgements, (*self.dimensions, self.score))
-        return stats.reliability(ratings_frame(*given), repeats_frame(*given))
-
-    @_once
-    def required_elements(self) -> RequiredElements:
-        """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
-        return stats.required_elements(self.elements, self.runs)
-
-    @_once
-    def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
-        """Return bias and limits of agreement of each pair of judges, of the composite."""
-        from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
-
-        return bland_altman_between_judges(self.reliability().matrices[self.score], self.scale)
-
-    @_once
-    def judge_cards(self) -> tuple[JudgeCard, ...]:
-        """Return what is known of each judge: agreement, bias, cost and what could not be read."""
-        return tuple(stats.judge_cards(self.judgements, self.runs, related=self.related))
-
-    @_once
-    def generalizability(
-        self, score: str | None = None, *, of: str = "answer", target: float = 0.90
-    ) -> StudyGeneralizability:
-        """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-        of
-            What the score is to tell apart: answer, model or base.
-        target
-            Phi that a mean score should have, 0 to 1.
-
-        Returns
-        -------
-        StudyGeneralizability
-            Components with generalized intervals, coefficients, and the cheapest plan that reaches the target.
-        """
-        from toolkit.stats.generalizability.study_scores import mean_cost, study_generalizability
-
-        judgements = self.judgements
-        return study_generalizability(
-            judgements,
-            score=score or self.score,
-            of=of,
-            target=target,
-            run_aud=mean_cost(self.runs["aud_cost"]),
-            judgement_aud=mean_cost(judgements["aud_cost"]),
-        )
-
-    @_once
-    def length(self, score: str | None = None) -> LengthComparison:
-        """Return the comparison of S, M and L within bases (RQ1).
-
-        Returns
-        -------
-        LengthComparison
-            Means, paired differences (Holm but for the primary contrast), effect sizes, equivalence and omnibus tests.
-        """
-        return stats.compare_lengths(
-            self.runs, score=score, omnibus=True, margin=self.margin, primary=self.primary
-        )
-
-    @_once
-    def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
-        """Return the comparison of S, M and L within bases, of each model by itself.
-
-        Returns
-        -------
-        dict of LengthComparison
-            By the name of the model.
-        """
-        return stats.compare_lengths_by_model(self.runs, score, margin=self.margin, primary=self.primary)
-
-    @_once
-    def compare_models(self, score: str | None = None) -> ModelComparison:
-        """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
-
-        Returns
-        -------
-        ModelComparison
-            The mean of each model, and every difference of two over the prompts that both answered; exploratory.
-
-        Examples
-        --------
-        ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
-        """
-        return stats.compare_models(self.runs, score)
-
-    @_once
-    def focus(self, score: str | None = None) -> FocusContrast:
-        """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
-
-        Returns
-        -------
-        FocusContrast
-            Mean of on - off, paired within run and judge, overall and by length bin; exploratory.
-
-        Raises
-        ------
-        InputError
-            If the runs were judged one way only. Change ``bias_controls.fsp_enabled``, run ``toolkit judge`` and change
-            it back: both versions of the judgements are kept.
-
-        Examples
-        --------
-        ``study.focus().frame()``, ``print(study.focus().sentence())``
-        """
-        from toolkit.errors import InputError
-
-        now, other = self.judgements, self.judged_otherwise
-        if now.empty or other.empty:
-            raise InputError(
-                f"study {self.name}: its runs were not judged both with focus sentences and without; change "
-                "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
-            )
-        on, off = (now, other) if (now["focus"] != "off").any() else (other, now)
-        return stats.focus_contrast(on, off, score)
-
-    @_once
-    def dimension_profile(self) -> DimensionProfile:
-        """Return the mean of every dimension, of each model at each prompt length."""
-        return stats.dimension_profile(self.runs, self.dimensions)
-
-    @_once
-    def length_bias(self, score: str | None = None) -> LengthBias:
-        """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
-
-        Returns
-        -------
-        LengthBias
-            In score points per 100 tokens of the reply, clustered by base.
-        """
-        return stats.length_bias(self.runs, score=score)
-
-    @_once
-    def mixed_model(self, score: str | None = None) -> MixedModel:
-        """Return the tests of length x scenario x model with bases as random blocks.
-
-        Returns
-        -------
-        MixedModel
-            One row a term: F, degrees of freedom, p and p by Holm; exploratory.
-        """
-        return stats.mixed_model(self.runs, score=score)
-
-    @_once
-    def pareto(self, score: str | None = None, cost: str = "aud_cost") -> Pareto:
-        """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
-
-        Parameters
-        ----------
-        score
-            Column of quality; `score` by default.
-        cost
-            ``aud_cost``, or ``total_tokens`` where no run has a price.
-        """
-        return stats.pareto(self.runs, score=score, cost=cost, seed=self.seed)
-
-    @_once
-    def missing(self, score: str | None = None) -> MissingData:
-        """Return what has no score by model, length and judge, whether that is chance, and what it could change.
-
-        Returns
-        -------
-        MissingData
-            Shares with intervals, tests of imbalance, and bounds of the contrasts.
-        """
-        return stats.missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
-
-    @_once
-    def ceiling(self, score: str | None = None) -> Ceiling:
-        """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
-
-        Returns
-        -------
-        Ceiling
-            Shares of scores at 5 and at 0, by length and model.
-        """
-        return stats.ceiling(self.judgements, score=score, limit=self.ceiling_share)
-
-    @_once
-    def calibration(self, score: str | None = None, width: float = 0.5) -> Calibration:
-        """Return the judges held against the people who rated, and how many ratings a width of the mean still takes."""
-        return stats.calibrate(self.runs, self.judgements, self.human, score=score, width=width)
-
-    @_once
-    def power(
-        self, effect: float | None = None, *, score: str | None = None, repeats: int | None = None
-    ) -> PilotPower:
-        """Return what S, M and L can tell apart at this number of bases, and what an effect would need and cost.
-
-        Parameters
-        ----------
-        effect
-            Difference in score points that matters; None for what is detectable only.
-        score
-            Column to compare; `score` by default.
-        repeats
-            Repeats of each prompt in the study to be planned; as in this one by default.
-        """
-        return stats.pilot_power(self.runs, effect, score=score, repeats=repeats)
-
-    def analyses(self) -> dict[str, tuple[str, Any]]:
-        """Return all of the above for the composite: title and result, by name.
-
-        Calibration is among them where people have rated, and nothing is where no run is judged.
-        """
-        if not self.is_judged:
-            return {}
-        there = {
-            "compare_models": self.runs["model"].nunique() > 1,
-            "required_elements": len(self.elements) > 0,
-            "focus": len(self.judged_otherwise) > 0,
-            "calibration": len(self.human) > 0,
-        }
-        names = (name for name in _IN_BUNDLE if there.get(name, True) and name not in self.unanswerable)
-        return {_TOLD_AS.get(name, name): (QUESTIONS[name], getattr(self, name)()) for name in names}

@@ -1,15 +1,15 @@
-"""`Study`: scores and the running that gives them. Every method is one call of a function that stands elsewhere."""
+"""`Study`: a study file with its runs. Every method is one call of a function that stands elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from toolkit.analyses import QUESTIONS, Analyses
+from toolkit.analyses import BY_JUDGES, BY_LENGTH, QUESTIONS, Analyses, Results
 from toolkit.plan import Plan, make_plan
-from toolkit.scores.scores import BY_JUDGES, BY_LENGTH, Scores
+from toolkit.reporting import Reported, rooms_on_top
 from toolkit.study_file import StudyFile, load_study_file
 from toolkit.words import Summary
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from toolkit.viewer.app import Viewer
 
 
-class Study(Scores):
-    """A study in hand: estimate it, run it, look at it; analyse it as any `Scores`.
+class Study(Reported):
+    """A study in hand: estimate it, run it, look at it, analyse it.
 
     Parameters
     ----------
@@ -45,14 +45,13 @@ class Study(Scores):
     ``with Study.load("templates/demo.toml") as study: ...``, which leaves no connection open.
     """
 
-    _not_asked = ()
-
     def __init__(self, file: StudyFile, path: Path) -> None:
         self.file = file
         self.path = path
+        self._results = Results()
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:  # type: ignore[override]
+    def load(cls, path: str | Path) -> Study:
         """Read and check a study file; raises ``StudyError`` in one line when something is wrong with it."""
         return cls(*load_study_file(path))
 
@@ -66,6 +65,7 @@ class Study(Scores):
         """Close the store if it is open; the next question opens it again, and one that nobody holds closes itself."""
         if store := self.__dict__.pop("store", None):
             store.close()
+        self._results.clear()
 
     def __repr__(self) -> str:
         """Say what the study asks."""
@@ -131,11 +131,14 @@ class Study(Scores):
 
     def execute(self, **how: Any) -> Outcome:
         """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
-        from toolkit.adaptive.rounds import run_adaptively
         from toolkit.errors import Stopped
         from toolkit.pipeline import run_plan
 
-        run = run_adaptively if self.file.selection == "adaptive" else run_plan
+        run: Callable[..., Outcome] = run_plan
+        if self.file.selection == "adaptive":
+            with rooms_on_top():
+                from toolkit.adaptive.rounds import run_adaptively as run
+        self._results.clear()  # frames of many runs are large
         try:
             return run(self.plan, self.store, **how)
         except KeyboardInterrupt:  # also before the first request, and after the last
@@ -235,9 +238,9 @@ class Study(Scores):
         """
         from toolkit.runs.decisions import decisions_of
 
-        found = decisions_of(self.plan, self.store)
-        found.changes.attrs["decided"] = found.at
-        return found.changes
+        decisions = decisions_of(self.plan, self.store)
+        decisions.changes.attrs["decided"] = decisions.at
+        return decisions.changes
 
     def elements(self) -> pd.DataFrame:
         """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
@@ -261,8 +264,8 @@ class Study(Scores):
         )
 
     def frames(self) -> Analyses:
-        """Return every analysis of the frames as they are now: each frame is read once, and each analysis made once."""
-        held = self.file.analysis
+        """Return every analysis of the frames as they are now; what was calculated from equal frames is kept."""
+        settings = self.file.analysis
         return Analyses(
             self.runs,
             self.judgements,
@@ -271,12 +274,13 @@ class Study(Scores):
             self.elements,
             name=self.name,
             seed=self.file.seed,
-            score=held.score,
-            margin=held.equivalence_margin,
-            primary=held.primary,
-            ceiling_share=held.ceiling_share,
+            score=settings.score,
+            margin=settings.equivalence_margin,
+            primary=settings.primary,
+            ceiling_share=settings.ceiling_share,
             related={role: judge.related for role, judge in self.plan.judges.items()},
             unanswerable=self._without_judges,
+            results=self._results,
         )
 
     @property
@@ -291,21 +295,21 @@ class Study(Scores):
         """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
         if self._without_judges:
             return self._without_judges
-        of = self.frames()
-        if not of.is_judged:
+        frames = self.frames()
+        if not frames.is_judged:
             return dict.fromkeys(QUESTIONS, "no run has a score")
         lacking = {
             "no run was judged both with focus sentences and without": (
-                of.judged_otherwise.empty,
+                frames.judged_otherwise.empty,
                 ("focus",),
             ),
-            "no judge looked for required elements": (of.elements.empty, ("required_elements",)),
-            "nobody rated a reply": (of.human.empty, ("calibration",)),
-            "one judge": (of.judgements["judge"].nunique() < 2, BY_JUDGES),
-            "one prompt length": (of.runs["length_bin"].nunique() < 2, BY_LENGTH),
-            "one model": (of.runs["model"].nunique() < 2, ("compare_models",)),
+            "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
+            "nobody rated a reply": (frames.human.empty, ("calibration",)),
+            "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
+            "one prompt length": (frames.runs["length_bin"].nunique() < 2, BY_LENGTH),
+            "one model": (frames.runs["model"].nunique() < 2, ("compare_models",)),
         }
-        return {name: why for why, (lacks, names) in lacking.items() if lacks for name in names}
+        return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
 
     def summary(self) -> Summary:
         """Return how far the study is, and which questions can be answered and which not, and why."""
@@ -328,7 +332,7 @@ class Study(Scores):
             When a test without judges has no such measurement.
         """
         if self.plan.test.judged:
-            return self.frames().compare_models(score)
+            return super().compare_models(score)
         from toolkit.errors import InputError
         from toolkit.stats.comparisons.models import compare_models
         from toolkit.stats.inference.run_table import WHOLE
@@ -343,6 +347,7 @@ class Study(Scores):
         runs = rows.rename(columns={"test_item": "base"}).assign(length_bin=WHOLE)
         return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
 
+    @rooms_on_top()
     def sequential(self, target_width: float | None = None) -> Sequential:
         """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
 
@@ -363,6 +368,7 @@ class Study(Scores):
             unit="score points",
         )
 
+    @rooms_on_top()
     def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
         """Return what adaptive and static benchmarking would have cost and found here: RQ2, on a finished study.
 
@@ -387,6 +393,7 @@ class Study(Scores):
 
         return benchmark(self.plan, self.runs(), target_width, seeds)
 
+    @rooms_on_top()
     def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
         """Return what the bases asked cover of the dataset: its cells, its distribution, novelty, items at the ceiling.
 
@@ -422,6 +429,7 @@ class Study(Scores):
 
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
 
+    @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
         """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
         from toolkit.errors import InputError
@@ -460,6 +468,7 @@ class Study(Scores):
 
         return measured_items(self.plan.test, self.annotations())
 
+    @rooms_on_top()
     def view(self, which: str | Iterable[str] | pd.DataFrame | None = None) -> Viewer:
         """Return the answer viewer for a notebook: of all runs, opened at one, or of a selection.
 
@@ -489,6 +498,7 @@ class Study(Scores):
             )
         return Viewer(self.plan, self.store, which)
 
+    @rooms_on_top()
     def rate(self, rater: str, *, seed: int | None = None, size: int | None = None) -> VBox:
         """Return the desk of a rater for a notebook: one reply after another, blind, from where the rater stopped.
 
@@ -525,50 +535,51 @@ class Study(Scores):
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
     def _draw(
-        self, of: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
+        self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
     ) -> list[Path]:
         from toolkit.report.show import need_results
 
-        done = (of.runs["status"] == "succeeded").sum()
+        done = (frames.runs["status"] == "succeeded").sum()
         need_results({"study": self.name, "done": done}, "run it first: `toolkit run STUDY`, or study.run()")
         if not self.plan.test.judged:
             return self._test_figures(folder)
-        return super()._draw(of, folder, only, progress=progress)
+        return super()._draw(frames, folder, only, progress=progress)
 
-    def _about(self, of: Analyses) -> About:
+    def _about(self, frames: Analyses) -> About:
         from toolkit.report.figure import about_study
 
-        return about_study(of, self.plan)
+        return about_study(frames, self.plan)
 
-    def _standing(self, of: Analyses) -> dict[str, Any]:
+    def _status(self, frames: Analyses) -> dict[str, Any]:
         return self.status()
 
     def _bundled(
-        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path, progress: bool
+        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
     ) -> tuple[list[Path], Any]:
         from toolkit.files import write_atomically
         from toolkit.table_files import csv_bytes
         from toolkit.thesis.methods import methods_section, what_was_done
 
-        drawn = self._draw(of, place, progress=progress)
-        if self.plan.test.judged and of.is_judged:
-            drawn += self._write_statistics(of, place)
-        done = what_was_done(self.plan, self.store, of, status, manifest, drawn)
+        drawn = self._draw(frames, folder, progress=progress)
+        if self.plan.test.judged and frames.is_judged:
+            drawn += self._write_statistics(frames, folder)
+        done = what_was_done(self.plan, self.store, frames, status, manifest, drawn)
         if done.decisions and done.decisions.at:
             changes = csv_bytes(done.decisions.changes)
-            drawn.append(write_atomically(place / "deviations.csv", changes))
+            drawn.append(write_atomically(folder / "deviations.csv", changes))
         return drawn, methods_section(done)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of
         from toolkit.report.captions import defects_note, join, source_words
         from toolkit.report.plots.results import write_test_figures
-        from toolkit.traffic.figures import write_one_shot_figures
 
         runs, test = self.runs(), self.plan.test
         note = join(self.note, defects_note(runs))
         source = source_words(runs, self.name, self.plan.dataset.version)
         if test.name == "one_shot":
+            from toolkit.traffic.figures import write_one_shot_figures
+
             return write_one_shot_figures(
                 self._scored(), folder=folder, note=note, source=source, study=self.name
             )

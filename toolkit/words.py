@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -29,7 +27,6 @@ SCALE: Final = (0.0, 5.0)
 """Of the rubric's scores."""
 SCORE: Final = "composite_strict"
 """What analyses compare unless a study or a caller names another column: the composite in which a true 0 counts."""
-_scale: ContextVar[tuple[float, float]] = ContextVar("scale", default=SCALE)
 SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
 LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
@@ -40,24 +37,9 @@ _VERBS: Final = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
 _VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
 
 
-def scale() -> tuple[float, float]:
-    """Return the ends of the scale of the scores in hand: the rubric's, or that of somebody else's scores."""
-    return _scale.get()
-
-
-def scale_words(between: str = " to ") -> str:
-    """Return the ends of the scale in words."""
-    return f"{scale()[0]:g}{between}{scale()[1]:g}"
-
-
-@contextmanager
-def on_scale(ends: tuple[float, float]) -> Iterator[None]:
-    """Calculate and draw on another scale: every number of one set of scores has the same one, as it has one unit."""
-    before = _scale.set(ends)
-    try:
-        yield
-    finally:
-        _scale.reset(before)
+def scale_words(scale: tuple[float, float], between: str = " to ") -> str:
+    """Return the ends of a scale in words."""
+    return f"{scale[0]:g}{between}{scale[1]:g}"
 
 
 def counted(number: int, plural: str) -> str:

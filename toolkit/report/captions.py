@@ -11,7 +11,7 @@ from toolkit.analyses import Analyses
 from toolkit.models.base import DEFECTS
 from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import agreeing, counted, coverage, scale
+from toolkit.words import agreeing, counted, coverage
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
@@ -167,9 +167,9 @@ def corrections_words(results: Iterable[Estimate]) -> str:
     return f"P values corrected for multiplicity: {corrections}{unadjusted}." if tests else ""
 
 
-def cut_words(low: pd.Series, high: pd.Series) -> str:
+def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> str:
     """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale."""
-    first, last = scale()
+    first, last = scale
     beyond = bool((low.astype(float) < first).any() or (high.astype(float) > last).any())
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
 

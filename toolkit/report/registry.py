@@ -46,7 +46,7 @@ from toolkit.report.tables import (
 )
 from toolkit.runs.progress import Progress
 from toolkit.stats.result import Result, placed
-from toolkit.words import choices, on_scale
+from toolkit.words import choices
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,7 @@ def draw_study(
     if not cards:
         reason = analyses.unanswerable.get("judge_cards", "no judged runs")
         return [*figures, _left_out(CARD, "Cards of the judges", reason, context)]
-    with on_scale(context.scale):
-        return figures + [judge_card(card, end=_card_end(context)) for card in cards]
+    return figures + [judge_card(card, end=_card_end(context), scale=context.scale) for card in cards]
 
 
 def _card_end(context: About) -> str:
@@ -117,7 +116,7 @@ def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
             raise NothingToDraw("no judged runs")
         if reason := analyses.unanswerable.get(row.asks):
             raise NothingToDraw(reason)
-        with thesis_style(), on_scale(context.scale):
+        with thesis_style():
             return row.draw(analyses, context)
     except NothingToDraw as error:
         return _left_out(row.name, row.title, str(error), context)
@@ -174,8 +173,8 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
         estimates += [("agreement", estimate) for estimate in people.agreement]
         tables.append(estimates_table("people", "Judges held against people", estimates, end=context.end))
     if analyses.answers("judge_cards"):
-        with on_scale(context.scale):
-            tables += [judge_card_table(card, end=_card_end(context)) for card in analyses.judge_cards()]
+        cards, end = analyses.judge_cards(), _card_end(context)
+        tables += [judge_card_table(card, end=end, scale=context.scale) for card in cards]
     return tables
 
 

@@ -24,7 +24,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toolkit.errors import InputError
 from toolkit.report.show import plain_text
-from toolkit.words import scale, scale_words
+from toolkit.words import scale_words
 
 COLUMN_MM: Final = 85.0  # width of one thesis column in millimetres
 PAGE_MM: Final = 160.0  # width of the text block of a thesis page in millimetres
@@ -136,28 +136,30 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
     return {name: style for name, style in styles.items() if name in drawn}
 
 
-def score_axis(axes: Axes, label: str = "Composite score", *, which: str = "y") -> None:
+def score_axis(
+    axes: Axes, scale: tuple[float, float], label: str = "Composite score", *, which: str = "y"
+) -> None:
     """Show the whole scale, so that no difference looks larger than it is."""
-    low, high = scale()
+    low, high = scale
     ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     ticks = [tick for tick in ticks if low <= tick <= high]
     labels, pad = [f"{tick:g}" for tick in ticks], (high - low) / 50  # a marker at an end is drawn whole
     look: dict[str, Any] = {"lim": (low - pad, high + pad), "ticks": ticks, "ticklabels": labels}
-    look["label"] = f"{label} ({scale_words('–')})" if label else ""
+    look["label"] = f"{label} ({scale_words(scale, '–')})" if label else ""
     axes.set(**{f"{which}{name}": value for name, value in look.items()})
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
 
 
-def cut_axis(axes: Axes, values: Iterable[float], pad: float = 0.0) -> str:
+def cut_axis(axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0) -> str:
     """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
     numbers = [value for value in values if pd.notna(value)]
-    ends = (max(scale()[0], min(numbers) - pad), min(scale()[1], max(numbers) + pad))
+    ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
     axes.set_ylim(*ends)
-    for height, end, limit in zip((0, 1), ends, scale(), strict=True):
+    for height, end, limit in zip((0, 1), ends, scale, strict=True):
         if end != limit:
             slant: dict[str, Any] = {"marker": [(-1, -0.5), (1, 0.5)], "markersize": 8, "clip_on": False}
             axes.plot([0], [height], color=INK, linestyle="none", transform=axes.transAxes, **slant)
-    part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale())
+    part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
     return f"The score axis is cut (slanted marks): it shows {part}."
 
 

@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.analyses import QUESTIONS, Analyses
+from toolkit.analyses import BY_JUDGES, BY_LENGTH, Analyses
 from toolkit.errors import InputError
-from toolkit.words import Summary, counted, on_scale, one_line
+from toolkit.reporting import Reported
+from toolkit.words import Summary, counted, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
 
-P = ParamSpec("P")
-R = TypeVar("R")
-BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
-BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 _OWN: Final = ("required_elements", "focus")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 
 
-def _of_frames(analysis: Callable[Concatenate[Analyses, P], R]) -> Callable[Concatenate[Scores, P], R]:
-    """Return the method that makes an analysis of the frames as they are now."""
-
-    @wraps(analysis)
-    def of_scores(self: Scores, *args: P.args, **kwargs: P.kwargs) -> R:
-        return analysis(self.frames(), *args, **kwargs)
-
-    return of_scores
-
-
-class Scores:
+class Scores(Reported):
     """Anybody's scores in hand: look at them, analyse them, draw them, write them up.
 
     Parameters
@@ -76,7 +63,7 @@ class Scores:
     0.45
     """
 
-    _not_asked: ClassVar[Collection[str]] = _OWN
+    _not_asked = _OWN
 
     def __init__(
         self,
@@ -125,7 +112,10 @@ class Scores:
         self._output = Path(output) if output is not None else Path("results") / name
         checked, alone = by_themselves(checked, where)
         self.notes: tuple[str, ...] = (*notes, *alone)
-        self._runs, self._judgements, self._human, self.dimensions_scored = frames_of(checked, name, where)
+        *tables, self.dimensions_scored = frames_of(checked, name, where)
+        self._runs, self._judgements, self._human = tables
+        for table in tables:
+            table.attrs["scale"] = self.scale
 
     @classmethod
     def load(
@@ -225,17 +215,17 @@ class Scores:
 
     def runs(self, **_: Any) -> pd.DataFrame:
         """Return one row an answer, with the mean of its judges under ``composite``."""
-        return self._runs
+        return self._runs.copy()
 
     def judgements(self, **_: Any) -> pd.DataFrame:
         """Return one row a judgement: an answer and a judge."""
-        return self._judgements
+        return self._judgements.copy()
 
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person, where judges and people are told apart."""
-        return self._human
+        return self._human.copy()
 
-    @property
+    @cached_property
     def unanswerable(self) -> Mapping[str, str]:
         """Questions that these scores cannot answer, by the name of the analysis, with the reason."""
         runs, taken = self._runs, self.taken
@@ -262,29 +252,6 @@ class Scores:
             why["calibration"] = "no column human that tells people from judges"
         return why | dict.fromkeys(_OWN, "is asked of studies that the toolkit ran")
 
-    def answers(self, *questions: str) -> bool:
-        """Return whether these scores can answer questions, by the names of the analyses."""
-        return self.unanswerable.keys().isdisjoint(questions)
-
-    def questions(self) -> pd.DataFrame:
-        """Return one row a question: its analysis, whether these scores can answer it, and why not."""
-        import pandas as pd
-
-        rows = [
-            (title, name, name not in self.unanswerable, self.unanswerable.get(name, ""))
-            for name, title in QUESTIONS.items()
-            if name not in self._not_asked
-        ]
-        return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
-
-    def _answerable(self, questions: pd.DataFrame) -> list[str]:
-        """Return which questions can be answered and which not, and why, in lines."""
-        lines: dict[str, list[str]] = {"Can be answered:": [], "Cannot be answered:": []}
-        for title, _, answerable, reason in questions.itertuples(index=False):
-            head = "Can be answered:" if answerable else "Cannot be answered:"
-            lines[head].append(f"  {title}" + (f": {reason}" if reason else ""))
-        return [line for head, several in lines.items() for line in (head, *several)]
-
     def summary(self) -> Summary:
         """Return what each column was taken for, and which questions can be answered and which not, and why."""
         from toolkit.scores.columns import MEANING
@@ -310,11 +277,15 @@ class Scores:
         return Summary(fields, "\n".join(told))
 
     def frames(self) -> Analyses:
-        """Return every analysis of the frames as they are now: each analysis is made once."""
+        """Return every analysis of the scores; each is made once."""
+        return self._analyses
+
+    @cached_property
+    def _analyses(self) -> Analyses:
         return Analyses(
-            self.runs,
-            self.judgements,
-            self.human,
+            self._runs,
+            self._judgements,
+            self._human,
             name=self.name,
             score="composite",  # of others' scores there is one composite: zeros count in it
             dimensions=self.dimensions_scored,
@@ -322,116 +293,18 @@ class Scores:
             unanswerable=self.unanswerable,
         )
 
-    reliability = _of_frames(Analyses.reliability)
-    required_elements = _of_frames(Analyses.required_elements)
-    generalizability = _of_frames(Analyses.generalizability)
-    length = _of_frames(Analyses.length)
-    length_by_model = _of_frames(Analyses.length_by_model)
-    compare_models = _of_frames(Analyses.compare_models)
-    focus = _of_frames(Analyses.focus)
-    dimension_profile = _of_frames(Analyses.dimension_profile)
-    length_bias = _of_frames(Analyses.length_bias)
-    mixed_model = _of_frames(Analyses.mixed_model)
-    pareto = _of_frames(Analyses.pareto)
-    missing = _of_frames(Analyses.missing)
-    ceiling = _of_frames(Analyses.ceiling)
-    calibration = _of_frames(Analyses.calibration)
-    power = _of_frames(Analyses.power)
-    analyses = _of_frames(Analyses.analyses)
-
-    def _about(self, of: Analyses) -> About:
-        """Return what every figure says besides its numbers."""
+    def _about(self, frames: Analyses) -> About:
         from toolkit.report.figure import about_scores
 
-        return about_scores(of, self.note)
-
-    def figures(
-        self, folder: Path | str | None = None, only: Collection[str] = (), *, progress: bool = False
-    ) -> list[Path]:
-        """Write every figure and table that the scores can give, show the figures, and return the paths.
-
-        Parameters
-        ----------
-        folder
-            Gets ``figures/`` and ``tables/``; the output folder by default.
-        only
-            Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
-        progress
-            Whether to show progress on standard error.
-        """
-        from toolkit.report.show import Files
-
-        place = Path(folder) if folder is not None else self.output
-        return Files(self._draw(self.frames(), place, only, progress=progress))
-
-    def _draw(
-        self, of: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
-    ) -> list[Path]:
-        from toolkit.report.escape import names_kept
-        from toolkit.report.registry import write_figures
-
-        with names_kept(of.names):
-            return write_figures(of.read(), self._about(of), folder, only, progress=progress)
-
-    def statistics(self, folder: Path | str | None = None) -> list[Path]:
-        """Write every statistic as a table and as a sentence, and return the paths."""
-        return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
-
-    def _write_statistics(self, of: Analyses, folder: Path) -> list[Path]:
-        from toolkit.report.escape import names_kept
-        from toolkit.report.registry import write_statistics
-
-        with on_scale(of.scale), names_kept(of.names):
-            return write_statistics(of.read().analyses(), self._about(of), folder)
-
-    def bundle(
-        self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
-    ) -> list[Path]:
-        """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
-
-        Parameters
-        ----------
-        folder
-            Where; ``bundle/`` in the output folder by default.
-        format
-            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
-        progress
-            Whether to show progress on standard error.
-
-        Returns
-        -------
-        list of Path
-            Every file of the bundle, ``manifest.json`` last.
-
-        Raises
-        ------
-        InputError
-            When no answer has a score, or of a study no run has succeeded yet, or the folder holds the bundle of
-            another, or something else under the names of the bundle.
-        """
-        from toolkit.report.escape import names_kept
-        from toolkit.thesis.bundle import bundle_place, write_bundle
-        from toolkit.thesis.document import check_format
-
-        check_format(format)
-        of, manifest = self.frames(), self.manifest()
-        status = self._standing(of)
-        place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
-        with names_kept(of.names):
-            parts = self._bundled(of, status, manifest, place, progress)
-            return write_bundle(place, *parts, manifest, format=format)
-
-    def _standing(self, of: Analyses) -> dict[str, Any]:
-        return {"study": self.name, "done": int(of.runs["judged"].sum())}
+        return about_scores(frames, self.note)
 
     def _bundled(
-        self, of: Analyses, status: dict[str, Any], manifest: dict[str, Any], place: Path, progress: bool
+        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
     ) -> tuple[list[Path], Any]:
         from toolkit.thesis.methods import scores_section
 
-        drawn = self._draw(of, place, progress=progress)
-        drawn += self._write_statistics(of, place)
-        return drawn, scores_section(of, manifest, drawn)
+        drawn = [*self._draw(frames, folder, progress=progress), *self._write_statistics(frames, folder)]
+        return drawn, scores_section(frames, manifest, drawn)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""

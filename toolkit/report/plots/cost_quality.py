@@ -57,7 +57,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         f"The axis shows {factor:,.0f} runs, the data one." if factor != 1 else "",
         "Marks: mean of one model at one prompt length, larger for longer prompts; bars: intervals of both.",
         captions.interval_words(estimates),
-        captions.cut_words(data["quality_low"], data["quality_high"]),
+        captions.cut_words(data["quality_low"], data["quality_high"], context.scale),
         "Intervals of cost that leave the axis are cut at its end."
         if (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any()
         else "",
@@ -74,7 +74,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         context.source,
         context.note,
     )
-    alt_text = _alt_text(data, factor, label)
+    alt_text = _alt_text(data, factor, label, context.scale)
     return FigureWithCaption("cost_quality", figure, caption, alt_text, data, n, estimates=estimates)
 
 
@@ -120,7 +120,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
                 [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgewidth=0,
                 markersize=_SIZES[row["length_bin"]], zorder=3, clip_on=False,
             )  # fmt: skip
-    style.score_axis(axes)
+    style.score_axis(axes, context.scale)
     axes.set_xlabel(label)
     handles = style.model_handles(styles)
     handles.append(
@@ -163,11 +163,11 @@ def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:
     return False
 
 
-def _alt_text(data: pd.DataFrame, factor: float, label: str) -> str:
+def _alt_text(data: pd.DataFrame, factor: float, label: str, scale: tuple[float, float]) -> str:
     points = "; ".join(
         f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    axes = f"the composite score from {scale_words()} against {label}"
+    axes = f"the composite score from {scale_words(scale)} against {label}"
     return f"Scatter of {axes}, with intervals and the front: {points}."

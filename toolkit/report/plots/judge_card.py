@@ -18,9 +18,9 @@ from toolkit.report.figure import FigureWithCaption, save_all
 from toolkit.report.show import Files
 from toolkit.report.tables import Keyed, Table, estimates_table, with_interval
 from toolkit.stats.agreement.judge_card import JudgeCard, slope_unit
-from toolkit.stats.inference.run_table import points
+from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import scale_words
+from toolkit.words import SCALE, scale_words
 
 CARD: Final = "judge_card"  # stands for the cards of all judges; their files are named after the judges
 PROBED: Final = "_probed"  # end of the name of a card with probes
@@ -40,7 +40,7 @@ KIND_WORDS: Final = {
 """Kinds of probes in the words of a figure."""
 
 
-def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
+def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> FigureWithCaption:
     """Draw everything that is known of one judge on one page."""
     panels = _panels(card)
     estimates = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
@@ -49,7 +49,7 @@ def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
     n = {"results": sum(estimate.estimable for estimate in estimates)}
     values = "; ".join(f"{e.name} {with_interval(e)}" for e in estimates if e.estimate is not None)
     alt_text = f"Card of judge {card.judge} ({card.model}), marks with intervals: {values}."
-    caption, name = _caption(card, estimates, end), judge_card_name(card)
+    caption, name = _caption(card, estimates, end, scale), judge_card_name(card)
     return FigureWithCaption(name, figure, caption, alt_text, card.frame(), n, estimates=estimates)
 
 
@@ -175,7 +175,7 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
         style.beside(axes, up, style.shorten(f"{cost.name}: {_text(cost)}{unit}", 100), 0.0)
 
 
-def _caption(card: JudgeCard, estimates: Sequence[Estimate], end: str) -> str:
+def _caption(card: JudgeCard, estimates: Sequence[Estimate], end: str, scale: tuple[float, float]) -> str:
     shifts = [probe.shift for probe in card.probes]
     corrections = sorted({shift.correction for shift in shifts if shift.correction != "none"})
     missing = [
@@ -185,7 +185,7 @@ def _caption(card: JudgeCard, estimates: Sequence[Estimate], end: str) -> str:
     ]
     return captions.join(
         f"Card of judge {card.judge} ({card.model}); {captions.estimates_n_words(card.agreement[:1])}.",
-        f"Scores are the strict composite ({scale_words('-')}), in which a dimension of 0 counts.",
+        f"Scores are the strict composite ({scale_words(scale, '-')}), in which a dimension of 0 counts.",
         "A positive difference means that the judge is milder than the mean of the others.",
         "The family's row is how much more so with models of its own family than with others."
         if len(card.bias) > 2
@@ -210,11 +210,11 @@ def _caption(card: JudgeCard, estimates: Sequence[Estimate], end: str) -> str:
     )
 
 
-def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
+def judge_card_table(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> Table:
     """Return the card of one judge as a table, one row a result."""
     estimates = [*card.agreement, *card.bias, *card.readable, *card.cost]
     estimates += [estimate for probe in card.probes for estimate in probe.estimates]
-    short = {"none": "", points(): "points", slope_unit(): "points per 100 tokens"}
+    short = {"none": "", Points(scale): "points", slope_unit(scale): "points per 100 tokens"}
     keyed: list[Keyed] = []
     for estimate in estimates:
         unit = "share" if estimate.unit.startswith("share") else short.get(estimate.unit, estimate.unit)

@@ -20,7 +20,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
-from toolkit.words import JUDGE_ROLES, agreeing, counted, scale, scale_words
+from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
 
 Pair = tuple[str, str]
 
@@ -96,7 +96,8 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (first, second), e in pearson.items()
     )
-    alt_text = f"Scatter of the composite scores of pairs of judges, {scale_words()} on both axes: {panels}."
+    axes = scale_words(context.scale)
+    alt_text = f"Scatter of the composite scores of pairs of judges, {axes} on both axes: {panels}."
     figure = _draw_agreement(data, pearson, forms, context)
     estimates = (*forms, *correlations)
     return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n, estimates=estimates)
@@ -142,7 +143,7 @@ def _draw_agreement(
     rng, reach = np.random.default_rng(0), _jitter(data)
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
-        axes.plot(scale(), scale(), color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
+        axes.plot(context.scale, context.scale, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_score", "second_score"]].astype(float)
         moved = moved + rng.uniform(-reach, reach, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
@@ -154,7 +155,7 @@ def _draw_agreement(
                 rasterized=len(rows) > _MANY,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
-            style.score_axis(axes, f"{style.shorten(judge, 20)} judge", which=which)
+            style.score_axis(axes, context.scale, f"{style.shorten(judge, 20)} judge", which=which)
         axes.set_aspect("equal")
         axes.set_title(f"{_text('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
@@ -177,7 +178,8 @@ def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
     if not plotted:
         raise NothingToDraw("no two judges scored three answers")
     data = pd.concat([_differences(names, pair) for names, pair in plotted.items()], ignore_index=True)
-    figure, reach = _draw_bland_altman(plotted, data)
+    figure, reach = _draw_bland_altman(plotted, data, context.scale)
+    width = context.scale[1] - context.scale[0]
     estimates = [estimate for pair in plotted.values() for estimate in pair.estimates()]
     counts = captions.ranges_words(pair.bias for pair in plotted.values())
     slopes = "; ".join(_text(f"{a} less {b}", pair.slope) for (a, b), pair in plotted.items())
@@ -189,7 +191,7 @@ def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
         captions.interval_words(estimates),
         f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
         "Nothing is corrected for the number of pairs." if len(plotted) > 1 else "",
-        f"The axis of differences shows ±{reach:g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
+        f"The axis of differences shows ±{reach:g} of the ±{width:g} points that are possible.",
         "An interval that goes on beyond the axis is cut there; the data have its end."
         if data[["low", "high"]].abs().max().max() > reach
         else "",
@@ -201,7 +203,8 @@ def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
         f"{a} less {b}: bias {_number(pair.bias)}, limits {_number(pair.lower)} to {_number(pair.upper)}"
         for (a, b), pair in plotted.items()
     )
-    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale_words()}: {biases}."
+    scale = scale_words(context.scale)
+    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale}: {biases}."
     return FigureWithCaption("bland_altman", figure, caption, alt_text, data, context.n, estimates=estimates)
 
 
@@ -216,10 +219,12 @@ def _differences(names: Pair, pair: BlandAltman) -> pd.DataFrame:
     return rows.assign(first=names[0], second=names[1]).reindex(columns=list(_DIFFERENCES)).astype(numbers)
 
 
-def _draw_bland_altman(plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
+def _draw_bland_altman(
+    plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame, scale: tuple[float, float]
+) -> tuple[Figure, float]:
     figure, panels, across = style.grid(len(plotted), across=_ACROSS, head=14, tall=62)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
-    step = (scale()[1] - scale()[0]) / 10
+    step = (scale[1] - scale[0]) / 10
     reach = min(10 * step, max(2 * step, math.ceil(1.05 * ends / step) * step))
     for number, (axes, ((first, second), pair)) in enumerate(zip(panels, plotted.items(), strict=True)):
         rows = data[(data["first"] == first) & (data["second"] == second)]
@@ -241,7 +246,7 @@ def _draw_bland_altman(plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame) 
             f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_text('bias', pair.bias)}\n"
             f"limits {_number(pair.lower)} to {_number(pair.upper)}"
         )
-        style.score_axis(axes, "Mean of the two", which="x")
+        style.score_axis(axes, scale, "Mean of the two", which="x")
         if number % across == 0:
             axes.set_ylabel("Difference (points)")
     handles = [

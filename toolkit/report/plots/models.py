@@ -68,7 +68,7 @@ def _draw(means: pd.DataFrame, differences: pd.DataFrame, context: About) -> Fig
             style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"]), 1.015)
         names = style.shortened(rows["name"], 44)
         style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])
-    style.score_axis(panels[0], "Mean score", which="x")
+    style.score_axis(panels[0], context.scale, "Mean score", which="x")
     if len(differences):
         panels[1].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
         panels[1].set_xlabel("Difference within items (points)")

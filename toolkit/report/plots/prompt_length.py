@@ -19,7 +19,7 @@ from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, counted, scale, scale_words
+from toolkit.words import LENGTH_BINS, counted, scale_words
 
 _BINS: Final = tuple(LENGTH_BINS)
 _ALL: Final = "all models"
@@ -44,7 +44,7 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
-    figure, cut = _draw_effects(data, margin)
+    figure, cut = _draw_effects(data, margin, context.scale)
     caption = captions.join(
         f"What prompt length does to the composite score ({captions.n_words(context.n)}).",
         "Above: differences within bases; the filled mark is the one confirmatory contrast that the study file names."
@@ -81,7 +81,7 @@ def _second_composite_words(analyses: Analyses) -> str:
     return f"{composites} Differences of that one: {', '.join(differences)}."
 
 
-def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, str]:
+def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     figure = style.new_figure(style.PAGE_MM, 12 + 8 * len(effects) + 42)
     above, below = figure.subplots(2, 1, height_ratios=(8 * len(effects), 38))
@@ -111,7 +111,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, str
     below.set_ylabel("Composite score")
     # The axis does not begin at 0: that an effect can be seen is what the panel is for.
     values = means[["estimate", "low", "high"]].to_numpy(dtype=float).ravel()
-    cut = style.cut_axis(below, values, max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05))
+    cut = style.cut_axis(below, scale, values, max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05))
     return style.settle(figure), cut
 
 
@@ -148,7 +148,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         if data["low"].notna().any()
         else "",
         cut,
-        captions.cut_words(data["low"], data["high"]),
+        captions.cut_words(data["low"], data["high"], context.scale),
         captions.no_interval_words([*((e.name, e) for e in estimates), *model_means]),
         f"No judged run in bin {', '.join(absent)}." if absent else "",
         captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
@@ -159,8 +159,8 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     )
     scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
     alt_text = (
-        f"Line chart of the composite score from {scale_words()} against prompt length S, M and L, one line for each "
-        f"of {counted(n['bases'], 'bases')}. Means: {scores}."
+        f"Line chart of the composite score from {scale_words(context.scale)} against prompt length S, M and L, one "
+        f"line for each of {counted(n['bases'], 'bases')}. Means: {scores}."
     )
     return FigureWithCaption("quality_by_length", figure, caption, alt_text, data, n, estimates=intervals)
 
@@ -239,8 +239,10 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     axes.set_xticks(range(len(_BINS)), ticks)
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
-    axes.set_ylabel(f"Composite score ({scale_words('–')})")
-    cut = style.cut_axis(axes, marks[["score", "low", "high"]].astype(float).to_numpy().ravel(), 0.1)
+    axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
+    cut = style.cut_axis(
+        axes, context.scale, marks[["score", "low", "high"]].astype(float).to_numpy().ravel(), 0.1
+    )
     style.legend(figure, handles, columns=columns)
     return style.settle(figure), cut
 
@@ -294,7 +296,7 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
         + "; without the correction that is where the interval lies within the band. Equivalence that is not shown is "
         "no proof of a difference.",
         f"Tests of {_ALL} and of each model are corrected apart." if data["of"].nunique() > 1 else "",
-        f"The axis shows ±{reach:.2g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
+        f"The axis shows ±{reach:.2g} of the ±{context.scale[1] - context.scale[0]:g} points that are possible.",
         captions.unpaired_words(estimates),
         captions.not_estimable_words(
             replace(test, name=f"{test.name} of {model}", missing=0)
@@ -366,7 +368,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         f"Each mark is the mean of one model{lengths} over bases, repeats averaged first; bars are intervals.",
         captions.interval_words(means),
         "The intervals describe single means: they are not corrected for their number and test no difference.",
-        captions.cut_words(data["low"], data["high"]),
+        captions.cut_words(data["low"], data["high"], context.scale),
         captions.no_interval_words((mean.name, mean) for mean in means),
         captions.not_estimable_words(means),
         captions.join(context.missing, context.source, context.note),  # of no composite
@@ -375,7 +377,8 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
         for row in style.rows_of(data)
     )
-    alt_text = f"Marks with intervals on a scale from {scale_words()}, one row for each dimension: {marks}."
+    scale = scale_words(context.scale)
+    alt_text = f"Marks with intervals on a scale from {scale}, one row for each dimension: {marks}."
     figure = _draw_profile(data, context)
     return FigureWithCaption("dimension_profile", figure, caption, alt_text, data, context.n, estimates=means)
 
@@ -406,7 +409,7 @@ def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
-        style.score_axis(axes, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
+        style.score_axis(axes, context.scale, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
     style.row_axis(panels[0], list(map(readable, dimensions)), (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)

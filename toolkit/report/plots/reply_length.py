@@ -42,13 +42,13 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
         "It is adjusted for the base and for each combination of model and prompt length (fixed effects), the same in "
         "every panel, and drawn through the mean of the panel's answers; the band is the interval of the slope. It is "
         "one test, so nothing is corrected, and no proof of bias, because longer replies may be better.",
-        captions.cut_words(data["low"], data["high"]),
+        captions.cut_words(data["low"], data["high"], context.scale),
         captions.missing_words(analyses.runs, answers),
         context.whole,
     )
     alt_text = (
-        f"Scatter of the composite score from {scale_words()} of {counted(len(answers), 'answers')} against length in "
-        "tokens: "
+        f"Scatter of the composite score from {scale_words(context.scale)} of {counted(len(answers), 'answers')} "
+        "against length in tokens: "
         f"{slope.sentence()}"
     )
     figure = _draw(data, slope, context)
@@ -82,7 +82,7 @@ def _draw(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     for number, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
         _panel(axes, data[data["model"] == name], look)
         axes.set_title(names[name])
-        style.score_axis(axes, "Composite score" if number % across == 0 else "")
+        style.score_axis(axes, context.scale, "Composite score" if number % across == 0 else "")
     panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
     figure.supxlabel("Length of the reply (tokens)")
     label = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"

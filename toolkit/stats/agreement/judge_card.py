@@ -13,9 +13,9 @@ from toolkit.stats.agreement.probe_shift import ProbeShift, ProbeShifts
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_slope, mean_estimate
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import need_columns, points
+from toolkit.stats.inference.run_table import Points, need_columns, scale_of
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import SCORE, total_aud
+from toolkit.words import SCALE, SCORE, total_aud
 
 PER_TOKENS: Final = 100
 _PARTS: Final = ("agreement", "bias", "cost", "readable")
@@ -25,9 +25,9 @@ _COLUMNS: Final = (
 )
 
 
-def slope_unit() -> str:
+def slope_unit(scale: tuple[float, float] = SCALE) -> str:
     """Return the unit of a slope on the length of replies."""
-    return f"{points()} per {PER_TOKENS} tokens of reply"
+    return f"{Points(scale)} per {PER_TOKENS} tokens of reply"
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def judge_cards(
             JudgeCard(
                 judge=name,
                 model=str(own["judge_model"].iloc[0]),
-                agreement=_agreement(compared),
-                bias=_bias(compared, (related or {}).get(name, ())),
+                agreement=_agreement(compared, scale_of(judgements)),
+                bias=_bias(compared, (related or {}).get(name, ()), scale_of(judgements)),
                 cost=_cost(own),
                 readable=_readable(own),
                 probes=shifts.of(name) if shifts else (),
@@ -116,10 +116,10 @@ def _total(paid: pd.DataFrame) -> float | None:
     return total_aud(calls["aud_cost"].dropna()) if calls["aud_cost"].notna().any() else None
 
 
-def _agreement(compared: pd.DataFrame) -> tuple[Estimate, ...]:
+def _agreement(compared: pd.DataFrame, scale: tuple[float, float]) -> tuple[Estimate, ...]:
     both, missing = _complete(compared.assign(beyond=compared["own"] - compared["others"]), "beyond")
     return (
-        _mean("difference to the other judges", both, missing, points(), "beyond"),
+        _mean("difference to the other judges", both, missing, Points(scale), "beyond"),
         clustered_pearson(
             "correlation with the other judges",
             both["own"],
@@ -130,7 +130,9 @@ def _agreement(compared: pd.DataFrame) -> tuple[Estimate, ...]:
     )
 
 
-def _bias(compared: pd.DataFrame, related: Collection[str]) -> tuple[Estimate, ...]:
+def _bias(
+    compared: pd.DataFrame, related: Collection[str], scale: tuple[float, float]
+) -> tuple[Estimate, ...]:
     against = ", against the other judges"
 
     def slope(name: str, x: str, y: str, unit: str) -> Estimate:
@@ -144,11 +146,11 @@ def _bias(compared: pd.DataFrame, related: Collection[str]) -> tuple[Estimate, .
         beyond=compared["own"] - compared["others"],
     )
     found = [
-        slope("slope on reply length", "length", "own", slope_unit()),
-        slope(f"slope on reply length{against}", "length", "beyond", slope_unit()),
+        slope("slope on reply length", "length", "own", slope_unit(scale)),
+        slope(f"slope on reply length{against}", "length", "beyond", slope_unit(scale)),
     ]
     if set(related) & set(compared["model"]):
-        family = slope(f"milder with its own family{against}", "family", "beyond", points())
+        family = slope(f"milder with its own family{against}", "family", "beyond", Points(scale))
         if not family.estimable:
             family = family.not_estimable("it judged models of its own family only, or of others only")
         found.append(family)

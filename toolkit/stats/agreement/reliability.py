@@ -27,7 +27,7 @@ from toolkit.stats.agreement.severity import Severity, judge_severity
 from toolkit.stats.inference.clusters import in_groups, over_clusters
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import DIMENSIONS, SCALE, SCORE, scale
+from toolkit.words import DIMENSIONS, SCALE, SCORE
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
@@ -164,7 +164,9 @@ class Reliability(Result):
 
 
 @over_clusters
-def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> Reliability:
+def reliability(
+    ratings: pd.DataFrame, repeats: pd.DataFrame | None = None, *, scale: tuple[float, float] = SCALE
+) -> Reliability:
     """Measure the agreement of the judges, for each dimension apart.
 
     Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
@@ -211,7 +213,7 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
         retest=retest(repeats) if repeats is not None and len(repeats) else {},
         matrices=matrices,
         ratings=checked,
-        ends=scale(),
+        ends=scale,
     )
 
 

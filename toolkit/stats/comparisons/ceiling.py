@@ -12,9 +12,16 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import likeness, share
-from toolkit.stats.inference.run_table import in_order, need_columns, need_labels, numbers_of, told_apart
+from toolkit.stats.inference.run_table import (
+    in_order,
+    need_columns,
+    need_labels,
+    numbers_of,
+    scale_of,
+    told_apart,
+)
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import SCORE, scale
+from toolkit.words import SCORE
 
 _EQUAL = 1e-9
 
@@ -57,7 +64,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     if not 0 < limit <= 1:
         raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
     values = numbers_of("ceiling: scores", scores, score)
-    gone, (low, high) = np.isnan(values), scale()
+    gone, (low, high) = np.isnan(values), scale_of(scores)
     wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
     if wrong.any():
         first = values[wrong.argmax()]

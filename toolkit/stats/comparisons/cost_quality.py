@@ -149,7 +149,7 @@ def pareto(
         missing = int(counts[key] - answers[key])
         about = Estimate(at_length(*key), None, n={"answers": int(answers[key])}, missing=missing)
         made = _numbers(
-            about, quality[:, place], price[:, place], score_unit(score), _COST_UNITS.get(cost, cost)
+            about, quality[:, place], price[:, place], score_unit(score, runs), _COST_UNITS.get(cost, cost)
         )
         points.append(ParetoPoint(str(key[0]), key[1], *made, bool(front[place]), probabilities[place]))
     return Pareto(tuple(points), resamples, seed, _notes(table, used, cost, quality, score), cost)

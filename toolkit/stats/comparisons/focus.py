@@ -74,6 +74,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
         raise InputError("focus contrast: no run is in both frames; judge the same runs with and without FSP")
     both = pairs.dropna()
     runs = both.groupby(level="run_id").mean().join(about)
+    runs.attrs = dict(on.attrs)
     # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
     values = runs.groupby(["base", "situation", "length_bin", "model"])[list(checked)].mean()
     values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
@@ -84,7 +85,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     if missing := len(pairs) - len(both):
         lack = agreeing(missing, "lack a score on one side and are left out")
         notes.append(f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}")
-    unit = score_unit(score)
+    unit = score_unit(score, on)
     empty = Estimate("on - off", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
     difference = mean_over_bases(empty, values["on"] - values["off"], scale, tested=True, what="both scores")

@@ -19,11 +19,12 @@ from toolkit.stats.inference.run_table import (
     in_order,
     need_columns,
     need_labels,
+    scale_of,
     told_apart,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Result, rounded
-from toolkit.words import SCALE, SCORE, agreeing, counted, scale
+from toolkit.words import SCALE, SCORE, agreeing, counted
 
 CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 PERMUTATIONS: Final = 9_999
@@ -169,7 +170,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     [-0.375, 0.5, 0.875]
     """
     checked = checked_runs(runs, score)
-    worst, best = scale()
+    worst, best = scale_of(runs)
     gone = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
     if (bins == WHOLE).all() and len(bins):

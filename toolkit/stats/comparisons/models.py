@@ -81,7 +81,7 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
         raise InputError(
             f"runs: {score} holds other values than 0 and 1, so its mean is no rate; use rate=False"
         )
-    unit = RATE_UNIT if rate else score_unit(score)
+    unit = RATE_UNIT if rate else score_unit(score, runs)
     known = checked.dropna(subset=["score"])
     alike = likeness([value == 1 for value in known["score"]], list(known["base"])) if rate else None
     means = tuple(

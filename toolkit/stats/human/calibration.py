@@ -157,7 +157,7 @@ def _calibrated(
         list(others[column]),
         list(rated["base"]),
         list(others["base"]),
-        unit=score_unit(score),
+        unit=score_unit(score, table),
     )
     placed = [
         _with_facets(result, mean, {facet: str(first)})
@@ -266,7 +266,7 @@ def _difference(person: str, rows: pd.DataFrame, runs: pd.DataFrame, score: str)
     scored = both.dropna(subset=[score, "ensemble"])
     n, missing = {"bases": int(scored["base"].nunique()), "answers": len(scored)}, len(both) - len(scored)
     name, method = f"ensemble less {person}", "t over bases, clustered"
-    empty = Estimate(name, None, None, None, method, score_unit(score), n, missing)
+    empty = Estimate(name, None, None, None, method, score_unit(score, runs), n, missing)
     if scored.empty:
         return replace(empty, note="no run was scored by both")
     return clustered_mean(scored["ensemble"] - scored[score], list(scored["base"])).of(empty)

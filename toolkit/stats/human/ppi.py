@@ -16,7 +16,7 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife, sums_by
 from toolkit.stats.inference.means import clustered_slope
-from toolkit.stats.inference.run_table import points
+from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
@@ -193,7 +193,7 @@ def prediction_powered_contrasts(
     table = table.drop(absent.index)
     finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
     fit = _fit(table, [pair for _, *pair in contrasts], tuning) if finite and table["rated"].any() else None
-    unit, results = points() if unit is None else unit, list[CalibratedMean]()
+    unit, results = Points() if unit is None else unit, list[CalibratedMean]()
     for place, (name, first, second) in enumerate(contrasts):
         sides = [first] if second is None else [first, second]
         part = table[table["group"].isin(sides)]

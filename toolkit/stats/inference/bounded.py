@@ -19,17 +19,16 @@ from toolkit.stats.inference.jackknife import (
     sums_by,
 )
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.run_table import points
+from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import Estimate
-from toolkit.words import scale
 
 BOUNDED: Final = "jackknife over bases on the logit of the scale, Satterthwaite degrees of freedom"
 
 
 def mean_on_scale(empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable]) -> Estimate:
-    """Return the mean of values: of `bounded_mean` where they are scores on the scale in hand, else by Student's t."""
-    if empty.unit == points():
-        return bounded_mean(empty, values, clusters, scale())
+    """Return the mean of values: of `bounded_mean` where their unit names a scale, else by Student's t."""
+    if isinstance(empty.unit, Points):
+        return bounded_mean(empty, values, clusters, empty.unit.scale)
     return clustered_mean(values, clusters).of(empty)
 
 

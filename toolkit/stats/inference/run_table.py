@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, agreeing, choices, counted, scale_words
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, SCALE, agreeing, choices, counted, scale_words
 
 POINTS = "score points"
 WHOLE = "all"
 """The one length bin of scores that know none."""
 
 
-def score_unit(score: str) -> str:
-    """Return the unit of a column of scores: points for a dimension or composite, else its own name."""
-    return points() if score in DIMENSIONS or score.startswith("composite") else score
+class Points(str):
+    """The unit of scores on a scale: its text names both ends of the scale, and `scale` has them as numbers."""
+
+    scale: tuple[float, float]
+
+    def __new__(cls, scale: tuple[float, float] = SCALE) -> Points:
+        """Make the unit of a scale."""
+        unit = super().__new__(cls, f"{POINTS} ({scale_words(scale, '-')})")
+        unit.scale = scale
+        return unit
+
+    def __getnewargs__(self) -> tuple[Any]:  # for copies and pickles
+        return (self.scale,)
 
 
-def points() -> str:
-    """Return the unit of scores, which names their scale."""
-    return f"{POINTS} ({scale_words('-')})"
+def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
+    """Return the ends of the scale of the scores in a frame: ``attrs["scale"]``, or those of the rubric."""
+    return cast(tuple[float, float], frame.attrs.get("scale", SCALE))
+
+
+def score_unit(score: str, frame: pd.DataFrame) -> str:
+    """Return the unit of a column of scores in a frame: points for a dimension or composite, else its own name."""
+    return Points(scale_of(frame)) if score in DIMENSIONS or score.startswith("composite") else score
 
 
 def checked_runs(
@@ -47,6 +62,7 @@ def checked_runs(
             **{name: runs[name].astype("object").to_numpy() for name in labels},
         }
     )
+    checked.attrs = dict(runs.attrs)  # the scale of the scores
     need_labels("runs", checked, ("base", "model", *labels))
     if checked["length_bin"].isna().all():
         checked["length_bin"] = WHOLE

@@ -150,7 +150,7 @@ def pilot_power(
     now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
     planned = now if repeats is None else float(repeats)
     price = _price(checked, costs, planned / now)
-    total, unit = checked["base"].nunique(), score_unit(score)
+    total, unit = checked["base"].nunique(), score_unit(score, runs)
     contrasts = tuple(
         _with_facets(_contrast(pair, cells, total, unit, effect, level, repeats, price)) for pair in pairs
     )

@@ -19,7 +19,7 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.multiplicity import with_holm
-from toolkit.stats.inference.run_table import checked_runs, left_out_note, points, score_unit
+from toolkit.stats.inference.run_table import Points, checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
@@ -118,13 +118,13 @@ def _compare(
     runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None, primary: str | None
 ) -> LengthComparison:
     cells, pairs, contrasts = _paired(runs, score)
-    unit, scale = score_unit(score), _scale(cells)
+    unit, scale = score_unit(score, runs), _scale(cells)
     sizes = {
         kind: tuple(effect_size(kind, one, *pairs[one.name].to_numpy().T) for one in contrasts)
         for kind in EFFECTS
     }
     notes = (*_notes(runs, cells, score), _roles(primary))
-    if margin is not None and unit != points():
+    if margin is not None and not isinstance(unit, Points):
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
         margin = None
     tests = []
@@ -155,7 +155,7 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.
         .reindex(columns=list(LENGTH_BINS))
         .astype("float64")
     )
-    bases, unit = runs["base"].nunique(), score_unit(score)
+    bases, unit = runs["base"].nunique(), score_unit(score, runs)
     pairs = {f"{b}-{a}": _over_models(cells[[b, a]]) for b, a in CONTRASTS}
     contrasts = []
     for name, pair in pairs.items():

@@ -69,7 +69,7 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
     for dimension in dimensions:
         table = checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            found = _mean(f"{dimension} of {at_length(model, length_bin)}", score_unit(dimension), rows)
+            found = _mean(f"{dimension} of {at_length(model, length_bin)}", score_unit(dimension, runs), rows)
             means.append(DimensionMean(str(model), str(length_bin), dimension, found))
     bins = in_order(one.length_bin for one in means)
     means.sort(key=lambda one: (one.model, bins.index(one.length_bin), dimensions.index(one.dimension)))

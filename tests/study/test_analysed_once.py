@@ -1,0 +1,105 @@
+"""Each analysis is calculated once for the same state of the store, and again where the store has changed."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from tests.study.test_scores import ratings
+from toolkit import Scores, Study, stats
+from toolkit.report import figure as figures
+
+COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "judge_cards", "missing_data")
+
+
+@pytest.fixture
+def calls(monkeypatch) -> Counter[str]:
+    """Count the calculations, each by its name."""
+    calls: Counter[str] = Counter()
+
+    def counting(name):
+        calculate = getattr(stats, name)
+
+        def run(*args, **settings):
+            calls[name] += 1
+            calls[f"{name} of {settings.get('score')}"] += 1
+            return calculate(*args, **settings)
+
+        return run
+
+    for name in COUNTED:
+        monkeypatch.setattr(stats, name, counting(name))
+    monkeypatch.setattr(figures, "render", lambda *_, **__: b"<svg></svg>")
+    return calls
+
+
+@pytest.fixture(autouse=True)
+def _forget(request) -> None:
+    """Begin with nothing calculated: the study is that of all tests."""
+    if "study" in request.fixturenames:
+        request.getfixturevalue("study").close()
+
+
+def test_figures_calculate_nothing_that_was_calculated_before(study: Study, calls, tmp_path) -> None:
+    """The frames are read again, and are the same."""
+    first = study.reliability()
+    study.length()
+    study.figures(tmp_path)
+    study.statistics(tmp_path)
+    assert study.reliability() is first
+    assert study.frames().length() is study.length()
+    assert set(COUNTED) <= set(calls)
+    assert {count for name, count in calls.items() if " of " in name} == {1}, calls
+    study.length("clarity")
+    assert calls["compare_lengths of clarity"] == 1
+
+
+def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) -> None:
+    """Only analyses of the frame that changed, and those that rest on them."""
+    first, lengths = study.reliability(), study.length()
+    missing, pairs = study.missing(), study.bland_altman()
+    judgements = Study.judgements
+
+    def changed(self, **filters) -> pd.DataFrame:
+        frame = judgements(self, **filters)
+        frame.loc[0, "composite_strict"] = 0.0
+        return frame
+
+    monkeypatch.setattr(Study, "judgements", changed)
+    assert study.reliability() is not first
+    assert study.reliability().icc["composite_strict"] != first.icc["composite_strict"]
+    assert study.length() is lengths
+    assert study.missing() is not missing
+    assert study.bland_altman() is not pairs
+    assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
+
+
+def test_scores_of_others_are_calculated_once_too(calls, tmp_path) -> None:
+    """Whoever changes the frame that was given back changes no analysis."""
+    scores = Scores(ratings(), output=tmp_path)
+    first = scores.reliability()
+    judgements = scores.judgements()
+    judgements["composite"] = 0.0
+    assert scores.reliability() is first
+    scores.figures()
+    assert calls["reliability"] == 1
+
+
+def test_length_is_four_frames_from_its_calculation(study: Study, monkeypatch) -> None:
+    """A reader of a traceback goes from `Study.length` to `compare_lengths` without plumbing."""
+    from toolkit.stats.prompt_length import contrasts
+
+    deep: list[list[str]] = []
+    monkeypatch.setattr(
+        contrasts, "_compare", lambda *_: deep.append([frame.name for frame in traceback.extract_stack()])
+    )
+    study.close()  # forgets what was calculated
+    study.length()
+    (names,) = deep
+    names = names[names.index("length") : -1]
+    assert names[-1] == "compare_lengths"
+    assert len(names) <= 4, names
+    study.close()

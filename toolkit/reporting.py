@@ -1,0 +1,159 @@
+"""What is written from whatever can be analysed: its questions, figures, tables, statistics and thesis bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from toolkit.analyses import QUESTIONS, Analysable, Analyses
+from toolkit.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.report.figure import About
+
+
+@contextmanager
+def rooms_on_top() -> Iterator[None]:
+    """Say in one line where a method needs a folder of the toolkit that is not installed: the core works alone."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        room = (error.name or "").split(".")
+        if room[0] != "toolkit":
+            raise
+        folder = "/".join(room[:2])
+        raise InputError(f"{folder} is not installed, and this needs it; install the whole toolkit") from None
+
+
+class Reported(Analysable):
+    """Whatever can be analysed, with a name and an output folder of its own."""
+
+    _not_asked: ClassVar[Collection[str]] = ()
+    """Questions that are never asked of this kind."""
+
+    @property
+    def name(self) -> str:
+        """Name in captions and file names."""
+        raise NotImplementedError
+
+    @property
+    def output(self) -> Path:
+        """Folder of figures, tables and manifests."""
+        raise NotImplementedError
+
+    def manifest(self, **parameters: Any) -> dict[str, Any]:
+        """Return what was used: inputs and their hashes, settings, parameters, and versions."""
+        raise NotImplementedError
+
+    def _about(self, frames: Analyses) -> About:
+        """Return what every figure says besides its numbers."""
+        raise NotImplementedError
+
+    def questions(self) -> pd.DataFrame:
+        """Return one row a question: its analysis, whether it can be answered here, and why not."""
+        import pandas as pd
+
+        reasons = self.unanswerable
+        rows = [
+            (title, name, name not in reasons, reasons.get(name, ""))
+            for name, title in QUESTIONS.items()
+            if name not in self._not_asked
+        ]
+        return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
+
+    def _answerable(self, questions: pd.DataFrame) -> list[str]:
+        lines: dict[bool, list[str]] = {True: ["Can be answered:"], False: ["Cannot be answered:"]}
+        for title, _, answerable, reason in questions.itertuples(index=False):
+            lines[bool(answerable)].append(f"  {title}" + (f": {reason}" if reason else ""))
+        return [*lines[True], *lines[False]]
+
+    def figures(
+        self, folder: Path | str | None = None, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
+        """Write every figure and table that the scores can give, show the figures, and return the paths.
+
+        Parameters
+        ----------
+        folder
+            Gets ``figures/`` and ``tables/``; the output folder by default.
+        only
+            Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
+        progress
+            Whether to show progress on standard error.
+        """
+        from toolkit.report.show import Files
+
+        target = Path(folder) if folder is not None else self.output
+        return Files(self._draw(self.frames(), target, only, progress=progress))
+
+    def _draw(
+        self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
+    ) -> list[Path]:
+        from toolkit.report.escape import names_kept
+        from toolkit.report.registry import write_figures
+
+        with names_kept(frames.names):
+            return write_figures(frames.read(), self._about(frames), folder, only, progress=progress)
+
+    def statistics(self, folder: Path | str | None = None) -> list[Path]:
+        """Write every statistic as a table and as a sentence, and return the paths."""
+        return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
+
+    def _write_statistics(self, frames: Analyses, folder: Path) -> list[Path]:
+        from toolkit.report.escape import names_kept
+        from toolkit.report.registry import write_statistics
+
+        with names_kept(frames.names):
+            return write_statistics(frames.read().analyses(), self._about(frames), folder)
+
+    @rooms_on_top()
+    def bundle(
+        self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
+    ) -> list[Path]:
+        """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
+
+        Parameters
+        ----------
+        folder
+            Where; ``bundle/`` in the output folder by default.
+        format
+            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
+        progress
+            Whether to show progress on standard error.
+
+        Returns
+        -------
+        list of Path
+            Every file of the bundle, ``manifest.json`` last.
+
+        Raises
+        ------
+        InputError
+            When no answer has a score, or of a study no run has succeeded yet, or the folder holds the bundle of
+            another, or something else under the names of the bundle.
+        """
+        from toolkit.report.escape import names_kept
+        from toolkit.thesis.bundle import bundle_place, write_bundle
+        from toolkit.thesis.document import check_format
+
+        check_format(format)
+        frames, manifest = self.frames(), self.manifest()
+        status = self._status(frames)
+        target = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
+        with names_kept(frames.names):
+            parts = self._bundled(frames, status, manifest, target, progress)
+            return write_bundle(target, *parts, manifest, format=format)
+
+    def _status(self, frames: Analyses) -> dict[str, Any]:
+        """Return name and number of results, which a bundle needs."""
+        return {"study": self.name, "done": int(frames.runs["judged"].sum())}
+
+    def _bundled(
+        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
+    ) -> tuple[list[Path], Any]:
+        """Write the files of a bundle, and return them with its section of methods."""
+        raise NotImplementedError
