@@ -45,8 +45,8 @@ class RepeatedMeasures(Result):
         row = Estimate("F(bins)", self.f, method=ANOVA_METHOD, n=self.n, missing=self.missing, note=self.note)
         if self.f is None:
             return row
-        how = f"epsilon {self.epsilon_hf:.2f}, partial eta squared {self.eta:.2f}"
-        return replace(row, p_value=self.p_hf, note=f"df {self.df1} and {self.df2}, {how}")
+        remarks = f"epsilon {self.epsilon_hf:.2f}, partial eta squared {self.eta:.2f}"
+        return replace(row, p_value=self.p_hf, note=f"df {self.df1} and {self.df2}, {remarks}")
 
     def sentence(self) -> str:
         """Return the test in words ready for the thesis, rounded only here."""
@@ -97,8 +97,8 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
     ss_effect, ss_error = n * float(effect @ effect), float((residual**2).sum())
     df1, df2 = k - 1, (n - 1) * (k - 1)
     if ss_error <= (ROUNDING * float(np.abs(x).max())) ** 2 * x.size:
-        why = "not estimable: the differences within bases do not vary"
-        return replace(empty, df1=df1, df2=df2, note=why)
+        reason = "not estimable: the differences within bases do not vary"
+        return replace(empty, df1=df1, df2=df2, note=reason)
     # M has the non-zero eigenvalues of the doubly centred covariance matrix, so no contrasts need be chosen.
     covariance = residual.T @ residual / (n - 1)
     epsilon_gg = min(1.0, float(np.trace(covariance)) ** 2 / (df1 * float((covariance**2).sum())))
