@@ -192,8 +192,8 @@ def compare_with_people(
     counts. The mean difference says how lenient the ensemble is beside the person, clustered by base. Both rest on the
     runs that both scored; a rating that is unfinished and a run that is unjudged are missing.
 
-    ``runs`` has one row a run with run_id, base and the mean of the judges under ``score`` (0-5), ``judgements`` one row
-    a judgement with run_id, base, judge and ``score``, ``human`` one row a rating with run_id, base, rater and ``score``.
+    ``runs`` has one row a run with run_id, base and the mean of the judges under ``score`` (0-5), ``judgements`` one
+    row a judgement with judge besides, and ``human`` one row a rating with rater besides.
 
     Examples
     --------
