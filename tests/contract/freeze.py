@@ -30,6 +30,8 @@ STORE = FROZEN / "store.tar.xz"
 VOLATILE = {"run_id", "created_at", "updated_at", "rated_at", "latency_ms", "seconds", "calls_per_minute"}
 VOLATILE |= {"seconds_left", "commit", "when", "path", "folder", "files", "output"}
 """What differs from one execution to the next; everything else is frozen."""
+GAINED = {"statistic", "facets", "role", "status", "reason"}
+"""Keys that an estimate's ``to_dict`` gained after the last freeze."""
 FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
 FRAMES += ("measurements", "results", "experiments", "methods")
 RESULTS = ("reliability", "generalizability", "length", "length_by_model", "dimension_profile", "length_bias")
@@ -118,7 +120,7 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
     """Return where two observations differ by more than rounding, a line each."""
     if isinstance(then, dict) and isinstance(now, dict):
         lines = [f"{place}: {key!r} is gone" for key in then if key not in now]
-        lines += [f"{place}: {key!r} is new" for key in now if key not in then]
+        lines += [f"{place}: {key!r} is new" for key in now if key not in then and key not in GAINED]
         return lines + [
             line
             for key in then

@@ -33,7 +33,7 @@ def test_krippendorffs_own_example():
     assert found.estimate == pytest.approx(GOLDEN["alpha"]["interval"], abs=1e-6)
     assert found.n == {"answers": 11, "judges": 4, "ratings": 40}
     assert found.missing == 7
-    assert "1 answer with a single rating left out" in found.note
+    assert "1 answer with a single rating left out" in found.remarks
     assert found.low < found.estimate < found.high
 
 
@@ -93,7 +93,7 @@ def test_a_heywood_case_is_said_and_has_no_interval():
     base = rng.normal(size=(30, 1))
     scores = np.hstack([base, base + rng.normal(0, 0.01, (30, 1)), base * 0.1 + rng.normal(size=(30, 1))])
     found = omega_total(scores, range(30))
-    assert "bound" in found.note
+    assert "bound" in found.remarks
     assert found.low is None
 
 
@@ -109,5 +109,5 @@ def test_omega_over_dimensions_counts_bases_and_leaves_composites_out():
     assert found.n == {"bases": 4, "judgements": 36, "dimensions": 3}
     assert found.estimate == pytest.approx(omega_total(scores[:, :3], range(36)).estimate)
     twice = omega_over_dimensions(pd.concat([frame, frame]))
-    assert "duplicate" in twice.note
+    assert "duplicate" in twice.remarks
     assert omega_over_dimensions(frame[frame["dimension"] == "clarity"]) is None

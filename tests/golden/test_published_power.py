@@ -73,4 +73,4 @@ def test_power_with_one_certain_method_is_a_binomial_sum():
     """Ten of ten beside k of ten is significant up to k = 5, so twelve experiments are the first with .8."""
     found = ours.experiments_needed((1, 0, 0), (0.5, 0.5, 0))
     assert found.estimate == 12
-    assert f"{stats.binom.cdf(5, 10, 0.5):.3f} at 10" in found.note
+    assert f"{stats.binom.cdf(5, 10, 0.5):.3f} at 10" in found.remarks

@@ -45,8 +45,8 @@ def test_friedman_gives_what_r_printed() -> None:
     chi = found.estimate * 22 * 2
     assert chi == pytest.approx(ROUNDING_TIMES["chi_square"], abs=5e-4)
     assert stats.chi2.sf(chi, 2) == pytest.approx(ROUNDING_TIMES["p"], abs=5e-7)
-    assert "11.1429" in found.note
-    assert "0.00380" in found.note
+    assert "11.1429" in found.remarks
+    assert "0.00380" in found.remarks
 
 
 def test_the_anova_gives_what_spss_printed() -> None:

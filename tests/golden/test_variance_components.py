@@ -176,7 +176,7 @@ def test_a_negative_component_is_shown_before_it_is_cut_off():
     assert below
     for one in found.components:
         assert one.estimate == max(found.raw[one.name], 0.0)
-        assert ("before truncation" in one.note) == (one.name in below)
+        assert ("before truncation" in one.remarks) == (one.name in below)
         assert 0 <= one.low <= one.high
     assert any(note.startswith("negative before truncation") for note in found.notes)
     assert sum(found.shares.values()) == pytest.approx(1)

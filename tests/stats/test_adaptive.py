@@ -95,7 +95,7 @@ def test_too_few_bases_give_no_number_and_do_not_stop(simulated, bases):
     found = ours.sequential_comparison(few, bank, target_width=5.0)
     assert not found.stop
     assert all(
-        one.estimate is None and "fewer than 12" in one.note for one in (*found.models, *found.differences)
+        one.estimate is None and "fewer than 12" in one.remarks for one in (*found.models, *found.differences)
     )
 
 
@@ -261,7 +261,7 @@ def test_novelty_ceiling_and_item_total():
     )
     assert found.novelty == pytest.approx((1, 0.5, 0))
     assert [one.estimate for one in found.items] == pytest.approx([0.5, 1 / 3, 1.0])
-    assert found.items[2].note.startswith("1 base on which all models score alike has none; over 3 models")
+    assert found.items[2].remarks.startswith("1 base on which all models score alike has none; over 3 models")
     for wrong in ([], ["q"], ["a", "a"]):
         with pytest.raises(InputError, match="taxonomy"):
             ours.sample_taxonomy(prompts, wrong, by=("scenario",))

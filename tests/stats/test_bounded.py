@@ -41,7 +41,7 @@ def test_where_there_is_no_variance_it_says_so(scores: list[float], reason: str)
     """Ties have a mean and no interval, never one of no width."""
     estimate = bounded_mean(EMPTY, scores, range(len(scores)), SCALE)
     assert (estimate.estimate, estimate.low, estimate.high) == (scores[0], None, None)
-    assert reason in estimate.note
+    assert reason in estimate.remarks
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_every_interval_holds_its_rate(pairs: list[tuple[bool, bool | None]]) ->
     assert found.counts.items == len(pairs)
     for one in (*found.rates, *found.strict):
         if one.estimate is None:
-            assert one.note.startswith("not estimable")
+            assert one.remarks.startswith("not estimable")
             assert one.low is None
         else:
             assert 0 <= one.low <= one.estimate <= one.high <= 1
@@ -127,7 +127,7 @@ def test_auc_at_the_edges() -> None:
     assert auc([True, False], [float("nan"), 0.3]).estimate is None
     parted = auc([True, True, False, False], [1, 1, 0, 0])
     assert (parted.estimate, parted.low) == (1.0, None)
-    assert parted.note.startswith("no interval")
+    assert parted.remarks.startswith("no interval")
     assert auc([], []).estimate is None
     assert auc([True, False], [0.5, 0.5]).estimate == 0.5
 
@@ -150,7 +150,7 @@ def test_mcnemar_leaves_out_what_one_did_not_decide() -> None:
     """Only items decided by both count; none of them, no number."""
     found = mcnemar([True, True, False], [True, None, False], [False, True, False])
     assert (found.n["items"], found.missing, found.p_value) == (2, 1, 1.0)
-    assert mcnemar([True], [None], [True]).note == "not estimable: no item is decided by both"
+    assert mcnemar([True], [None], [True]).remarks == "not estimable: no item is decided by both"
 
 
 def slow_length_decisions(labels: list[bool], lengths: list[float]) -> tuple[bool | None, ...]:

@@ -37,8 +37,8 @@ def test_a_missing_score_is_counted_and_is_no_zero() -> None:
     )
     short, long = found.means
     assert (short.mean.estimate, short.mean.missing, short.mean.low) == (3.0, 1, None)
-    assert "two are needed" in short.mean.note
-    assert (long.mean.estimate, long.mean.note) == (None, "not estimable: no answer has a score")
+    assert "two are needed" in short.mean.remarks
+    assert (long.mean.estimate, long.mean.remarks) == (None, "not estimable: no answer has a score")
 
 
 def test_models_and_bins_come_in_order_and_every_cell_once() -> None:
@@ -48,7 +48,7 @@ def test_models_and_bins_come_in_order_and_every_cell_once() -> None:
     assert [(one.model, one.length_bin) for one in found.means] == [
         (model, length_bin) for model in "xy" for length_bin in "SML"
     ]
-    assert "no interval" in found.means[0].mean.note
+    assert "no interval" in found.means[0].mean.remarks
 
 
 def test_a_profile_of_nothing_is_empty() -> None:

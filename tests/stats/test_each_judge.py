@@ -165,7 +165,7 @@ def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():
     within, between = fit.mse_resid, fit.mse_model
     assert found.sd.estimate == pytest.approx(math.sqrt(within))
     assert found.icc.estimate == pytest.approx((between - within) / (between + (m - 1) * within))
-    assert "1 answer scored once left out" in found.icc.note
+    assert "1 answer scored once left out" in found.icc.remarks
     assert found.icc.missing == frame["score"].isna().sum()
 
 

@@ -190,8 +190,8 @@ def test_what_the_data_do_not_support_says_why(case):
     function, *arguments, says = case
     found = function(*arguments)
     assert found.low is found.high is found.p_value is None
-    assert re.search(says, found.note), found.note
-    assert (found.estimate is None) is found.note.startswith("not estimable: ")
+    assert re.search(says, found.remarks), found.remarks
+    assert (found.estimate is None) is found.remarks.startswith("not estimable: ")
     assert re.search(says, found.sentence(), re.IGNORECASE)
     json.dumps(found.to_dict(), allow_nan=False)
 
@@ -336,9 +336,9 @@ def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_wh
     """Three bases alike and a fourth far away: the bias is larger than the error."""
     found, scale = Estimate("x", 1.0), (lambda values: values, lambda values: values)
     moved = with_jackknife(found, np.array([0.70, 0.71, 0.72, 0.70]), *scale)
-    assert (moved.low, moved.note) == (1.0, ONE_SIDED)
+    assert (moved.low, moved.remarks) == (1.0, ONE_SIDED)
     assert moved.high > 1
-    assert not with_jackknife(found, np.array([0.8, 1.3, 0.9, 1.0]), *scale).note
+    assert not with_jackknife(found, np.array([0.8, 1.3, 0.9, 1.0]), *scale).remarks
 
 
 def test_runs_that_have_no_length_bin_at_all_are_of_one_bin() -> None:

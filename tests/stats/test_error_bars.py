@@ -92,7 +92,7 @@ def test_a_difference_of_rates_lies_in_its_interval_and_turns_with_the_models(ro
     found, turned = rate_difference("d", first, second, bases), rate_difference("d", second, first, bases)
     assert turned.estimate == pytest.approx(-found.estimate)
     if found.low is None:
-        assert "two are needed" in found.note
+        assert "two are needed" in found.remarks
         return
     assert -1 <= found.low <= found.estimate <= found.high <= 1
     assert found.high - found.low > 0

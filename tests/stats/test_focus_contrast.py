@@ -84,12 +84,12 @@ def test_repeats_of_a_judge_are_averaged_first() -> None:
 def test_what_cannot_be_estimated_says_why() -> None:
     """One base, equal differences, no score at all."""
     alone = focus_contrast(judgements(1, seed=2), judgements(1, seed=3))
-    assert "1 base " in alone.difference.note
+    assert "1 base " in alone.difference.remarks
     off = judgements(seed=3)
     equal = focus_contrast(off.assign(composite_strict=off["composite_strict"] + 0.25), off)
     assert equal.difference.estimate == pytest.approx(0.25)
     assert equal.difference.p_value is None
-    assert equal.effect_sizes[0].note == "not estimable: the differences are all equal"
+    assert equal.effect_sizes[0].remarks == "not estimable: the differences are all equal"
     nothing = focus_contrast(off.assign(composite_strict=np.nan), off)
     assert nothing.difference.estimate is None
     assert nothing.difference.missing == 144

@@ -200,7 +200,7 @@ def test_the_figure_frame_has_the_components_and_both_curves():
 def test_what_cannot_be_told_says_why(change, words):
     found = study_generalizability(judgements(**change), of="model")
     assert found.result.phi.estimate is None
-    assert words in found.result.phi.note
+    assert words in found.result.phi.remarks
     assert words in found.decision.plans[0].note
     assert found.decision.curves.empty
     assert words in found.sentence()
@@ -210,10 +210,10 @@ def test_what_cannot_be_told_says_why(change, words):
 
 def test_one_judge_is_said_in_the_coefficient_itself():
     found = study_generalizability(judgements(judges=1), of="model").result
-    assert "one judge only" in found.phi.note
+    assert "one judge only" in found.phi.remarks
     assert "One judge only" in found.phi.sentence()
     nothing = study_generalizability(judgements(judges=1)).result
-    assert "no factor of several levels" in nothing.phi.note
+    assert "no factor of several levels" in nothing.phi.remarks
 
 
 def test_answers_that_judges_cannot_tell_apart_have_a_coefficient_of_zero():

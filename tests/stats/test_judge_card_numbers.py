@@ -98,7 +98,7 @@ def test_a_judge_alone_has_no_agreement_and_one_without_scores_no_number() -> No
     """One judge; a judge that failed everywhere; each result says why it is missing."""
     judgements, replies = study()
     alone = results(judge_cards(judgements[judgements["judge"] == "primary"], replies)[0])
-    assert alone["difference to the other judges"].note == "not estimable: there are no answers"
+    assert alone["difference to the other judges"].remarks == "not estimable: there are no answers"
     assert alone["correlation with the other judges"].estimate is None
     assert alone["slope on reply length"].estimate is not None
     judgements.loc[judgements["judge"] == "primary", ["failed", "composite_strict", "aud_cost"]] = [
@@ -119,7 +119,7 @@ def test_a_family_without_others_to_compare_with_is_not_estimable() -> None:
     judgements, replies = study()
     judgements["model"] = "gpt-small"
     found = results(judge_cards(judgements, replies, related={"primary": ["gpt-small"]})[0])
-    assert "its own family only" in found["milder with its own family, against the other judges"].note
+    assert "its own family only" in found["milder with its own family, against the other judges"].remarks
 
 
 def test_times_that_a_judge_judged_a_run_are_averaged_and_paid_for_each() -> None:

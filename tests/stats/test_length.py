@@ -99,9 +99,9 @@ def test_equal_differences_have_a_mean_and_no_p_value():
         assert one.estimable
         assert one.low is None
         assert one.p_value is None
-        assert one.note == "no interval or p value: all 8 values are equal; exploratory"
+        assert one.remarks == "no interval or p value: all 8 values are equal; exploratory"
         assert effect.estimate is None
-        assert effect.note == "not estimable: the differences are all equal"
+        assert effect.remarks == "not estimable: the differences are all equal"
 
 
 @pytest.mark.parametrize("runs", [study(bases=1), study(bases=0), study().query("length_bin == 'S'")])
@@ -109,7 +109,7 @@ def test_too_few_bases_are_not_estimable(runs):
     comparison = compare_lengths(runs)
     for one in (*comparison.contrasts, *comparison.effect_sizes):
         assert one.estimate is None
-        assert one.note.startswith("not estimable: ")
+        assert one.remarks.startswith("not estimable: ")
     assert json.dumps(comparison.to_dict(), allow_nan=False)
 
 
@@ -136,9 +136,7 @@ def test_two_bins_and_one_bin_have_an_answer_to_any_difference():
     two = compare_lengths(study().query("length_bin != 'M'"), omnibus=True)
     assert two.anova.p_hf == pytest.approx(two.contrasts[2].p_value)
     one = compare_lengths(study().query("length_bin == 'S'"), omnibus=True)
-    assert (
-        one.anova.note == one.friedman.note == "not estimable: 1 length bin with a score, and two are needed"
-    )
+    assert one.anova.note == one.friedman.reason == "1 length bin with a score, and two are needed"
 
 
 def test_equivalence_is_tested_against_the_margin_of_the_study_only():
@@ -148,7 +146,7 @@ def test_equivalence_is_tested_against_the_margin_of_the_study_only():
     found = compare_lengths(runs, margin=0.4).equivalence
     raw = [equivalence(name, means[name[0]] - means[name[2]], 0.4).p_value for name in ("M-S", "L-M", "L-S")]
     assert [one.p_value for one in found] == pytest.approx(holm(raw))
-    assert [one.note.partition(":")[0] for one in found] == [
+    assert [one.facets["verdict"] for one in found] == [
         "equivalent" if p < 0.05 else "equivalence not shown" for p in holm(raw)
     ]
     other = compare_lengths(runs.rename(columns={"composite_strict": "aud_cost"}), "aud_cost", margin=0.4)

@@ -98,15 +98,15 @@ def test_what_cannot_be_estimated_says_why() -> None:
     """Lengths that follow from base and cell, constant scores, one base, nothing at all, two bins."""
     runs = study()
     constant = length_bias(runs.assign(output_tokens=500))
-    assert "do not determine" in constant.slope.note
+    assert "do not determine" in constant.slope.remarks
     assert constant.direct[2].estimate == pytest.approx(constant.total[2].estimate)
     flat = length_bias(runs.assign(composite_strict=5.0))
     assert flat.slope.estimate == pytest.approx(0)
-    assert "no interval" in flat.slope.note
+    assert "no interval" in flat.slope.remarks
     alone = length_bias(study(bases=1))
     assert alone.slope.estimate is None
-    assert "do not determine" in alone.slope.note
-    assert "1 base" in alone.total[0].note
+    assert "do not determine" in alone.slope.remarks
+    assert "1 base" in alone.total[0].remarks
     nothing = length_bias(runs.assign(composite_strict=np.nan))
     assert nothing.slope.estimate is None
     assert nothing.slope.missing == 72

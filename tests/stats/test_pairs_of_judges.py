@@ -88,7 +88,7 @@ def test_limits_of_a_few_answers_stay_sane_and_what_passes_the_scale_says_so(bas
             beyond = max(abs(limit.estimate), abs(limit.low), abs(limit.high)) > np.ptp(held)
             assert ("goes beyond" in limit.sentence().lower()) is bool(beyond)
     assert any(
-        "largest difference that the scores given (2-9) allow" in one.lower.note for one in pairs.values()
+        "largest difference that the scores given (2-9) allow" in one.lower.remarks for one in pairs.values()
     )
 
 

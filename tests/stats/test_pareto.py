@@ -84,7 +84,7 @@ def test_free_runs_have_no_quality_per_aud() -> None:
     found = pareto(study(points))
     of = {point.model: point for point in found.points}
     assert of["local"].per_aud.estimate is None
-    assert "cost nothing" in of["local"].per_aud.note
+    assert "cost nothing" in of["local"].per_aud.remarks
     assert (of["local"].on_front, of["dear"].on_front, of["worse"].on_front) == (True, True, False)
     free = pareto(study({("local", "S"): (2.0, 0.0), ("local", "L"): (3.0, 0.0)}))
     assert [point.on_front for point in free.points] == [False, True]
@@ -124,13 +124,13 @@ def test_what_cannot_be_estimated_says_why() -> None:
     assert pareto(study(POINTS).assign(composite_strict=np.nan)).frame().empty
     alone = pareto(study(POINTS, bases=1))
     assert {point.probability for point in alone.points} == {None}
-    assert alone.points[0].per_aud.note == "no interval: one base"
+    assert alone.points[0].per_aud.remarks == "no interval: one base"
     flat = pareto(study(POINTS).assign(composite_strict=4.0, aud_cost=0.5)).points[0]
     assert flat.per_aud.estimate == pytest.approx(8)
-    assert "no interval" in flat.per_aud.note
+    assert "no interval" in flat.per_aud.remarks
     nought = pareto(study(POINTS).assign(composite_strict=0.0)).points[0].per_aud
     assert nought.estimate == 0
-    assert "quality or cost is 0" in nought.note
+    assert "quality or cost is 0" in nought.remarks
 
 
 def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm() -> None:

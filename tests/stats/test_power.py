@@ -61,8 +61,8 @@ def test_what_cannot_be_found_has_no_number_and_a_reason_and_nothing_is_rounded_
         equivalence_bases(0.25, 0.6, difference=0.25),
     ):
         assert (found.estimate, found.whole) == (None, None)
-        assert found.note.startswith("not estimable: ")
-        assert found.note in found.sentence() == found.to_dict()["sentence"]
+        assert found.remarks.startswith("not estimable: ")
+        assert found.remarks in found.sentence() == found.to_dict()["sentence"]
     assert bases_needed(1e6, 1.0).estimate == 2.0
 
 
@@ -105,7 +105,7 @@ def test_the_smallest_number_of_experiments_reaches_the_power_and_keeps_it():
     assert one_shot_power(*close, int(found * 0.8)).estimate < 0.8 <= one_shot_power(*close, found).estimate
     none = experiments_needed(ALWAYS, ALWAYS)
     assert none.estimate is None
-    assert "even 400" in none.note
+    assert "even 400" in none.remarks
 
 
 def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> pd.DataFrame:
@@ -168,7 +168,7 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
     assert pilot_power(once, 0.3).contrasts[0].needed.estimable
     one = pilot_power(once, 0.3, repeats=3).contrasts[0]
     assert (one.between, one.needed.estimate, one.cost.estimate) == (None, None, None)
-    assert "without repeats" in one.needed.note
+    assert "without repeats" in one.needed.remarks
 
 
 def test_shifting_scores_changes_nothing_and_stretching_them_stretches_what_is_detectable():
@@ -201,8 +201,8 @@ def test_costs_that_are_nothing_or_unknown_are_named():
     assert "cost nothing" in free.sentence()
     unknown = pilot_power(pilot().drop(columns=["aud_cost", "judge_aud_cost"]), 0.3).contrasts[0].cost
     assert unknown.estimate is None
-    assert "no aud_cost" in unknown.note
-    assert "no cost of 'm0'" in pilot_power(pilot().assign(aud_cost=math.nan), 0.3).contrasts[0].cost.note
+    assert "no aud_cost" in unknown.remarks
+    assert "no cost of 'm0'" in pilot_power(pilot().assign(aud_cost=math.nan), 0.3).contrasts[0].cost.remarks
     unjudged = pilot_power(pilot().assign(judge_aud_cost=math.nan), 0.3)
     assert unjudged.aud_per_base.estimate == pytest.approx(0.12)
     assert any("judges are not in the AUD" in note for note in unjudged.notes)
@@ -226,8 +226,8 @@ def test_what_a_pilot_cannot_tell_has_its_reason(frame, why):
     assert why or any("no contrast" in note for note in found.notes)
     for one in found.contrasts:
         assert one.detectable.estimate is None
-        assert why in one.detectable.note
-        assert why in one.cost.note
+        assert why in one.detectable.remarks
+        assert why in one.cost.remarks
     assert found.sentence()
     json.dumps(found.to_dict())
     assert found.curve([10])["detectable_effect"].isna().all()
@@ -262,8 +262,8 @@ def test_the_interval_of_a_standard_deviation_holds_for_scores_at_the_ceiling(n)
 
 def test_a_standard_deviation_that_cannot_be_known_says_why():
     """One value, equal values, four values."""
-    assert "two are needed" in standard_deviation("sd", [1.0]).note
-    assert "are equal" in standard_deviation("sd", [0.1 + 0.2, 0.3]).note
+    assert "two are needed" in standard_deviation("sd", [1.0]).remarks
+    assert "are equal" in standard_deviation("sd", [0.1 + 0.2, 0.3]).remarks
     few = standard_deviation("sd", [1.0, 2.0, 3.0, 4.0])
     assert (few.estimate, few.low) == (pytest.approx(np.std([1, 2, 3, 4], ddof=1)), None)
     with pytest.raises(InputError, match="infinite"):

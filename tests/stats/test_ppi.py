@@ -183,7 +183,7 @@ def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_t
             calibrated(people, judges, base, shown).calibrated,
             clustered_mean(people[shown], base[shown]),
         )
-        assert found.note == "6 rated bases: coverage of the interval is verified from 8 on"
+        assert found.remarks == "6 rated bases: coverage of the interval is verified from 8 on"
         assert found.degrees <= 5
         difference = contrasted(PAIRS, *few_rated(seed, 12))["M - S"]
         widths = [one.high - one.low for one in (found, alone, difference.calibrated, difference.people)]
@@ -191,7 +191,7 @@ def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_t
     mean, difference = np.median(ratios, axis=0)
     assert mean < 0.8
     assert difference < 0.95
-    assert not contrasted(PAIRS, *few_rated(1, 8))["M - S"].calibrated.note
+    assert not contrasted(PAIRS, *few_rated(1, 8))["M - S"].calibrated.remarks
     rng = np.random.default_rng(4)
     quality = rng.normal(size=200)
     shy = calibrated(
@@ -205,9 +205,10 @@ def test_a_side_that_nobody_rated_or_one_base_rated_has_no_difference_and_says_w
     people, judges, side, base, shown = few_rated(2, 9)
     none = contrasted(PAIRS, people, judges, side, base, shown & (side != "M"))
     assert (
-        none["M - S"].calibrated.note == "not estimable: no answer of M was rated by people and by the judges"
+        none["M - S"].calibrated.remarks
+        == "not estimable: no answer of M was rated by people and by the judges"
     )
     assert none["L - S"].calibrated.low is not None
     single = contrasted(PAIRS, people, judges, side, base, shown & ((side != "M") | (base == 0)))
-    assert "all ratings of M are of one base" in single["M - S"].calibrated.note
+    assert "all ratings of M are of one base" in single["M - S"].calibrated.remarks
     assert single["L - S"].calibrated.low is not None

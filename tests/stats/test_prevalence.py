@@ -21,7 +21,7 @@ def test_outside_of_0_and_1_is_clipped_and_kept() -> None:
     low = corrected_prevalence(decisions(10, 90), GOOD)
     assert (low.corrected.estimate, low.corrected.low) == (0.0, 0.0)
     assert low.raw == pytest.approx((0.1 - 0.3) / 0.6)
-    assert low.corrected.note == "clipped from -0.333"
+    assert low.corrected.remarks == "clipped from -0.333"
     high = corrected_prevalence(decisions(100, 0), GOOD)
     assert (high.corrected.estimate, high.corrected.high) == (1.0, 1.0)
     assert high.raw > 1

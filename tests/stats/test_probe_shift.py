@@ -84,10 +84,10 @@ def test_what_cannot_be_estimated_says_why(shifts, estimate, note) -> None:
     """No pair, one pair, pairs that do not vary: shares have their interval all the same."""
     (found,) = probe_shifts(pairs("padded", shifts)).shifts
     assert found.shift.estimate == estimate
-    assert found.shift.note.startswith(note)
+    assert found.shift.remarks.startswith(note)
     assert found.shift.low is None
     if estimate is None:
-        assert found.harmed.note == "not estimable: there is no case"
+        assert found.harmed.remarks == "not estimable: there is no case"
         assert found.lost.estimate == 1.0
     else:
         assert found.harmed.low is not None

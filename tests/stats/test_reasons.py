@@ -81,7 +81,7 @@ def ranks(x, y):
 
 def limits(x, y, bases=None):
     found = bland_altman(x, y, bases)
-    assert all(one.low is not None or one.note for one in found.estimates())
+    assert all(one.low is not None or one.remarks for one in found.estimates())
     return found.lower, found.upper
 
 
@@ -199,8 +199,8 @@ def test_what_the_data_do_not_support_says_why(case):
     found = function(*arguments)
     for one in (found,) if isinstance(found, Estimate) else found:
         assert one.low is one.high is one.p_value is None
-        assert re.search(says, one.note), one.note
-        assert (one.estimate is None) is one.note.startswith("not estimable: ")
+        assert re.search(says, one.remarks), one.remarks
+        assert (one.estimate is None) is one.remarks.startswith("not estimable: ")
         assert one.estimate is None or math.isfinite(one.estimate)
 
 

@@ -70,9 +70,9 @@ def assert_never_made_up(result: Reliability) -> None:
         assert (one.low is None) == (one.high is None), one
         if one.estimate is None:
             assert one.low is None
-            assert one.note.startswith("not estimable: "), one
+            assert one.remarks.startswith("not estimable: "), one
         elif one.low is None:
-            assert "no interval: " in one.note, one
+            assert "no interval: " in one.remarks, one
         else:
             assert one.low <= one.estimate <= one.high, one
     json.dumps([one.to_dict() for one in every(result)], allow_nan=False)
@@ -171,7 +171,7 @@ def test_what_supports_no_number_has_its_reason(name):
     ratings, says = NOTHING[name]
     result = reliability(ratings)
     assert all(one.estimate is None for one in every(result))
-    assert says in result.icc["score"][0].note
+    assert says in result.icc["score"][0].remarks
     assert any(says in note for note in result.notes)
     assert_never_made_up(result)
 
@@ -200,7 +200,7 @@ def test_agreement_consistency_and_their_opposite_at_the_ends_of_the_scale():
     """All agree; they differ by a constant; answers of one mean; a correlation below zero; a much milder judge."""
     exact, shifted = reliability(SOME["exact"]), reliability(SOME["shifted"])
     assert {*values(exact).values()} == {1.0}
-    assert all("agree exactly" in one.note for one in exact.icc["score"])
+    assert all("agree exactly" in one.remarks for one in exact.icc["score"])
     assert values(shifted)["ICC(A,1)"] < values(shifted)["ICC(C,1)"] == 1.0
     flat = values(reliability(long([[1, 2], [2, 1], [1, 2], [2, 1]])))
     assert flat["ICC(1,1)"] == flat["ICC(C,1)"] == -1.0
@@ -220,7 +220,7 @@ def test_one_constant_judge_is_said_and_has_no_correlation():
     assert_never_made_up(result)
     assert "judge j1 gave the same score to every answer" in result.notes
     by_pair = {one.name: one for one in result.pearson["score"]}
-    assert "judge j1" in by_pair["r(j0, j1)"].note
+    assert "judge j1" in by_pair["r(j0, j1)"].remarks
     assert by_pair["r(j0, j2)"].estimable
 
 
@@ -275,7 +275,7 @@ def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
     parts["wit"].loc[4, "score"] = np.nan
     gap = reliability(pd.concat(parts.values())).alpha_over_dimensions
     assert gap.n["judgements"] == 23
-    assert "1 of 24 judgements left out" in gap.note
+    assert "1 of 24 judgements left out" in gap.remarks
     assert reliability(parts["wit"]).alpha_over_dimensions is None
 
 

@@ -232,7 +232,9 @@ def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_
     entry = text[text.index("[{") + 1 : text.index("}]") + 1]
     path.write_text(text.replace(entry, f"{entry}, {entry.replace('answerer', 'better')}"))
     with Study.load(path) as study:
-        assert study.compare_models().differences[0].note == "not estimable: no prompt was answered by both"
+        assert (
+            study.compare_models().differences[0].remarks == "not estimable: no prompt was answered by both"
+        )
         study.execute(progress=False)
         assert study.results()["p_value"].isna().all()
         found = study.compare_models()

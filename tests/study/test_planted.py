@@ -34,7 +34,7 @@ def test_every_planted_value_is_in_its_interval(planted: Study) -> None:
     assert found.loc[["M-S", "L-M", "leniency of tertiary"], "planted"].tolist() == pytest.approx(
         [0.3, 0, -0.4]
     )
-    assert planted.length().contrasts[0].note.startswith("confirmatory")
+    assert planted.length().contrasts[0].remarks.startswith("confirmatory")
     assert planted.run(progress=False)["new_calls"] == 0
 
 

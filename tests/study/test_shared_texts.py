@@ -97,7 +97,7 @@ def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str
     found = all_estimates(study)
     assert len(found) > 100
     for place, one in found:
-        words = f"{one.method} {one.note}"
+        words = f"{one.method} {one.remarks}"
         assert " bases" not in words.replace("independent groups of bases", "").replace("of bases", ""), (
             place,
             words,
@@ -135,6 +135,6 @@ def test_one_group_alone_has_no_interval_and_no_test(
     for place, one in all_estimates(study):
         exact = one.unit.startswith("share of ")  # an interval of one case, as wide as that is
         assert exact or (one.low, one.high, one.p_value) == (None, None, None), (place, one)
-    why = study.length().contrasts[2].note
+    why = study.length().contrasts[2].remarks
     assert why == "not estimable: 1 independent group with a score, and two are needed"
     assert "1 independent group " in study.mixed_model().note

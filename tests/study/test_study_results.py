@@ -51,7 +51,7 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
     assert all(point.per_aud.sentence() for point in front.points)
     with under(study, equivalence_margin=0.25) as other:
         found = other.length().equivalence
-    assert ["±0.25" in one.note for one in found] == [True] * 3
+    assert ["±0.25" in one.remarks for one in found] == [True] * 3
 
 
 def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
@@ -61,7 +61,7 @@ def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
     assert 0 <= found.result.phi.low <= found.result.phi.high <= 1
     assert {"component", "curve"} == set(found.figure_frame()["part"])
     # The study asks one model, so the variance between models cannot be known.
-    assert ("one model only" in model.result.phi.note, model.score) == (True, "clarity")
+    assert ("one model only" in model.result.phi.remarks, model.score) == (True, "clarity")
 
 
 def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) -> None:
@@ -101,18 +101,18 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, 
     study.close()
     for one in found.contrasts:
         if one.name == primary:
-            assert (one.correction, one.note) == ("none", "confirmatory")
+            assert (one.correction, one.remarks) == ("none", "confirmatory")
             assert one.name != "M-S" or one.p_value == raw["M-S"]
             assert "Holm" not in one.sentence()
         else:
-            assert one.note == "exploratory"
+            assert one.remarks == "exploratory"
             assert f"(Holm over {2 if primary else 3} contrasts; interval unadjusted)" in one.sentence()
     rows = found.frame().set_index("name")["correction"]
     assert rows.str.contains("interval unadjusted").sum() == (2 if primary else 3)
     assert any((primary or "no primary contrast") in note for note in found.notes)
     of_models = [note for one in by_model.values() for note in one.notes]
     assert any("no primary contrast" in note for note in of_models) is (primary is None)
-    assert all("exploratory" in one.note for one in (bias.slope, *bias.total, *bias.direct))
+    assert all("exploratory" in one.remarks for one in (bias.slope, *bias.total, *bias.direct))
     assert "exploratory" in mixed.how()
     assert found.contrasts[1].to_dict()["correction"].endswith("interval unadjusted") is (primary != "L-M")
     assert [one.name for one in found.corrected_effect_sizes] == ["g_z(M-S)", "g_z(L-M)", "g_z(L-S)"]
@@ -154,7 +154,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     on, off = study.judgements(), study.judged_otherwise()
     assert set(on["focus"]) == {"listed"}
     assert set(off["focus"]) == {"off"}
-    assert found.difference.note == "exploratory"
+    assert found.difference.remarks == "exploratory"
     assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
     means = [frame.groupby("base")["composite_strict"].mean().mean() for frame in (on, off)]
     assert found.difference.estimate == pytest.approx(means[0] - means[1])

@@ -198,9 +198,9 @@ def write_hallucination_report(
 
 def _value(found: Estimate) -> str:
     if found.estimate is None:
-        return found.note
+        return found.remarks
     if found.low is None or found.high is None:
-        return f"{found.estimate:.3f}  {found.note}"
+        return f"{found.estimate:.3f}  {found.remarks}"
     return f"{found.estimate:.3f}  [{found.low:.3f}, {found.high:.3f}]"
 
 

@@ -108,7 +108,7 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     names: dict[str, list[str]] = {}
     for one in told:
         if one.estimate is None:
-            names.setdefault(one.note.removeprefix("not estimable: "), []).append(one.name)
+            names.setdefault(one.remarks.removeprefix("not estimable: "), []).append(one.name)
     were = "rating or answer was" if lost == 1 else "ratings or answers were"
     return join(
         f"Up to {lost} {were} missing." if lost else "",
@@ -121,14 +121,14 @@ def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
     names: dict[str, list[str]] = {}
     for name, one in named:
         if one.estimable and (one.low is None or one.high is None):
-            why = one.note.removeprefix("no interval or p value: ").removeprefix("no interval: ")
+            why = one.remarks.removeprefix("no interval or p value: ").removeprefix("no interval: ")
             names.setdefault(why.partition(";")[0], []).append(name)
     return f"Without an interval: {_by_reason(names)}." if names else ""
 
 
 def role_words(one: Estimate) -> str:
     """Say whether a test was named beforehand."""
-    return next((part for part in one.note.split("; ") if part in ("confirmatory", "exploratory")), "")
+    return next((part for part in one.remarks.split("; ") if part in ("confirmatory", "exploratory")), "")
 
 
 def tests_words(estimates: Iterable[Estimate]) -> str:

@@ -92,7 +92,9 @@ class Estimate:
     """One number about a study with everything a reader needs to trust it; never rounded.
 
     ``name`` is printed as it is and never read back: ``statistic`` is the part of it that heads a column, and
-    ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``.
+    ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``. ``reason`` says why there is no number, or where
+    there is one, no interval or test (``lacks``). ``role`` is confirmatory or exploratory; a description has none.
+    ``note`` holds free remarks; `remarks` puts reason, note and role together.
     """
 
     name: str
@@ -110,6 +112,9 @@ class Estimate:
     degrees: float | None = None
     statistic: str = ""
     facets: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    role: str = ""
+    lacks: str = "interval"
 
     @property
     def estimable(self) -> bool:
@@ -133,24 +138,37 @@ class Estimate:
         parts = (f"{key} {name}" if key in LEVELS else name for key, name in self.facets.items())
         return ", ".join(parts) if self.statistic else ""
 
+    @property
+    def status(self) -> str:
+        """What there is: ``estimated``, ``no_interval`` (a number with a reason why not more) or ``not_estimable``."""
+        if self.estimate is None:
+            return "not_estimable"
+        return "no_interval" if self.reason else "estimated"
+
+    @property
+    def remarks(self) -> str:
+        """The reason why something is missing, the note and the role as one text."""
+        if self.estimate is None:
+            return _joined(self.reason and f"not estimable: {self.reason}", self.note, self.role)
+        return _joined(self.note, self.reason and f"no {self.lacks}: {self.reason}", self.role)
+
     def noted(self, *notes: str) -> Estimate:
         """Return the result with more notes after its own."""
-        return replace(self, note="; ".join(filter(None, (self.note, *notes))))
+        return replace(self, note=_joined(self.note, *notes))
 
     def not_estimable(self, reason: str) -> Estimate:
-        """Return the result without a number, and why."""
-        return replace(self, estimate=None, low=None, high=None, note=f"not estimable: {reason}")
+        """Return the result without a number, and why; a role and earlier notes go with the number."""
+        return replace(self, estimate=None, low=None, high=None, reason=reason, note="", role="")
 
-    def no_interval(self, reason: str) -> Estimate:
-        """Return the result with a word on why it has no interval."""
-        return self.noted(f"no interval: {reason}")
+    def no_interval(self, reason: str, lacks: str = "interval") -> Estimate:
+        """Return the result with the reason why it has no interval, or what else it lacks."""
+        return replace(self, reason=reason, lacks=lacks)
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
         counts = f"; n = {self.counts}" if self.n else ""
         if self.estimate is None:
-            why = self.note.removeprefix("not estimable: ")
-            return f"{self.name}: not estimable ({why}){counts}."
+            return f"{self.name}: not estimable ({_joined(self.reason, self.note, self.role)}){counts}."
         unit = "" if self.unit in ("", "none") else f" {self.unit}"
         estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
         text = f"{self.name} = {estimate}{unit}"
@@ -164,7 +182,7 @@ class Estimate:
         text += counts
         if self.missing:
             text += f"; {self.missing} missing"
-        note = f". {self.note[:1].upper()}{self.note[1:]}" if self.note else ""
+        note = f". {self.remarks[:1].upper()}{self.remarks[1:]}" if self.remarks else ""
         return text + note + ("" if note.endswith(".") else ".")
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,8 +193,17 @@ class Estimate:
             "missing": self.missing,
             "correction": self.adjusted,
             "p_value": self.p_value,
-            "note": self.note,
+            "note": self.remarks,
+            "statistic": self.statistic,
+            "facets": dict(self.facets),
+            "role": self.role,
+            "status": self.status,
+            "reason": self.reason,
         }
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 class Result:
@@ -256,6 +283,7 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
             key: about,
             "n": result.counts,
             "correction": result.adjusted,
+            "note": result.remarks,
         }
         for about, result in keyed
     ]
@@ -358,7 +386,7 @@ def _ends(result: Result, rows: Sequence[tuple[str, Estimate]]) -> list[str]:
 
 def _cells(about: str, one: Estimate, low: float, high: float) -> list[str]:
     missing = f"; {one.missing} missing" if one.missing else ""
-    words = "; ".join(filter(None, (one.method, one.note if one.estimable else "")))
+    words = "; ".join(filter(None, (one.method, one.remarks if one.estimable else "")))
     told = [escape(cell) for cell in (about, one.name, *_numbers(one))]
     told[-1] = f"<span style='white-space:nowrap'>{told[-1]}</span>" if one.estimable else told[-1]
     return [*told, _drawn(one, low, high), escape(one.counts + missing), f"<small>{escape(words)}</small>"]
@@ -367,7 +395,7 @@ def _cells(about: str, one: Estimate, low: float, high: float) -> list[str]:
 def _numbers(one: Estimate) -> tuple[str, str]:
     """Return estimate and interval in print, or why there is no number."""
     if one.estimate is None:
-        return "not estimable", one.note.removeprefix("not estimable: ")
+        return "not estimable", _joined(one.reason, one.note, one.role)
     estimate, low, high = rounded_apart((one.estimate, one.low, one.high))
     unit = "" if one.unit in ("", "none") else f" {one.unit}"
     level = "" if one.confidence == CONFIDENCE else f" ({coverage(one.confidence)})"

@@ -197,7 +197,7 @@ def _told(rows: Sequence[Scored]) -> str:
     """Say what the intervals are, and what is missing."""
     raws = [_estimates(one)[1] for one in rows]
     missing = sum(one.missing for one in rows)
-    noted = [(raw, f"{_label(one)} ({raw.note})") for one, raw in zip(rows, raws, strict=True)]
+    noted = [(raw, f"{_label(one)} ({raw.remarks})") for one, raw in zip(rows, raws, strict=True)]
     whys = [note for raw, note in noted if raw.estimate is None]
     partly = [note for raw, note in noted if raw.estimate is not None and raw.missing]
     return captions.join(

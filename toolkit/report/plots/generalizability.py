@@ -101,7 +101,7 @@ def decision_study(of: Analyses, about: About) -> FigureWithCaption:
     found = [of.generalizability(of=one) for one in objects]
     drawn = [one for one in found if len(one.decision.curves)]
     if not drawn:
-        whys = [one.result.phi.note for one in found if one.result.phi.note]
+        whys = [one.result.phi.remarks for one in found if one.result.phi.remarks]
         raise NothingToDraw(whys[0].removeprefix("not estimable: ") if whys else "no judged runs")
     data = pd.concat([_curves(one) for one in drawn], ignore_index=True)
     targets = sorted({plan.target for one in drawn for plan in one.decision.plans})

@@ -118,7 +118,7 @@ def _panels(card: JudgeCard) -> list[_Panel]:
 
 def _told(found: Estimate) -> str:
     """Return an estimate with its interval, or why there is none."""
-    return with_interval(found) or f"not estimable: {found.note.removeprefix('not estimable: ')}"
+    return with_interval(found) or f"not estimable: {found.remarks.removeprefix('not estimable: ')}"
 
 
 def _cases(found: Estimate) -> int:

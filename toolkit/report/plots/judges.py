@@ -83,7 +83,7 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
         f"{_shift_of(data):g} so that equal ones show. Dashed line: equal scores.",
         f"All judges: {captions.interval_words(forms)}" if forms else "",
-        " ".join(f"{e.name}: {e.note}." for e in forms if e.estimable and e.note),
+        " ".join(f"{e.name}: {e.remarks}." for e in forms if e.estimable and e.remarks),
         f"With the interval for these judges only: {'; '.join(_told(e.name, e) for e in these)}."
         if these
         else "",
@@ -257,7 +257,16 @@ def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
     icc = of.reliability().icc
     order = [form for forms in _PANELS.values() for form in forms]
     rows = [
-        (key, one.name, one.estimate, one.low, one.high, one.n.get("answers"), one.n.get("judges"), one.note)
+        (
+            key,
+            one.name,
+            one.estimate,
+            one.low,
+            one.high,
+            one.n.get("answers"),
+            one.n.get("judges"),
+            one.remarks,
+        )
         for key, forms in icc.items()
         for one in sorted(forms, key=lambda form: order.index(form.name))
     ]

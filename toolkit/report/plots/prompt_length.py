@@ -72,7 +72,7 @@ def _numbers(one: Estimate) -> tuple[float | None, ...]:
 
 
 def _verdict(one: Estimate) -> str:
-    return "not tested" if one.p_value is None else one.note.partition(":")[0]
+    return "not tested" if one.p_value is None else one.remarks.partition(":")[0]
 
 
 def _other_words(of: Analyses) -> str:

@@ -32,7 +32,7 @@ def length_slope(of: Analyses, about: About) -> FigureWithCaption:
         raise NothingToDraw("no judged run has a known length")
     slope = of.length_bias().slope
     if slope.estimate is None:
-        note = (slope.note or "there is no reason given").removeprefix("not estimable: ")
+        note = (slope.remarks or "there is no reason given").removeprefix("not estimable: ")
         raise NothingToDraw(f"the slope is not estimable: {note}")
     data = _marks(answers.rename(columns={of.score: "score"}), slope)
     n = captions.counts(answers, about.repeats)

@@ -179,8 +179,8 @@ def omega_total(
     note = "Heywood case: an item's own variance is estimated as 0, its bound" if bound else ""
     found = replace(empty, estimate=omega, note=note)
     if omega >= 1 - ROUNDING:
-        why = "no interval: the items differ by a constant and a factor only"
-        return replace(found, estimate=1.0, note=why)
+        exact = replace(found, estimate=1.0, note="")
+        return exact.no_interval("the items differ by a constant and a factor only")
     if bound or (count > 1 and without[1].any()):
         return found.no_interval("with or without one of the bases an item's own variance is at its bound, 0")
     return with_jackknife(found, without[0], *_LOG_SCALE)

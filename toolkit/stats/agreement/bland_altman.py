@@ -99,7 +99,8 @@ def bland_altman(
     bias = replace(
         bias,
         method="Student t" if bases is None else "Student t over bases, clustered",
-        note="" if mean.low is not None else f"no interval: {mean.reason or 'the differences do not vary'}",
+        reason="" if mean.low is not None else mean.reason or "the differences do not vary",
+        lacks="interval",
     )
     limits = _limits(d, labels, bases is not None, mean, (lower, upper), size)
     lowest, highest = scale or (float(np.minimum(x, y).min()), float(np.maximum(x, y).max()))

@@ -115,7 +115,7 @@ def agreement_words(low: float, high: float) -> str:
 def with_interval(result: Estimate, low: float, high: float) -> Estimate:
     """Return a result with its interval and the words for it, or without where the ends are no interval."""
     if result.estimate is None or not low <= result.estimate <= high or max(-low, high) == np.inf:
-        return replace(result, note="no interval: a variance estimate is not positive")
+        return replace(result, note="").no_interval("a variance estimate is not positive")
     return replace(result, low=low, high=high, note=agreement_words(low, high))
 
 

@@ -107,7 +107,7 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
         sd = sd.no_interval("the judge repeated itself exactly")
     elif within <= ROUNDING * between:
         icc = replace(empty, estimate=1.0).no_interval("the judge repeated itself exactly")
-        sd = replace(sd, estimate=0.0, note=icc.note)
+        sd = replace(sd, estimate=0.0).no_interval(icc.reason)
     else:
         icc = _icc(empty, whole, without)
         sd = with_jackknife(sd, scale * np.sqrt(without[0]), np.log, np.exp)

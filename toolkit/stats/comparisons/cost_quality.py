@@ -68,7 +68,7 @@ class Pareto(Result):
                 end for estimate in estimates for end in (estimate.estimate, estimate.low, estimate.high)
             ]
             n = (quality.n.get("bases", quality.n.get(GROUPS)), quality.n["answers"], quality.missing)
-            front = (point.on_front, point.probability, point.per_aud.note)
+            front = (point.on_front, point.probability, point.per_aud.remarks)
             rows.append((point.model, point.length_bin, *numbers, *n, *front))
         frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
         return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))

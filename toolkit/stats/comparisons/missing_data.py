@@ -227,9 +227,9 @@ def imbalance_test(
     )
     observed = replace(empty, estimate=float(np.ptp(losses.sum(axis=0) / scores.sum(axis=0))))
     if count in (0, len(missing)):
-        return replace(observed, note=f"no test: {'nothing' if not count else 'everything'} is missing")
+        return observed.no_interval(f"{'nothing' if not count else 'everything'} is missing", "test")
     if not ((scores > 0).sum(axis=1) > 1).any():
-        return replace(observed, note=f"no test: no base has two {name}s, so that they cannot be told apart")
+        return observed.no_interval(f"no base has two {name}s, so that they cannot be told apart", "test")
     overall = count / len(missing)
 
     def spread(losses: np.ndarray, scores: np.ndarray) -> np.ndarray:

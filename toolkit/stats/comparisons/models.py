@@ -166,7 +166,7 @@ def rate_difference(
         return empty.not_estimable("no prompt was answered by both")
     difference = replace(empty, estimate=float((a - b).mean()))
     if groups < 2:
-        return replace(difference, note="no interval or p value: one base, and two are needed")
+        return difference.no_interval("one base, and two are needed", "interval or p value")
     low, high = _hybrid_ends(a, b, labels, max(answers or 0, len(labels)))
     by_t = clustered_mean(a - b, labels)
     if by_t.low is not None and by_t.high is not None:

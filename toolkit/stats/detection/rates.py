@@ -153,9 +153,9 @@ def _f1(jaccard: Estimate, items: int) -> Estimate:
     """Return F1 from the share that is right among items that are cases or were decided to be."""
     ends = (jaccard.estimate, jaccard.low, jaccard.high)
     middle, low, high = (None if end is None else 2 * end / (1 + end) for end in ends)
-    note = jaccard.note and "not estimable: no item is a case, and none was decided to be one"
+    reason = jaccard.reason and "no item is a case, and none was decided to be one"
     method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": items}
-    return replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, note=note)
+    return replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
 
 
 def _balanced(se: Estimate, sp: Estimate, empty: Estimate) -> Estimate:

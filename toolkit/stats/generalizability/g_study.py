@@ -175,12 +175,14 @@ def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate
     first, cautions = components.components[0], "; ".join(components.cautions)
 
     def filled(name: str, key: str, unit: str) -> Estimate:
-        result = replace(first, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions)
+        result = replace(
+            first, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions, reason=""
+        )
         if not np.isfinite(point[key]):
             return result.not_estimable("there is no variance to share out")
         result = replace(result, estimate=float(point[key]) * power[unit])
         if drawn is None:
-            return result.noted(first.note[first.note.find("no interval") :])
+            return result.no_interval(first.reason)
         low, high = interval_of(drawn[key][np.isfinite(drawn[key])])
         return replace(result, low=low * power[unit], high=high * power[unit])
 
@@ -297,7 +299,7 @@ def decision_study(
     paid = costs or Costs()
     facets = [name for name in result.counts if name not in result.fixed]
     if result.phi.estimate is None:
-        plans = tuple(DecisionPlan(name, target, note=result.phi.note) for name in (PHI, E_RHO2))
+        plans = tuple(DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2))
         return DecisionStudy(pd.DataFrame(columns=list(_COLUMNS)), plans)
     ranges = [np.arange(1, _LIMITS.get(name, _OTHER_LIMIT) + 1) for name in facets]
     if np.prod([float(len(one)) for one in ranges]) > _MOST_DESIGNS:

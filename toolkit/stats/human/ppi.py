@@ -128,7 +128,7 @@ def prediction_powered_mean(
     half = math.sqrt(variance) * float(special.ndtri((1 + mean.calibrated.confidence) / 2))
     normal = replace(mean.calibrated, estimate=estimate, low=None, high=None, degrees=None, method=NORMAL)
     if half > ROUNDING * float(np.abs(y).max()):
-        normal = replace(normal, low=estimate - half, high=estimate + half, note="")
+        normal = replace(normal, low=estimate - half, high=estimate + half, note="", reason="")
     return replace(mean, calibrated=normal, tuning=weight)
 
 

@@ -73,7 +73,7 @@ def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
     calibrated = mean.calibrated
     rated = calibrated.n["rated answers"]
     if calibrated.low is None or calibrated.high is None or not mean.independent_error:
-        reason = calibrated.note or "there is no interval yet"
+        reason = calibrated.remarks or "there is no interval yet"
         return RatingsNeeded(calibrated.name, width, rated, None, None, None, reason)
     rated_bases = calibrated.n.get("rated bases", rated)
     level = (1 + calibrated.confidence) / 2
@@ -122,7 +122,7 @@ def ratings_for_agreement(agreement: Estimate, width: float) -> RatingsNeeded:
     _check(width)
     rated, low, high = agreement.n["answers"], agreement.low, agreement.high
     if low is None or high is None or not -1 < low < high < 1:
-        reason = agreement.note or "there is no interval from which to reckon"
+        reason = agreement.remarks or "there is no interval from which to reckon"
         return RatingsNeeded(agreement.name, width, rated, None, None, None, reason)
     middle, half = (math.atanh(low) + math.atanh(high)) / 2, (math.atanh(high) - math.atanh(low)) / 2
 

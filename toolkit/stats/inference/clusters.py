@@ -15,7 +15,7 @@ from toolkit.words import counted
 
 GROUPS: Final = "independent groups"
 _WORDS: Final = r"(?<![\w'-])(bases?|clusters?)(?![\w'-])"
-_SAID: Final = ("method", "note", "words")
+_SAID: Final = ("method", "note", "reason", "words")
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", pd.Series, pd.DataFrame)

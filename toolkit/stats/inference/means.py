@@ -35,14 +35,15 @@ class MeanInterval:
 
     def of(self, empty: Estimate, *, tested: bool = False) -> Estimate:
         """Return the estimate that this mean gives, with its p value where a test is wanted."""
-        what = "interval or p value" if tested else "interval"
         return replace(
             empty,
             estimate=self.mean,
             low=self.low,
             high=self.high,
             p_value=self.p_value if tested else None,
-            note=f"no {what}: {self.reason}" if self.reason else "",
+            note="",
+            reason=self.reason,
+            lacks="interval or p value" if tested else "interval",
         )
 
 
@@ -158,7 +159,7 @@ class Coefficient:
     def of(self, empty: Estimate) -> Estimate:
         """Return the estimate that this coefficient gives."""
         found = {name: getattr(self, name) for name in ("estimate", "low", "high", "p_value", "degrees")}
-        return replace(empty, **found, note=self.reason)
+        return replace(empty, **found, note="", reason=self.reason)
 
 
 def cluster_robust(
@@ -190,7 +191,7 @@ def cluster_robust(
     x, y = np.asarray(design, dtype=float), np.asarray(outcome, dtype=float)
     refuse_unpaired("regression", x, y, clusters)
     if not len(y):
-        return dict.fromkeys(contrasts, Coefficient(None, reason="not estimable: no answers"))
+        return dict.fromkeys(contrasts, Coefficient(None, reason="no answers"))
     # Columns of one size, so that rank does not depend on whether length is in tokens or in thousands of them.
     scale = np.abs(x).max(axis=0)
     scale[scale == 0] = 1.0
@@ -205,11 +206,11 @@ def cluster_robust(
 
     def combination(c: np.ndarray) -> Coefficient:
         if np.abs(right[kept].T @ (right[kept] @ c) - c).max() > math.sqrt(_RANK) * np.abs(c).max():
-            return Coefficient(None, reason="not estimable: the answers do not determine it")
+            return Coefficient(None, reason="the answers do not determine it")
         w = q @ (inverse.T @ c)
         estimate = float(w @ y)
         if len(groups) < 2:
-            return Coefficient(estimate, reason=f"no interval: {len(groups)} base, and two are needed")
+            return Coefficient(estimate, reason=f"{len(groups)} base, and two are needed")
         adjusted = [
             w[rows] + left @ (more * (left.T @ w[rows]))
             for (left, more), rows in zip(roots, groups, strict=True)
@@ -217,7 +218,7 @@ def cluster_robust(
         pulls = [float(a @ residuals[rows]) for a, rows in zip(adjusted, groups, strict=True)]
         error = math.sqrt(sum(pull**2 for pull in pulls))
         if error <= ROUNDING * size * float(np.abs(w).sum()):
-            return Coefficient(estimate, reason="no interval: the answers lie on the fitted line")
+            return Coefficient(estimate, reason="the answers lie on the fitted line")
         loadings = np.array([q[rows].T @ a for a, rows in zip(adjusted, groups, strict=True)])
         # B is the diagonal of these less the products of the loadings; the traces need no matrix of bases x bases.
         own, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)

@@ -218,7 +218,7 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     missing = cells.index.get_level_values("question").nunique() - len(differences)
     empty = Estimate(f"{later} - {earlier}", None, unit=UNIT, n=n, missing=missing)
     if differences.empty:
-        return replace(empty, note="no question has a score for both")
+        return empty.not_estimable("no question has a score for both")
     test = sign_flip(differences.to_numpy(), seed=seed)
     fields = {name: getattr(test, name) for name in ("low", "high", "p_value", "method")}
     contrast = replace(empty, estimate=test.mean, **fields)

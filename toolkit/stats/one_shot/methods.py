@@ -117,11 +117,11 @@ def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
 def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
     """Return the score and the raw score of one method as results."""
     result, n = method.score, {"experiments": method.experiments}
-    empty = Estimate("", None, unit=UNIT, n=n, confidence=confidence, note=method.note)
+    empty = Estimate("", None, unit=UNIT, n=n, missing=method.missing, confidence=confidence)
     if result is None:
-        empty = replace(empty, missing=method.missing)
+        empty = empty.not_estimable(method.note)
     else:
-        empty = replace(empty, method=result.method, confidence=result.confidence)
+        empty = replace(empty, method=result.method, confidence=result.confidence, note=method.note)
     score, raw = (replace(empty, name=f"{kind}, {method.method}") for kind in ("score", "raw"))
     if result is None:
         return score, raw
@@ -142,14 +142,14 @@ def overall(
     counts = {"methods": len(complete), "experiments": sum(score.n for score in complete)}
     empty = Estimate(name, None, None, None, OVERALL_METHOD, UNIT, counts, len(incomplete), confidence)
     if not complete:
-        return replace(empty, note=note or "there are no methods")
+        return empty.not_estimable(note or "there are no methods")
     mean = mean_interval([getattr(score, which) for score in complete], confidence, scale=1.0).of(empty)
     bottom, top = min(complete[0].weights), max(complete[0].weights)
     if which == "score":
         bottom, top = max(0.0, bottom), max(0.0, top)
     if mean.low is not None and mean.high is not None:
         mean = replace(mean, low=max(bottom, mean.low), high=min(top, mean.high))
-    return replace(mean, note="; ".join(filter(None, (note, mean.note))))
+    return mean.noted(note)
 
 
 def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:

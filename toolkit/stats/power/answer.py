@@ -30,7 +30,7 @@ class PowerAnswer(Estimate):
         """Return the result in words ready for the thesis, rounded only here."""
         if self.words and self.estimable:
             return self.words
-        return f"{self.name}: {self.note}." if not self.estimable else super().sentence()
+        return f"{self.name}: {self.remarks}." if not self.estimable else super().sentence()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types, with its sentence."""
@@ -44,7 +44,7 @@ class PowerAnswer(Estimate):
 
 def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
     """Return an answer without a number, and the reason."""
-    return replace(PowerAnswer(name, None, note=f"not estimable: {reason}"), **fields)
+    return replace(PowerAnswer(name, None, reason=reason), **fields)
 
 
 def whole(number: float) -> int:

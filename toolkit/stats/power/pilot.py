@@ -21,7 +21,6 @@ from toolkit.words import SCORE, agreeing, counted
 
 COSTS: Final = ("aud_cost", "judge_aud_cost")
 ALPHA: Final = 0.05
-_WHY: Final = "not estimable: "
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def _contrast(
     within = _within(pair, wide, both)
     once = None if within is None else within[1]
     between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
-    sd, reason = spread.estimate, spread.note.removeprefix(_WHY)
+    sd, reason = spread.estimate, spread.reason
     if sd is not None and repeats is not None:
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
@@ -274,7 +273,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
 
 def _cost(name: str, needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     if needed.estimate is None or price.estimate is None:
-        reason = (needed if needed.estimate is None else price).note.removeprefix(_WHY)
+        reason = (needed if needed.estimate is None else price).reason
         return unanswerable(name, reason, unit="AUD", n={"bases": n})
     count, each = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * each for end in (needed.low, needed.high))

@@ -174,8 +174,8 @@ def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
 
 
 def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
-    """Return a result whose note says whether it is the one that the study file named beforehand."""
-    return result.noted(role) if result.estimable else result
+    """Return a result with its role: ``confirmatory`` is the one that the study file named beforehand."""
+    return replace(result, role=role) if result.estimable else result
 
 
 def mean_over_bases(
@@ -199,7 +199,7 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
         facets={"contrast": difference.name},
     )
     if difference.estimate is None:
-        return replace(empty, note=difference.note)
+        return empty.not_estimable(difference.reason)
     if difference.low is None:
         return empty.not_estimable("the differences are all equal")
     if kind == "d_av":
@@ -209,8 +209,8 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
     corrected = bias_corrected(size, len(first)) if kind == "g_z" else size
     if corrected is None:
         return empty.not_estimable("two bases leave no degrees of freedom to correct with")
-    note = "" if low is not None else "no interval found"
-    return replace(empty, estimate=corrected, low=low, high=high, note=note)
+    size = replace(empty, estimate=corrected, low=low, high=high)
+    return size if low is not None else size.no_interval("its ends were not found")
 
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
@@ -231,9 +231,10 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> tuple[RepeatedMeasures, Estimat
     used = cells.dropna(axis="columns", how="all")
     table = mean_of_units(used.dropna())
     if used.shape[1] < 2:
-        note = f"not estimable: {counted(used.shape[1], 'length bins')} with a score, and two are needed"
+        reason = f"{counted(used.shape[1], 'length bins')} with a score, and two are needed"
         counts = {"bases": len(table), "bins": used.shape[1]}
-        return RepeatedMeasures(None, n=counts, note=note), Estimate("Kendall's W", None, n=counts, note=note)
+        ranks = Estimate("Kendall's W", None, n=counts).not_estimable(reason)
+        return RepeatedMeasures(None, n=counts, note=reason), ranks
     missing = bases - len(table)
     return repeated_measures(table, missing), friedman(table, missing)
 
@@ -290,19 +291,20 @@ def equivalence(
         n={"bases": d.size},
         confidence=1 - 2 * LEVEL,
         note=f"margin of equivalence ±{margin:g}",
+        facets={"contrast": name},
     )
     if d.size < 2:
         return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
     mean = mean_interval(d, confidence=empty.confidence, scale=scale)
     if mean.error is None:
-        return replace(empty, estimate=mean.mean, note=f"no interval or p value: {mean.reason}; {empty.note}")
+        return replace(empty, estimate=mean.mean).no_interval(mean.reason, "interval or p value")
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
     p_value = float(special.stdtr(mean.degrees, (abs(mean.mean) - margin) / mean.error))
     return replace(empty, estimate=mean.mean, low=mean.low, high=mean.high, p_value=p_value)
 
 
 def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
-    """Return several tests of equivalence with Holm's p values and the verdict of each in its note.
+    """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
 
     That *all* are equivalent needs no correction (the largest uncorrected p value is its test, Berger 1982,
     Technometrics 24, 295-300); that this one or that one is, does.
@@ -311,14 +313,14 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
     --------
     >>> small = equivalence("M-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
     >>> large = equivalence("L-S", [0.6, 0.1, 0.45, 0.3, 0.5, 0.2], margin=0.25)
-    >>> [one.note.partition(":")[0] for one in judged_equivalent([small, large])]
+    >>> [test.facets["verdict"] for test in judged_equivalent([small, large])]
     ['equivalent', 'equivalence not shown']
     """
-    return tuple(
-        one
-        if one.p_value is None
-        else replace(
-            one, note=f"{'equivalent' if one.p_value < LEVEL else 'equivalence not shown'}: {one.note}"
-        )
-        for one in with_holm(tests, "tests of equivalence")
-    )
+    return tuple(map(_with_verdict, with_holm(tests, "tests of equivalence")))
+
+
+def _with_verdict(test: Estimate) -> Estimate:
+    if test.p_value is None:
+        return test
+    verdict = "equivalent" if test.p_value < LEVEL else "equivalence not shown"
+    return replace(test, facets={**test.facets, "verdict": verdict}, note=f"{verdict}: {test.note}")

@@ -119,7 +119,7 @@ def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray |
 def _corrected(
     empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]
 ) -> tuple[Estimate, ...]:
-    absent = Coefficient(None, reason="not estimable: no model has scores in both length bins")
+    absent = Coefficient(None, reason="no model has scores in both length bins")
     results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
     return tuple(map(exploratory, with_holm(results, "contrasts")))
 
