@@ -136,11 +136,7 @@ def test_two_bins_and_one_bin_have_an_answer_to_any_difference():
     two = compare_lengths(study().query("length_bin != 'M'"), omnibus=True)
     assert two.anova.p_hf == pytest.approx(two.contrasts[2].p_value)
     one = compare_lengths(study().query("length_bin == 'S'"), omnibus=True)
-    assert (
-        one.anova.note
-        == one.friedman.remarks
-        == "not estimable: 1 length bin with a score, and two are needed"
-    )
+    assert one.anova.note == one.friedman.reason == "1 length bin with a score, and two are needed"
 
 
 def test_equivalence_is_tested_against_the_margin_of_the_study_only():
@@ -150,7 +146,7 @@ def test_equivalence_is_tested_against_the_margin_of_the_study_only():
     found = compare_lengths(runs, margin=0.4).equivalence
     raw = [equivalence(name, means[name[0]] - means[name[2]], 0.4).p_value for name in ("M-S", "L-M", "L-S")]
     assert [one.p_value for one in found] == pytest.approx(holm(raw))
-    assert [one.remarks.partition(":")[0] for one in found] == [
+    assert [one.facets["verdict"] for one in found] == [
         "equivalent" if p < 0.05 else "equivalence not shown" for p in holm(raw)
     ]
     other = compare_lengths(runs.rename(columns={"composite_strict": "aud_cost"}), "aud_cost", margin=0.4)

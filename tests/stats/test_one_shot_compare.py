@@ -159,7 +159,7 @@ def test_methods_are_counted_and_an_incomplete_one_is_not_scored():
     assert "plain_b" in mean.remarks
     assert methods_frame([]).empty
     assert score_methods(experiments()) == ()
-    assert overall("mean raw", []).remarks == "there are no methods"
+    assert overall("mean raw", []).reason == "there are no methods"
 
 
 def test_groups_pool_the_counts_and_average_the_methods():
@@ -225,6 +225,6 @@ def test_nothing_in_common_is_not_estimable_and_says_why():
     """Two variants that were never asked the same thing cannot be compared."""
     (contrast,) = compare_one_shot(frame({("q0", "a", "m"): 1.0, ("q1", "b", "m"): 0.5})).contrasts
     assert contrast.estimate is None
-    assert contrast.remarks == "no question has a score for both"
+    assert contrast.reason == "no question has a score for both"
     assert compare_one_shot(frame({("q0", "a", "m"): 1.0})).contrasts == ()
     assert compare_one_shot(frame({})).contrasts == ()

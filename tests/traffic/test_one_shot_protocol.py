@@ -121,7 +121,7 @@ def test_a_missing_experiment_leaves_the_method_without_a_score():
     annotated, measured = run(test, lambda item, repeat: None if repeat < 2 else "intranet.example")
     score, raw, _, mean_raw = test.aggregate_measurements(measured)
     assert score.estimate is None
-    assert raw.note == score.note == "incomplete: I1+I0+H = 8 of 10"
+    assert raw.reason == score.reason == "incomplete: I1+I0+H = 8 of 10"
     assert score.missing == 2
     assert mean_raw.estimate is None
     assert "plain/host" in mean_raw.note
@@ -140,7 +140,7 @@ def test_methods_that_were_not_planned_are_in_the_results_and_models_are_not_poo
     results = test.aggregate_measurements([])
     assert [result.name for result in results] == [kind.name for kind in test.result_types()]
     assert {result.estimate for result in results} == {None}
-    assert "no experiment was planned" in results[0].note
+    assert "no experiment was planned" in results[0].reason
     both = [run(test, lambda item, repeat: "x", model=model)[1][0] for model in ("a", "b")]
     with pytest.raises(InputError, match="a, b are not pooled"):
         test.aggregate_measurements(both)

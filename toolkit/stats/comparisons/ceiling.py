@@ -37,11 +37,11 @@ class Ceiling(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every share with its group."""
-        return ((group, one) for group, pair in self.shares.items() for one in pair)
+        return ((group, estimate) for group, pair in self.shares.items() for estimate in pair)
 
     def sentence(self) -> str:
         """Return the shares of all scores, and every warning, in words ready for the thesis."""
-        return " ".join([*(one.sentence() for one in self.shares["all"]), *self.warnings])
+        return " ".join([*(estimate.sentence() for estimate in self.shares["all"]), *self.warnings])
 
 
 @over_clusters
@@ -64,7 +64,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     if not 0 < limit <= 1:
         raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
     values = numbers_of("ceiling: scores", scores, score)
-    gone, (low, high) = np.isnan(values), scale_of(scores)
+    missing, (low, high) = np.isnan(values), scale_of(scores)
     wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
     if wrong.any():
         first = values[wrong.argmax()]
@@ -78,31 +78,32 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
     for column in told_apart(scores, ("length_bin", "model", "judge")):
         names = scores[column].astype("object").to_numpy()
         groups |= {f"{column} {name}": ({column: str(name)}, names == name) for name in in_order(names)}
-    ends = (("ceiling", high, values >= high - _EQUAL), ("floor", low, values <= low + _EQUAL))
-    shares = {}
-    for group, (facets, its) in groups.items():
-        there, missing = its & ~gone, int((its & gone).sum())
-        top, bottom = (
-            replace(
-                share(
-                    f"{score} at the {what} ({end:g}), {group}",
-                    list(hits[there]),
-                    list(bases[there]),
-                    what="scores",
-                    missing=missing,
-                    alike=likeness(list(hits[~gone]), list(bases[~gone])),
-                ),
-                statistic=f"{score} at the {what} ({end:g})",
-                facets=facets,
-            )
-            for what, end, hits in ends
+    ends = {
+        f"{score} at the ceiling ({high:g})": values >= high - _EQUAL,
+        f"{score} at the floor ({low:g})": values <= low + _EQUAL,
+    }
+    likenesses = {end: likeness(list(hits[~missing]), list(bases[~missing])) for end, hits in ends.items()}
+
+    def at_end(end: str, group: str) -> Estimate:
+        facets, member = groups[group]
+        scored, alike = member & ~missing, likenesses[end]
+        estimate = share(
+            f"{end}, {group}",
+            list(ends[end][scored]),
+            list(bases[scored]),
+            what="scores",
+            missing=int((member & missing).sum()),
+            alike=alike,
         )
-        shares[group] = (top, bottom)
+        return replace(estimate, statistic=end, facets=facets)
+
+    top, bottom = ends
+    shares = {group: (at_end(top, group), at_end(bottom, group)) for group in groups}
     warnings = tuple(
-        f"{one.estimate:.0%} of {score} are at the {what} ({end:g}), {group}, more than {limit:.0%}: "
+        f"{estimate.estimate:.0%} of {score} are at the {end}, {group}, more than {limit:.0%}: "
         "means hide differences there."
         for group, pair in shares.items()
-        for one, (what, end, _) in zip(pair, ends, strict=True)
-        if one.estimate is not None and one.estimate > limit
+        for end, estimate in zip((f"ceiling ({high:g})", f"floor ({low:g})"), pair, strict=True)
+        if estimate.estimate is not None and estimate.estimate > limit
     )
     return Ceiling(shares, warnings, limit)

@@ -39,14 +39,12 @@ class ParetoPoint(Result):
 
     def sentence(self) -> str:
         """Return the point in words ready for the thesis."""
-        place = "is" if self.on_front else "is not"
-        firm = (
-            f" (on it in {self.probability:.1%} of the resamples of bases)"
-            if self.probability is not None
-            else " (too few bases to say how firmly)"
-        )
-        numbers = " ".join(one.sentence() for one in (self.quality, self.cost, self.per_aud))
-        return f"{at_length(self.model, self.length_bin)} {place} on the cost-quality front{firm}. {numbers}"
+        verb = "is" if self.on_front else "is not"
+        certainty = "too few bases to say how firmly"
+        if self.probability is not None:
+            certainty = f"on it in {self.probability:.1%} of the resamples of bases"
+        numbers = " ".join(estimate.sentence() for estimate in (self.quality, self.cost, self.per_aud))
+        return f"{at_length(self.model, self.length_bin)} {verb} on the cost-quality front ({certainty}). {numbers}"
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,14 @@ class Pareto(Result):
         ends = [f"{name}{end}" for name in _NUMBERS for end in ("", "_low", "_high")]
         counts = ["bases", "answers", "missing", "on_front", "probability", "note"]
         rows = []
-        for one in self.points:
-            about, made = one.quality, (getattr(one, name) for name in _NUMBERS)
-            numbers = [end for found in made for end in (found.estimate, found.low, found.high)]
-            n = (about.n.get("bases", about.n.get(GROUPS)), about.n["answers"], about.missing)
-            rows.append(
-                (one.model, one.length_bin, *numbers, *n, one.on_front, one.probability, one.per_aud.remarks)
-            )
+        for point in self.points:
+            quality, estimates = point.quality, (getattr(point, name) for name in _NUMBERS)
+            numbers = [
+                end for estimate in estimates for end in (estimate.estimate, estimate.low, estimate.high)
+            ]
+            n = (quality.n.get("bases", quality.n.get(GROUPS)), quality.n["answers"], quality.missing)
+            front = (point.on_front, point.probability, point.per_aud.remarks)
+            rows.append((point.model, point.length_bin, *numbers, *n, *front))
         frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
         return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))
 
@@ -80,17 +79,11 @@ class Pareto(Result):
 
 
 def cost_column(runs: pd.DataFrame) -> str:
-    """Return the column of cost that tells runs apart: tokens where every scored run was free, else AUD.
-
-    Examples
-    --------
-    >>> cost_column(pd.DataFrame({"composite_strict": [3.0, 4.0], "aud_cost": [0.0, 0.0], "total_tokens": [90, 120]}))
-    'total_tokens'
-    """
+    """Return the column of cost that tells runs apart: tokens where every scored run was free, else AUD."""
     if not {SCORE, "aud_cost", "total_tokens"} <= set(runs):
         return "aud_cost"
-    known = runs.loc[runs[SCORE].notna(), "aud_cost"].dropna()
-    return "total_tokens" if len(known) and (known == 0).all() else "aud_cost"
+    costs = runs.loc[runs[SCORE].notna(), "aud_cost"].dropna()
+    return "total_tokens" if len(costs) and (costs == 0).all() else "aud_cost"
 
 
 @over_clusters
@@ -144,36 +137,34 @@ def pareto(
     front = on_front(np.ones((1, len(quality))), quality, price)[0]
     probabilities = front_probabilities(quality, price, resamples, seed)
     counts, answers = table.groupby(by).size(), used.groupby(by).size()
-    points = []
-    for place, key in enumerate(keys):
+    units, points = (score_unit(score, runs), _COST_UNITS.get(cost, cost)), []
+    for index, key in enumerate(keys):
         missing = int(counts[key] - answers[key])
-        about = Estimate(at_length(*key), None, n={"answers": int(answers[key])}, missing=missing)
-        made = _numbers(
-            about, quality[:, place], price[:, place], score_unit(score, runs), _COST_UNITS.get(cost, cost)
-        )
-        points.append(ParetoPoint(str(key[0]), key[1], *made, bool(front[place]), probabilities[place]))
+        empty = Estimate(at_length(*key), None, n={"answers": int(answers[key])}, missing=missing)
+        estimates = _numbers(empty, quality[:, index], price[:, index], *units)
+        points.append(ParetoPoint(str(key[0]), key[1], *estimates, bool(front[index]), probabilities[index]))
     return Pareto(tuple(points), resamples, seed, _notes(table, used, cost, quality, score), cost)
 
 
 def _numbers(
-    about: Estimate, quality: np.ndarray, price: np.ndarray, unit: str, per: str
+    point: Estimate, quality: np.ndarray, price: np.ndarray, unit: str, currency: str
 ) -> tuple[Estimate, Estimate, Estimate]:
     """Return quality, cost and quality per AUD of a point."""
-    here = np.isfinite(quality)
-    q, c = quality[here], price[here]
-    at = about.name
-    empty = replace(about, method=MEAN_METHOD, n={"bases": len(q), **about.n}, facets={"point": at})
-    quality_of, cost, ratio = (
-        replace(empty, name=f"{what} of {at}", statistic=what, unit=of)
-        for what, of in (
-            ("quality", unit),
-            (f"{per} per run", per),
-            (f"quality per {per}", f"{unit} per {per}"),
-        )
+    available = np.isfinite(quality)
+    q, c = quality[available], price[available]
+    empty = replace(point, method=MEAN_METHOD, n={"bases": len(q), **point.n}, facets={"point": point.name})
+    units = {
+        "quality": unit,
+        f"{currency} per run": currency,
+        f"quality per {currency}": f"{unit} per {currency}",
+    }
+    mean_quality, mean_cost, ratio = (
+        replace(empty, name=f"{statistic} of {point.name}", statistic=statistic, unit=measure)
+        for statistic, measure in units.items()
     )
     return (
-        mean_on_scale(quality_of, q, range(len(q))),
-        mean_interval(c).of(cost),
+        mean_on_scale(mean_quality, q, range(len(q))),
+        mean_interval(c).of(mean_cost),
         _per_aud(replace(ratio, method=RATIO_METHOD), q, c),
     )
 
@@ -183,30 +174,20 @@ def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimat
     efficiency = calculate_efficiency(q, c)
     if efficiency is None:
         return empty.not_estimable("the runs cost nothing, so there is no quality per AUD")
-    found = replace(empty, estimate=efficiency)
+    ratio = replace(empty, estimate=efficiency)
     if bases < 2:
-        return replace(found, note="no interval: one base")
+        return ratio.no_interval("one base")
     quality_without, price_without = quality.sum() - quality, price.sum() - price
     if min(quality_without.min(), price_without.min()) <= 0:
-        return replace(found, note="no interval: without one of the bases quality or cost is 0")
-    at, without = np.log(q / c), np.log(quality_without / price_without)
-    low, high, degrees = jackknife_interval(at, without)
+        return ratio.no_interval("without one of the bases quality or cost is 0")
+    low, high, degrees = jackknife_interval(np.log(q / c), np.log(quality_without / price_without))
     if not np.isfinite(low):
-        return replace(found, note=f"no interval: {counted(bases, 'bases')}, or they are all alike")
-    return replace(found, low=float(np.exp(low)), high=float(np.exp(high)), degrees=float(degrees))
+        return ratio.no_interval(f"{counted(bases, 'bases')}, or they are all alike")
+    return replace(ratio, low=float(np.exp(low)), high=float(np.exp(high)), degrees=float(degrees))
 
 
 def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.ndarray:
-    r"""Return which points no other point beats, for each row of weights over bases.
-
-    Point i is beaten by j if :math:`q_j \ge q_i` and :math:`c_j \le c_i` with one of the two strict, where q and c are
-    weighted means over the bases that have the point.
-
-    Examples
-    --------
-    >>> on_front(np.ones((1, 2)), np.array([[3.0, 4.0, 3.5], [4.0, 4.0, 3.5]]), np.array([[1.0, 2.0, 2.0]] * 2))
-    array([[ True,  True, False]])
-    """
+    """Return which points no other point beats, for each row of weights over bases."""
     total = weights @ np.isfinite(quality).astype(float)
     absent, drawn = total == 0, np.where(total > 0, total, 1.0)
     q = np.where(absent, -np.inf, weights @ np.nan_to_num(quality) / drawn)
@@ -214,13 +195,15 @@ def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.
     # Means that differ by rounding only are equal, or the order of summation would decide who is on the front.
     slack_q = ROUNDING * np.abs(np.nan_to_num(quality)).max(initial=0.0)
     slack_c = ROUNDING * np.nan_to_num(price).max(initial=0.0)
-    kept = ~absent
+    undominated = ~absent
     for other in range(q.shape[1]):
         # Two absent points: infinity less infinity is no reason to dominate.
         with np.errstate(invalid="ignore"):
             better, cheaper = q[:, [other]] - q, c - c[:, [other]]
-        kept &= ~((better >= -slack_q) & (cheaper >= -slack_c) & ((better > slack_q) | (cheaper > slack_c)))
-    return np.asarray(kept)
+        undominated &= ~(
+            (better >= -slack_q) & (cheaper >= -slack_c) & ((better > slack_q) | (cheaper > slack_c))
+        )
+    return np.asarray(undominated)
 
 
 def front_probabilities(
@@ -233,7 +216,7 @@ def front_probabilities(
     drawn = np.random.default_rng(seed).multinomial(bases, np.full(bases, 1 / bases), size=resamples)
     shares = on_front(drawn.astype(float), quality, price).mean(axis=0)
     enough = np.isfinite(quality).sum(axis=0) >= 2
-    return [float(share) if known else None for share, known in zip(shares, enough, strict=True)]
+    return [float(share) if estimable else None for share, estimable in zip(shares, enough, strict=True)]
 
 
 def _notes(
@@ -242,10 +225,10 @@ def _notes(
     notes = [
         "repeats are averaged first, so each base counts once; the cost is that of the run, not of its judges"
     ]
-    if left := len(table) - len(used):
+    if incomplete := len(table) - len(used):
         spent = f"{_COST_UNITS.get(cost, cost)} {float(table[cost].sum() - used[cost].sum()):g}"
         lack = f"have no {score} or no {cost} and are left out; they cost {spent}"
-        notes.append(f"{left} of {len(table)} runs {lack}")
+        notes.append(f"{incomplete} of {len(table)} runs {lack}")
     if np.isnan(quality).any():
         notes.append("not every point has every base, so points are compared over partly different bases")
     if len(used) and not used[cost].any():

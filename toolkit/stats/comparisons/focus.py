@@ -23,7 +23,7 @@ from toolkit.stats.prompt_length.contrasts import (
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, agreeing, counted
 
-ABOUT: Final = ("base", "situation", "length_bin", "model")
+_CONTEXT: Final = ("base", "situation", "length_bin", "model")
 
 
 @dataclass(frozen=True)
@@ -67,28 +67,28 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     (0.275, 12)
     """
     checked = {name: _judged(frame, score, name) for name, frame in (("on", on), ("off", off))}
-    about = _about(pd.concat(checked.values()))
+    contexts = _contexts(pd.concat(checked.values()))
     sides = [frame.groupby(["run_id", "judge"])["score"].mean() for frame in checked.values()]
     pairs = pd.concat(sides, axis="columns", keys=list(checked))
     if not set(checked["on"]["run_id"]) & set(checked["off"]["run_id"]):
         raise InputError("focus contrast: no run is in both frames; judge the same runs with and without FSP")
-    both = pairs.dropna()
-    runs = both.groupby(level="run_id").mean().join(about)
+    complete = pairs.dropna()
+    runs = complete.groupby(level="run_id").mean().join(contexts)
     runs.attrs = dict(on.attrs)
     # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
     values = runs.groupby(["base", "situation", "length_bin", "model"])[list(checked)].mean()
     values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
-    counts = {"bases": len(values), "runs": len(runs), "judgements": len(both)}
+    counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
     notes = [
         "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
     ]
-    if missing := len(pairs) - len(both):
+    if missing := len(pairs) - len(complete):
         lack = agreeing(missing, "lack a score on one side and are left out")
         notes.append(f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}")
     unit = score_unit(score, on)
     empty = Estimate("on - off", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
-    difference = mean_over_bases(empty, values["on"] - values["off"], scale, tested=True, what="both scores")
+    difference = mean_over_bases(empty, values["on"] - values["off"], scale, "both scores")
     columns = values["on"].to_numpy(), values["off"].to_numpy()
     return FocusContrast(
         exploratory(difference),
@@ -99,26 +99,25 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
 
 
 def _judged(frame: pd.DataFrame, score: str, side: str) -> pd.DataFrame:
-    """Return the checked judgements of one side with run and judge."""
     key = ["run_id", "judge"]
     need_columns(f"focus contrast: judgements {side}", frame, key)
     checked = checked_runs(frame.drop(columns="run_id"), score, labels=("judge",))
     checked["run_id"] = frame["run_id"].astype("object").to_numpy()
     checked["judge_repeat"] = frame["judge_repeat"].to_numpy() if "judge_repeat" in frame else 0
-    twice = checked.duplicated([*key, "judge_repeat"])
-    if twice.any():
-        run, judge = checked.loc[twice, key].iloc[0]
+    duplicated = checked.duplicated([*key, "judge_repeat"])
+    if duplicated.any():
+        run, judge = checked.loc[duplicated, key].iloc[0]
         raise InputError(f"focus contrast: {side} has run {run!r} by judge {judge!r} twice; keep one")
     return checked
 
 
-def _about(judged: pd.DataFrame) -> pd.DataFrame:
+def _contexts(judged: pd.DataFrame) -> pd.DataFrame:
     """Return base, bin and model of each run, which both frames must agree on."""
-    about = judged[["run_id", *ABOUT]].drop_duplicates()
-    twice = about["run_id"].duplicated()
-    if twice.any():
-        run = about.loc[twice, "run_id"].iloc[0]
+    contexts = judged[["run_id", *_CONTEXT]].drop_duplicates()
+    duplicated = contexts["run_id"].duplicated()
+    if duplicated.any():
+        run = contexts.loc[duplicated, "run_id"].iloc[0]
         raise InputError(
             f"focus contrast: run {run!r} has two bases, models or length bins; correct the frames"
         )
-    return about.set_index("run_id")
+    return contexts.set_index("run_id")

@@ -43,27 +43,28 @@ class MissingBounds(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every contrast with its assumption."""
-        return ((case, one) for case, found in self.contrasts.items() for one in found)
+        return ((case, estimate) for case, contrasts in self.contrasts.items() for estimate in contrasts)
 
     def sentence(self) -> str:
         """Return in words ready for the thesis how far the missing scores could matter."""
         if not self.missing:
             return "No score is missing, so that no assumption about missing scores is made."
-        lost = f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}."
+        unscored = f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}."
         if not self.contrasts[CASES[0]]:  # scores that know no prompt lengths
-            return lost
+            return unscored
         parts = []
-        for place, (b, a) in enumerate(CONTRASTS):
-            case, low, high = (
-                self.contrasts[name][place].estimate for name in ("complete cases", "lowest", "highest")
+        for index, (b, a) in enumerate(CONTRASTS):
+            complete, low, high = (
+                self.contrasts[case][index].estimate for case in ("complete cases", "lowest", "highest")
             )
-            if case is None or low is None or high is None:
+            if complete is None or low is None or high is None:
                 parts.append(f"{b}-{a} is not estimable")
                 continue
-            kept = "keeps its sign" if low * high > 0 else "could have either sign"
-            parts.append(f"{b}-{a} = {rounded(case)}, between {rounded(low)} and {rounded(high)}, {kept}")
-        they = "it" if self.missing == 1 else "they"
-        return f"{lost} Whatever {they} would have been within {self.ends[0]:g}-{self.ends[1]:g}: {'; '.join(parts)}."
+            sign = "keeps its sign" if low * high > 0 else "could have either sign"
+            parts.append(f"{b}-{a} = {rounded(complete)}, between {rounded(low)} and {rounded(high)}, {sign}")
+        pronoun = "it" if self.missing == 1 else "they"
+        scale_ends = f"{self.ends[0]:g}-{self.ends[1]:g}"
+        return f"{unscored} Whatever {pronoun} would have been within {scale_ends}: {'; '.join(parts)}."
 
 
 @dataclass(frozen=True)
@@ -79,15 +80,16 @@ class MissingData(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every share with its column, then the tests."""
-        yield from (("all", one) for one in self.overall)
-        yield from ((column, one) for column, found in self.shares.items() for one in found)
-        yield from (("imbalance", one) for one in self.imbalance)
+        yield from (("all", share) for share in self.overall)
+        yield from ((column, share) for column, shares in self.shares.items() for share in shares)
+        yield from (("imbalance", test) for test in self.imbalance)
 
     def sentence(self) -> str:
         """Return what is missing in words ready for the thesis."""
-        shares = " ".join(one.sentence() for one in (*self.overall, *self.imbalance))
-        why = ", ".join(f"{reason} {count}" for reason, count in self.reasons.items())
-        return " ".join(filter(None, (shares, f"Reasons: {why}." if why else "", self.bounds.sentence())))
+        shares = " ".join(estimate.sentence() for estimate in (*self.overall, *self.imbalance))
+        reasons = ", ".join(f"{reason} {count}" for reason, count in self.reasons.items())
+        sentences = (shares, f"Reasons: {reasons}." if reasons else "", self.bounds.sentence())
+        return " ".join(filter(None, sentences))
 
 
 @over_clusters
@@ -110,33 +112,25 @@ def missing_data(
         tables.append(("judgements", judgements, ("judge",)))
     overall, shares, imbalance = [], {}, []
     reasons: Counter[str] = Counter()
-    for what, table, columns in tables:
-        need_columns(f"missing data: {what}", table, ("base", score, *columns))
-        need_labels(f"missing data: {what}", table, ("base",))
-        gone = table[score].isna().to_numpy()
+    for unit, table, columns in tables:
+        need_columns(f"missing data: {unit}", table, ("base", score, *columns))
+        need_labels(f"missing data: {unit}", table, ("base",))
+        missing = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
-        alike = likeness(list(gone), list(bases))
-        every = share(f"missing {what}", list(gone), list(bases), what=what)
-        overall.append(replace(every, facets={"of": what}))
+        alike = likeness(list(missing), list(bases))
+        total = share(f"missing {unit}", list(missing), list(bases), what=unit)
+        overall.append(replace(total, facets={"of": unit}))
         for column in told_apart(table, columns):
-            names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
-            places = {name: np.array([one == name for one in names]) for name in in_order(names)}
-            shares[column] = tuple(
-                replace(
-                    share(
-                        f"missing, {column} {name}",
-                        gone[at].tolist(),
-                        bases[at].tolist(),
-                        what=what,
-                        alike=alike,
-                    ),
-                    statistic="missing",
-                    facets={column: str(name)},
-                )
-                for name, at in places.items()
-            )
-            imbalance.append(imbalance_test(column, gone, names, bases, seed=seed))
-        reasons.update(_reasons(table, gone, what))
+            levels = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
+            by_level = []
+            for name in in_order(levels):
+                member = np.array([level == name for level in levels])
+                values = missing[member].tolist(), bases[member].tolist()
+                estimate = share(f"missing, {column} {name}", *values, what=unit, alike=alike)
+                by_level.append(replace(estimate, statistic="missing", facets={column: str(name)}))
+            shares[column] = tuple(by_level)
+            imbalance.append(imbalance_test(column, missing, levels, bases, seed=seed))
+        reasons.update(_reasons(table, missing, unit))
     return MissingData(
         tuple(overall),
         shares,
@@ -171,31 +165,29 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     """
     checked = checked_runs(runs, score)
     worst, best = scale_of(runs)
-    gone = checked["score"].isna().to_numpy()
+    missing = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
     if (bins == WHOLE).all() and len(bins):
-        return MissingBounds(dict.fromkeys(CASES, ()), int(gone.sum()), (worst, best))
+        return MissingBounds(dict.fromkeys(CASES, ()), int(missing.sum()), (worst, best))
 
-    def contrasts(fill: np.ndarray | float | None) -> tuple[Estimate, ...]:
-        filled = checked if fill is None else checked.assign(score=np.where(gone, fill, checked["score"]))
-        return length_contrasts(filled, score)
+    def contrasts(fill: np.ndarray | float) -> tuple[Estimate, ...]:
+        return length_contrasts(checked.assign(score=np.where(missing, fill, checked["score"])), score)
 
     def bound(low: bool) -> tuple[Estimate, ...]:
-        # What is not in either bin does not count in this contrast.
-        found = [
-            contrasts(np.where((bins == b) == low, worst, best))[place]
-            for place, (b, _) in enumerate(CONTRASTS)
-        ]
-        # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here.
-        return tuple(replace(one, p_value=None, correction="none") for one in found)
+        # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here. The third
+        # bin, filled like the second, does not count in the contrast.
+        fillings = (np.where((bins == b) == low, worst, best) for b, _ in CONTRASTS)
+        extremes = (contrasts(filling)[index] for index, filling in enumerate(fillings))
+        return tuple(replace(estimate, p_value=None, correction="none") for estimate in extremes)
 
-    cases = (contrasts(None), contrasts(worst), contrasts(best), bound(True), bound(False))
-    return MissingBounds(dict(zip(CASES, cases, strict=True)), int(gone.sum()), (worst, best))
+    complete = length_contrasts(checked, score)
+    cases = (complete, contrasts(worst), contrasts(best), bound(True), bound(False))
+    return MissingBounds(dict(zip(CASES, cases, strict=True)), int(missing.sum()), (worst, best))
 
 
 def imbalance_test(
     name: str,
-    gone: np.ndarray,
+    missing: np.ndarray,
     levels: np.ndarray,
     bases: np.ndarray,
     *,
@@ -214,51 +206,44 @@ def imbalance_test(
     Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses, chapter 7, for blocks. Phipson & Smyth
     (2010), Statistical Applications in Genetics and Molecular Biology 9, article 39.
 
-    Examples
-    --------
-    >>> gone = np.array([False, True] * 10)
-    >>> found = imbalance_test("bin", gone, np.array(list("SL") * 10), np.repeat(np.arange(10), 2), seed=1)
-    >>> found.estimate, found.p_value < 0.01
-    (1.0, True)
     """
     names, level = _numbered(levels)
     groups, base = _numbered(bases)
-    count = int(gone.sum())
-    found = Estimate(
+    count = int(missing.sum())
+    empty = Estimate(
         f"imbalance of missing over {name}",
         None,
         statistic="imbalance of missing",
         facets={"over": name},
         method=f"permutation within bases, seed {seed}",
         unit="difference of shares",
-        n={"scores": len(gone), "bases": len(groups), "levels": len(names)},
+        n={"scores": len(missing), "bases": len(groups), "levels": len(names)},
         missing=count,
     )
     if len(names) < 2:
-        return found.not_estimable(f"there is one {name} only")
-    lost, all_ = (
+        return empty.not_estimable(f"there is one {name} only")
+    losses, scores = (
         np.bincount(base * len(names) + level, weights, len(groups) * len(names)).reshape(-1, len(names))
-        for weights in (gone.astype(float), np.ones(len(gone)))
+        for weights in (missing.astype(float), np.ones(len(missing)))
     )
-    found = replace(found, estimate=float(np.ptp(lost.sum(axis=0) / all_.sum(axis=0))))
-    if count in (0, len(gone)):
-        return replace(found, note=f"no test: {'nothing' if not count else 'everything'} is missing")
-    if not ((all_ > 0).sum(axis=1) > 1).any():
-        return replace(found, note=f"no test: no base has two {name}s, so that they cannot be told apart")
-    overall = count / len(gone)
+    observed = replace(empty, estimate=float(np.ptp(losses.sum(axis=0) / scores.sum(axis=0))))
+    if count in (0, len(missing)):
+        return observed.no_interval(f"{'nothing' if not count else 'everything'} is missing", "test")
+    if not ((scores > 0).sum(axis=1) > 1).any():
+        return observed.no_interval(f"no base has two {name}s, so that they cannot be told apart", "test")
+    overall = count / len(missing)
 
-    def spread(missing: np.ndarray, there: np.ndarray) -> np.ndarray:
-        sums, sizes = missing.sum(axis=-2), there.sum(axis=-2)
-        apart = np.divide(sums, sizes, out=np.full_like(sums, overall), where=sizes > 0) - overall
-        return np.asarray((sizes * apart**2).sum(axis=-1))
+    def spread(losses: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        sums, sizes = losses.sum(axis=-2), scores.sum(axis=-2)
+        deviations = np.divide(sums, sizes, out=np.full_like(sums, overall), where=sizes > 0) - overall
+        return np.asarray((sizes * deviations**2).sum(axis=-1))
 
-    observed = float(spread(lost, all_))
-    dice, reached = np.random.default_rng(seed), 0
+    threshold = float(spread(losses, scores)) * (1 - 1e-9)
+    rng, reached = np.random.default_rng(seed), 0
     for start in range(0, permutations, _PART):
-        keys = dice.random((min(_PART, permutations - start), *lost.shape))
-        drawn = _shuffled((lost, all_), all_ > 0, keys)
-        reached += int((spread(*drawn) >= observed * (1 - 1e-9)).sum())
-    return replace(found, p_value=(reached + 1) / (permutations + 1))
+        keys = rng.random((min(_PART, permutations - start), *losses.shape))
+        reached += int((spread(*_shuffled((losses, scores), scores > 0, keys)) >= threshold).sum())
+    return replace(observed, p_value=(reached + 1) / (permutations + 1))
 
 
 def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -267,24 +252,23 @@ def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
 
 
-def _shuffled(tables: tuple[np.ndarray, ...], there: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
-    """Return the cells of every base in random order, each of them in one of the places that the base has."""
-    places = np.broadcast_to(np.argsort(~there, axis=1, kind="stable"), keys.shape)
-    order = np.argsort(np.where(there, keys, 2.0), axis=2)
-    found = []
+def _shuffled(tables: tuple[np.ndarray, ...], occupied: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
+    """Return the cells of every base in random order, each of them at one of the levels that the base has."""
+    levels = np.broadcast_to(np.argsort(~occupied, axis=1, kind="stable"), keys.shape)
+    order = np.argsort(np.where(occupied, keys, 2.0), axis=2)
+    shuffled = []
     for table in tables:
-        moved = np.empty(keys.shape)
-        drawn = np.take_along_axis(np.broadcast_to(table, keys.shape), order, axis=2)
-        np.put_along_axis(moved, places, drawn, axis=2)
-        found.append(moved)
-    return found
+        cells = np.empty(keys.shape)
+        reordered = np.take_along_axis(np.broadcast_to(table, keys.shape), order, axis=2)
+        np.put_along_axis(cells, levels, reordered, axis=2)
+        shuffled.append(cells)
+    return shuffled
 
 
-def _reasons(table: pd.DataFrame, gone: np.ndarray, what: str) -> dict[str, int]:
-    """Count why scores are missing; what has no reason of its own says so."""
+def _reasons(table: pd.DataFrame, missing: np.ndarray, unit: str) -> dict[str, int]:
     columns = [name for name in ("failure", "defect") if name in table]
-    if not columns or not gone.any():
+    if not columns or not missing.any():
         return {}
-    given = table.loc[gone, columns].astype("object").bfill(axis=1).iloc[:, 0]
-    counts = given.where(given.notna(), f"{what} without a reason").astype(str).value_counts()
+    reasons = table.loc[missing, columns].astype("object").bfill(axis=1).iloc[:, 0]
+    counts = reasons.where(reasons.notna(), f"{unit} without a reason").astype(str).value_counts()
     return {str(reason): int(count) for reason, count in counts.items()}

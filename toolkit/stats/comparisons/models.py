@@ -82,10 +82,10 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
             f"runs: {score} holds other values than 0 and 1, so its mean is no rate; use rate=False"
         )
     unit = RATE_UNIT if rate else score_unit(score, runs)
-    known = checked.dropna(subset=["score"])
-    alike = likeness([value == 1 for value in known["score"]], list(known["base"])) if rate else None
+    scored = checked.dropna(subset=["score"])
+    alike = likeness([value == 1 for value in scored["score"]], list(scored["base"])) if rate else None
     means = tuple(
-        (str(model), _of_model(str(model), rows, rate, unit, alike))
+        (str(model), _model_mean(str(model), rows, rate, unit, alike))
         for model, rows in checked.groupby("model", sort=True)
     )
     by = ["base", "situation", "length_bin", *prompts, "model"]
@@ -93,13 +93,12 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     bases = list(cells.index.get_level_values("base"))
     differences = []
     for first, second in itertools.combinations(cells.columns, 2):
-        name, one, other = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy()
+        pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
         if rate:
             answered = int(checked.loc[checked["model"].isin((first, second)), "score"].notna().sum())
-            found = rate_difference(name, one, other, bases, answers=answered // 2, unit=unit)
+            differences.append(rate_difference(*pair, answers=answered // 2, unit=unit))
         else:
-            found = paired_difference(name, one, other, bases, unit=unit)
-        differences.append(found)
+            differences.append(paired_difference(*pair, unit=unit))
     corrected = with_holm(differences, "pairs of models")
     return ModelComparison(means, tuple(map(exploratory, corrected)), _notes(checked, cells, score))
 
@@ -107,32 +106,21 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
 def paired_difference(
     name: str, first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable], *, unit: str = "none"
 ) -> Estimate:
-    """Return the mean difference of two models over the prompts that both answered, clustered by base.
-
-    References
-    ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 4.
-
-    Examples
-    --------
-    >>> found = paired_difference("a - b", [4.0, 3.5, 4.5, 3.0], [3.5, 3.5, 3.5, 2.0], ["u", "u", "v", "w"])
-    >>> round(found.estimate, 3), found.n
-    (0.625, {'prompts': 4, 'bases': 3})
-    """
-    one, other = _as_many(name, first, second, bases)
-    difference = pd.Series(one - other, index=list(bases)).dropna()
+    """Return the mean difference of two models over the prompts that both answered (Miller 2024), clustered by base."""
+    a, b = _equally_long(name, first, second, bases)
+    difference = pd.Series(a - b, index=list(bases)).dropna()
     counts, missing = (
         {"prompts": len(difference), "bases": difference.index.nunique()},
-        len(one) - len(difference),
+        len(a) - len(difference),
     )
     empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
     if difference.empty:
         return empty.not_estimable("there are no prompts")
-    found = clustered_mean(difference, list(difference.index))
-    tested = found.of(empty, tested=True)
-    if found.error is None:
-        return tested
-    return replace(tested, note=f"clustered standard error {found.error:.4g}", degrees=found.degrees)
+    mean = clustered_mean(difference, list(difference.index))
+    estimate = mean.of(empty, tested=True)
+    if mean.error is None:
+        return estimate
+    return replace(estimate, note=f"clustered standard error {mean.error:.4g}", degrees=mean.degrees)
 
 
 def rate_difference(
@@ -146,14 +134,13 @@ def rate_difference(
 ) -> Estimate:
     r"""Return the difference of two rates over the prompts that both models answered, clustered by base.
 
-    For rates near 0 or 1
-    t is too narrow, and vanishes where no prompt tells the models apart (12 bases, rates .97 and .9: it covered 73-93
-    %). The hybrid interval :math:`d - \sqrt{(p_1 - l_1)^2 - 2 r (p_1 - l_1)(u_2 - p_2) + (u_2 - p_2)^2}`, likewise
-    above, from Wilson's ends of each rate with its effective number of answers and the correlation r of the two rates
-    over bases, is too narrow elsewhere (12 bases, rates .5: 92 %). Each end is therefore the wider of the two: 95 %
-    intervals covered 94.3-97.4 %, and up to 99.7 % where 12 bases have rates of .9 and more. The p value of
-    a rate flips the signs of whole bases: exact, so it never exceeds its level, and is far below it where few bases
-    differ.
+    For rates near 0 or 1 t is too narrow, and vanishes where no prompt tells the models apart (12 bases, rates .97 and
+    .9: it covered 73-93 %). The hybrid interval, below and likewise above,
+    :math:`d - \sqrt{(p_1 - l_1)^2 - 2 r (p_1 - l_1)(u_2 - p_2) + (u_2 - p_2)^2}`, from Wilson's ends of each rate with
+    its effective number of answers and the correlation r of the two rates over bases, is too narrow elsewhere (12
+    bases, rates .5: 92 %). Each end is therefore the wider of the two: 95 % intervals covered 94.3-97.4 %, and up to
+    99.7 % where 12 bases have rates of .9 and more. The p value of a rate flips the signs of whole bases: exact, so it
+    never exceeds its level, and is far below it where few bases differ.
 
     References
     ----------
@@ -166,29 +153,28 @@ def rate_difference(
     >>> round(found.estimate, 2), round(found.low, 2), round(found.high, 2), found.p_value
     (0.5, -0.07, 1.0, 0.25)
     """
-    one, other = _as_many(name, first, second, bases)
-    both = ~(np.isnan(one) | np.isnan(other))
-    a, b = one[both], other[both]
+    a, b = _equally_long(name, first, second, bases)
+    answered = ~(np.isnan(a) | np.isnan(b))
+    a, b = a[answered], b[answered]
     if not (((a >= 0) & (a <= 1)).all() and ((b >= 0) & (b <= 1)).all()):
         raise InputError(f"{name}: a rate is not between 0 and 1; give shares of answers")
-    labels = [base for base, there in zip(bases, both, strict=True) if there]
+    labels = [base for base, usable in zip(bases, answered, strict=True) if usable]
     groups = len(set(labels))
-    counts, missing = {"prompts": len(labels), "bases": groups}, int((~both).sum())
+    counts, missing = {"prompts": len(labels), "bases": groups}, int((~answered).sum())
     empty = Estimate(name, None, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
     if not labels:
         return empty.not_estimable("no prompt was answered by both")
-    found = replace(empty, estimate=float((a - b).mean()))
+    difference = replace(empty, estimate=float((a - b).mean()))
     if groups < 2:
-        return replace(found, note="no interval or p value: one base, and two are needed")
-    low, high = _rates_apart(a, b, labels, max(answers or 0, len(labels)))
+        return difference.no_interval("one base, and two are needed", "interval or p value")
+    low, high = _hybrid_ends(a, b, labels, max(answers or 0, len(labels)))
     by_t = clustered_mean(a - b, labels)
     if by_t.low is not None and by_t.high is not None:
         low, high = max(-1.0, min(low, by_t.low)), min(1.0, max(high, by_t.high))
-    return replace(found, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
+    return replace(difference, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
 
 
-def _rates_apart(a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: int) -> tuple[float, float]:
-    """Return the ends of the interval of a difference of two rates on the same prompts."""
+def _hybrid_ends(a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: int) -> tuple[float, float]:
     groups = len(set(labels))
     ends, rates, pulls = [], [], []
     for values in (a, b):
@@ -216,32 +202,32 @@ def _sums(values: np.ndarray, labels: Sequence[Hashable]) -> np.ndarray:
     return np.asarray(pd.Series(values).groupby(list(labels), sort=False).sum())
 
 
-def _as_many(
+def _equally_long(
     name: str, first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]
 ) -> tuple[np.ndarray, np.ndarray]:
-    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if not len(one) == len(other) == len(bases):
-        raise InputError(f"{name}: {len(one)}, {len(other)} values and {len(bases)} bases; give as many")
-    return one, other
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if not len(a) == len(b) == len(bases):
+        raise InputError(f"{name}: {len(a)}, {len(b)} values and {len(bases)} bases; give as many")
+    return a, b
 
 
-def _of_model(model: str, rows: pd.DataFrame, rate: bool, unit: str, alike: float | None) -> Estimate:
-    if not rate:
-        scored = rows.dropna(subset=["score"])
-        counts = {"answers": len(scored), "bases": scored["base"].nunique()}
-        empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - len(scored))
-        if scored.empty:
-            return empty.not_estimable("there are no answers")
-        return mean_on_scale(empty, scored["score"], list(scored["base"]))
-    known = rows.dropna(subset=["score"])
-    hits, missing = [bool(score) for score in known["score"]], len(rows) - len(known)
-    return share(model, hits, list(known["base"]), what="answers", missing=missing, alike=alike)
+def _model_mean(model: str, rows: pd.DataFrame, rate: bool, unit: str, alike: float | None) -> Estimate:
+    scored = rows.dropna(subset=["score"])
+    bases, missing = list(scored["base"]), len(rows) - len(scored)
+    if rate:
+        hits = [bool(score) for score in scored["score"]]
+        return share(model, hits, bases, what="answers", missing=missing, alike=alike)
+    counts = {"answers": len(scored), "bases": len(set(bases))}
+    empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
+    if scored.empty:
+        return empty.not_estimable("there are no answers")
+    return mean_on_scale(empty, scored["score"], bases)
 
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str, ...]:
     notes = ["answers of one model to one prompt are averaged before models are compared"]
     notes += left_out_note(checked, score)
-    if alone := int(cells.isna().any(axis=1).sum()):
-        lack = agreeing(alone, "lack an answer of some model")
-        notes.append(f"{alone} of {counted(len(cells), 'prompts')} {lack}")
+    if incomplete := int(cells.isna().any(axis=1).sum()):
+        lack = agreeing(incomplete, "lack an answer of some model")
+        notes.append(f"{incomplete} of {counted(len(cells), 'prompts')} {lack}")
     return tuple(notes)

@@ -1,1 +1,1 @@
-"""Decisions held against labels: rates, agreement beyond chance, prevalence."""
+"""Decisions compared with labels: rates, agreement beyond chance, prevalence."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,12 +19,6 @@ from toolkit.stats.result import Estimate
 
 MAJORITY: Final = "always the majority"
 LENGTH: Final = "length alone"
-
-
-def majority_decisions(labels: Sequence[bool]) -> tuple[bool, ...]:
-    """Return the more frequent label as the decision for every item; "no" where both are as frequent."""
-    yes = sum(map(bool, labels))
-    return (2 * yes > len(labels),) * len(labels)
 
 
 def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[bool | None, ...]:
@@ -43,33 +38,33 @@ def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[
     if len(labels) != len(lengths):
         raise InputError(f"{len(labels)} labels and {len(lengths)} lengths; give a length for each label")
     truth, size = np.asarray(labels, dtype=bool), np.asarray(lengths, dtype=float)
-    values, places = np.unique(size, return_inverse=True)
+    values, indices = np.unique(size, return_inverse=True)
     counts = np.zeros((2, len(values)), dtype=int)
-    np.add.at(counts, (truth.astype(int), places), 1)
+    np.add.at(counts, (truth.astype(int), indices), 1)
+    keys = list(zip(truth.tolist(), indices.tolist(), strict=True))
     # Items of the same label and length are left out with the same result.
-    found: dict[tuple[bool, int], bool | None] = {}
-    for label, place in zip(truth.tolist(), places.tolist(), strict=True):
-        if (label, place) not in found:
-            others = counts.copy()
-            others[int(label), place] -= 1
-            found[label, place] = _decide(values, others, place)
-    return tuple(found[key] for key in zip(truth.tolist(), places.tolist(), strict=True))
+    decisions: dict[tuple[bool, int], bool | None] = {}
+    for label, index in set(keys):
+        others = counts.copy()
+        others[int(label), index] -= 1
+        decisions[label, index] = _decide(values, others, index)
+    return tuple(decisions[key] for key in keys)
 
 
-def _decide(values: np.ndarray, counts: np.ndarray, place: int) -> bool | None:
-    """Decide a length by the best threshold on what is counted: others and cases of each length."""
-    others, cases = counts.sum(axis=1)
-    if not (others and cases):
+def _decide(values: np.ndarray, counts: np.ndarray, index: int) -> bool | None:
+    """Decide a length by the best threshold for the counts (no cases, cases) of each length."""
+    negatives, cases = counts.sum(axis=1)
+    if not (negatives and cases):
         return None
-    there = counts.sum(axis=0) > 0
-    kept, counted = values[there], counts[:, there]
-    thresholds = np.concatenate([[-np.inf], (kept[1:] + kept[:-1]) / 2])
-    upto = np.concatenate([[[0], [0]], counted.cumsum(axis=1)[:, :-1]], axis=1)
-    longer = ((cases - upto[1]) / cases + upto[0] / others) / 2
+    counted = counts.sum(axis=0) > 0
+    lengths, counts = values[counted], counts[:, counted]
+    thresholds = np.concatenate([[-np.inf], (lengths[1:] + lengths[:-1]) / 2])
+    upto = np.concatenate([[[0], [0]], counts.cumsum(axis=1)[:, :-1]], axis=1)
+    longer = ((cases - upto[1]) / cases + upto[0] / negatives) / 2
     up, down = int(longer.argmax()), int(longer.argmin())
     if longer[up] >= 1 - longer[down]:
-        return bool(values[place] > thresholds[up])
-    return not values[place] > thresholds[down]
+        return bool(values[index] > thresholds[up])
+    return not values[index] > thresholds[down]
 
 
 @dataclass(frozen=True)
@@ -112,8 +107,8 @@ class Decider:
 
     def estimates(self) -> tuple[Estimate, ...]:
         """Return everything that has an interval: rates, strict rates, kappa, AUC, agreement."""
-        more = [one for one in (self.kappa, self.auc, self.agreement) if one is not None]
-        return (*self.found.rates, *self.found.strict, *more)
+        optional = [estimate for estimate in (self.auc, self.agreement) if estimate is not None]
+        return (*self.found.rates, *self.found.strict, self.kappa, *optional)
 
 
 def decider(
@@ -134,31 +129,31 @@ def decider(
 
     Examples
     --------
-    >>> one = decider("primary", "gpt-4o", "cot", labels=[True, False], decisions=[True, False], aud=0.5)
-    >>> one.found.rate("accuracy").estimate, one.aud_per_correct
+    >>> judge = decider("primary", "gpt-4o", "cot", labels=[True, False], decisions=[True, False], aud=0.5)
+    >>> judge.found.rate("accuracy").estimate, judge.aud_per_correct
     (1.0, 0.25)
     """
-    here = [place for place in range(len(labels)) if asked is None or asked[place]]
-    truth, made = [labels[place] for place in here], [decisions[place] for place in here]
-    shared = [bases[place] for place in here] if bases is not None else None
-    given = None if votes is None else [votes[place] for place in here]
-    sides = None if given is None else [[_side(vote) for vote in item] for item in given]
-    kappa = cohen_kappa(
-        truth, made, name="Cohen's kappa with the label", raters=("label", "judge"), clusters=shared
-    )
+    items = [index for index in range(len(labels)) if asked is None or asked[index]]
+    truth, decided = [labels[index] for index in items], [decisions[index] for index in items]
+    clusters = None if bases is None else [bases[index] for index in items]
+    ballots = None if votes is None else [votes[index] for index in items]
+    sides = None if ballots is None else [[_side(vote) for vote in ballot] for ballot in ballots]
+    name, raters = "Cohen's kappa with the label", ("label", "judge")
     return Decider(
         judge,
         model,
         mode,
         tuple(decisions),
-        classify(truth, made, shared),
-        kappa,
-        None if scores is None else auc(truth, [scores[place] for place in here], shared),
-        None if sides is None else fleiss_kappa(sides, name="Fleiss' kappa among the votes", clusters=shared),
+        classify(truth, decided, clusters),
+        cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
+        None if scores is None else auc(truth, [scores[index] for index in items], clusters),
+        None
+        if sides is None
+        else fleiss_kappa(sides, name="Fleiss' kappa among the votes", clusters=clusters),
         aud,
-        sum(map(len, given or ())),
+        sum(map(len, ballots or ())),
         unreadable,
-        len(labels) - len(here),
+        len(labels) - len(items),
     )
 
 
@@ -169,14 +164,17 @@ def baselines(
 
     Examples
     --------
-    >>> most, length = baselines([True, True, False, False, False], [9, 8, 3, 2, 1])
-    >>> most.found.rate("accuracy").estimate, length.found.rate("accuracy").estimate
+    >>> majority, length = baselines([True, True, False, False, False], [9, 8, 3, 2, 1])
+    >>> majority.found.rate("accuracy").estimate, length.found.rate("accuracy").estimate
     (0.6, 1.0)
     """
-    most = decider(MAJORITY, "", "", labels=labels, decisions=majority_decisions(labels), bases=bases)
-    decided = length_decisions(labels, lengths)
-    length = decider(LENGTH, "", "", labels=labels, decisions=decided, scores=lengths, bases=bases)
-    return most, length
+    yes = sum(map(bool, labels))
+    frequent = (2 * yes > len(labels),) * len(labels)  # "no" where both are as frequent
+    by_length = length_decisions(labels, lengths)
+    return (
+        decider(MAJORITY, "", "", labels=labels, decisions=frequent, bases=bases),
+        decider(LENGTH, "", "", labels=labels, decisions=by_length, scores=lengths, bases=bases),
+    )
 
 
 def compare_deciders(
@@ -187,41 +185,40 @@ def compare_deciders(
 ) -> tuple[Estimate, ...]:
     """Return which of two is right more often, for every pair, with p values corrected for the number of pairs."""
     pairs = [(a, b) for a in deciders for b in against] if against else list(combinations(deciders, 2))
-    found = [
+    tests = [
         mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
         for a, b in pairs
     ]
-    return with_holm(found, "tests")
+    return with_holm(tests, "tests")
 
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
     """Return one row per judge and mode, and per baseline."""
-    return pd.DataFrame([_row(one) for one in deciders])
+    return pd.DataFrame([_row(decider) for decider in deciders])
 
 
-def _row(one: Decider) -> dict[str, Any]:
-    counts = one.found.counts
-    shown: dict[str, Estimate | None] = {
-        **{rate.replace(" ", "_").lower(): one.found.rate(rate) for rate in RATES},
-        "accuracy_undecided_wrong": one.found.rate("accuracy", strict=True),
-        "kappa": one.kappa,
-        "agreement": one.agreement,
-        "auc": one.auc,
+def _row(decider: Decider) -> dict[str, Any]:
+    counts = decider.found.counts
+    estimates: dict[str, Estimate | None] = {
+        **{rate.replace(" ", "_").lower(): decider.found.rate(rate) for rate in RATES},
+        "accuracy_undecided_wrong": decider.found.rate("accuracy", strict=True),
+        "kappa": decider.kappa,
+        "agreement": decider.agreement,
+        "auc": decider.auc,
     }
-    row: dict[str, Any] = {"judge": one.judge, "model": one.model, "mode": one.mode, "n": counts.items}
-    row |= {"decided": counts.decided, "undecided": counts.undecided, "unasked": one.unasked}
-    for name, found in shown.items():
-        values = (None,) * 3 if found is None else (found.estimate, found.low, found.high)
-        row |= {
-            f"{name}{end}": _number(value) for end, value in zip(("", "_low", "_high"), values, strict=True)
-        }
-    row |= {"aud": _number(one.aud), "aud_per_correct": _number(one.aud_per_correct)}
-    row |= {"replies": one.replies, "unreadable": one.unreadable}
-    return row | {"unreadable_share": _number(one.unreadable_share)}
+    row: dict[str, Any] = {"judge": decider.judge, "model": decider.model, "mode": decider.mode}
+    row |= {"n": counts.items, "decided": counts.decided, "undecided": counts.undecided}
+    row["unasked"] = decider.unasked
+    for name, estimate in estimates.items():
+        ends = {"": "estimate", "_low": "low", "_high": "high"}
+        row |= {f"{name}{end}": _number(getattr(estimate, key, None)) for end, key in ends.items()}
+    row |= {"aud": _number(decider.aud), "aud_per_correct": _number(decider.aud_per_correct)}
+    row |= {"replies": decider.replies, "unreadable": decider.unreadable}
+    return row | {"unreadable_share": _number(decider.unreadable_share)}
 
 
 def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
+    return math.nan if value is None else value
 
 
 def _side(vote: float | None) -> bool | None:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
@@ -60,27 +61,27 @@ def corrected_prevalence(
     """
     if clusters is not None and len(clusters) != len(decisions):
         raise InputError(f"prevalence: {len(decisions)} decisions and {len(clusters)} bases; give as many")
-    places = [place for place, decision in enumerate(decisions) if decision is not None]
-    made, missing = [bool(decisions[place]) for place in places], len(decisions) - len(places)
-    bases = None if clusters is None else [clusters[place] for place in places]
+    items = [index for index, decision in enumerate(decisions) if decision is not None]
+    decided, missing = [bool(decisions[index]) for index in items], len(decisions) - len(items)
+    bases = None if clusters is None else [clusters[index] for index in items]
     positives, negatives = judge.tp + judge.fn, judge.tn + judge.fp
     sensitivity, specificity = (
-        share(name, [True] * right + [False] * (of - right), what="items")
-        for name, right, of in (("sensitivity", judge.tp, positives), ("specificity", judge.tn, negatives))
+        share(name, [True] * right + [False] * (total - right), what="items")
+        for name, right, total in (("sensitivity", judge.tp, positives), ("specificity", judge.tn, negatives))
     )
-    apparent = share("share decided yes", made, bases, what="items", missing=missing)
+    apparent = share("share decided yes", decided, bases, what="items", missing=missing)
     n = {**apparent.n, "labelled yes": positives, "labelled no": negatives}
     name = "prevalence, corrected for the judge"
     empty = Estimate(name, None, method=METHOD, unit=UNIT, n=n, missing=missing)
-    if reason := _reason(judge, len(made)):
+    if reason := _reason(judge, len(decided)):
         return Prevalence(apparent, empty.not_estimable(reason), None, sensitivity, specificity)
-    yes = sum(made) / len(made)
+    yes = sum(decided) / len(decided)
     se, sp = judge.tp / positives, judge.tn / negatives
     raw = (yes + sp - 1) / (se + sp - 1)
-    estimate, worth = min(1.0, max(0.0, raw)), float(len(made))
+    estimate, worth = min(1.0, max(0.0, raw)), float(len(decided))
     if bases is not None:
-        error = clustered_mean([float(one) for one in made], bases).error or 0.0
-        worth = effective_cases(apparent.estimate or 0.0, error, len(made), len(set(bases)))
+        error = clustered_mean(np.array(decided, dtype=float), bases).error or 0.0
+        worth = effective_cases(apparent.estimate or 0.0, error, len(decided), len(set(bases)))
     low, high = lang_reiczigel(yes * worth, worth, judge)
     note = f"clipped from {raw:.3f}" if raw != estimate else ""
     corrected = replace(empty, estimate=estimate, low=min(low, estimate), high=max(high, estimate), note=note)
@@ -97,15 +98,17 @@ def lang_reiczigel(yes: float, n: float, judge: Confusion) -> tuple[float, float
     (0.05635, 0.26273)
     """
     z = float(special.ndtri(0.975))
-    n_se, n_sp, every = judge.tp + judge.fn + 2, judge.tn + judge.fp + 2, n + z * z
-    se, sp, apparent = (judge.tp + 1) / n_se, (judge.tn + 1) / n_sp, (yes + z * z / 2) / every
+    n_se, n_sp, total = judge.tp + judge.fn + 2, judge.tn + judge.fp + 2, n + z * z
+    se, sp, apparent = (judge.tp + 1) / n_se, (judge.tn + 1) / n_sp, (yes + z * z / 2) / total
     youden = se + sp - 1
     if youden <= 0:  # better than guessing by less than one item: nothing is known
         return 0.0, 1.0
     prevalence = (apparent + sp - 1) / youden
-    of_se, of_sp = se * (1 - se) / n_se, sp * (1 - sp) / n_sp
-    shift = 2 * z * z * (prevalence * of_se - (1 - prevalence) * of_sp)
-    variance = apparent * (1 - apparent) / every + prevalence**2 * of_se + (1 - prevalence) ** 2 * of_sp
+    se_variance, sp_variance = se * (1 - se) / n_se, sp * (1 - sp) / n_sp
+    shift = 2 * z * z * (prevalence * se_variance - (1 - prevalence) * sp_variance)
+    variance = (
+        apparent * (1 - apparent) / total + prevalence**2 * se_variance + (1 - prevalence) ** 2 * sp_variance
+    )
     half = z * math.sqrt(variance) / youden
     low, high = prevalence + shift - half, prevalence + shift + half
     return min(1.0, max(0.0, low)), min(1.0, max(0.0, high))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -83,14 +84,15 @@ def confusion(labels: Sequence[bool], decisions: Sequence[bool | None]) -> Confu
     >>> confusion([True, True, False, False], [True, None, False, True])
     Confusion(tp=1, fn=0, tn=1, fp=1, undecided_yes=1, undecided_no=0)
     """
-    _as_many(labels, "decisions", decisions)
+    _equally_long(labels, "decisions", decisions)
     if any(label is None for label in labels):
         raise InputError("an item has no label; decisions can be compared with labels only, so leave it out")
-    met = {(label, made): 0 for made in (True, False, None) for label in (True, False)}
-    for label, decision in zip(labels, decisions, strict=True):
-        met[bool(label), None if decision is None else bool(decision)] += 1
-    (tp, fp, fn, tn, undecided_yes, undecided_no) = met.values()
-    return Confusion(tp, fn, tn, fp, undecided_yes, undecided_no)
+    counts = Counter(
+        (bool(label), None if decision is None else bool(decision))
+        for label, decision in zip(labels, decisions, strict=True)
+    )
+    yes, no = ([counts[label, decision] for decision in (True, False, None)] for label in (True, False))
+    return Confusion(tp=yes[0], fn=yes[1], tn=no[1], fp=no[0], undecided_yes=yes[2], undecided_no=no[2])
 
 
 def classify(
@@ -120,14 +122,13 @@ def classify(
     """
     counts = confusion(labels, decisions)
     groups: Sequence[Hashable] = range(len(labels)) if clusters is None else clusters
-    _as_many(labels, "clusters", groups)
+    _equally_long(labels, "clusters", groups)
     rows = list(zip(map(bool, labels), decisions, groups, strict=True))
-    made = [(label, bool(decision), group) for label, decision, group in rows if decision is not None]
-    wrong = [(label, (not label) if d is None else bool(d), group) for label, d, group in rows]
+    decided = [(label, bool(decision), group) for label, decision, group in rows if decision is not None]
+    strict = [(label, (not label) if d is None else bool(d), group) for label, d, group in rows]
     clustered = clusters is not None
-    return Classification(
-        counts, _rates(made, "", counts.undecided, clustered), _rates(wrong, f", {STRICT}", 0, clustered)
-    )
+    rates = _rates(decided, "", counts.undecided, clustered)
+    return Classification(counts, rates, _rates(strict, f", {STRICT}", 0, clustered))
 
 
 def _rates(
@@ -149,7 +150,7 @@ def _rates(
 
 
 def _f1(jaccard: Estimate, items: int) -> Estimate:
-    """Return F1 from the share of right ones among all that are cases or were decided to be."""
+    """Return F1 from the share that is right among items that are cases or were decided to be."""
     ends = (jaccard.estimate, jaccard.low, jaccard.high)
     middle, low, high = (None if end is None else 2 * end / (1 + end) for end in ends)
     reason = jaccard.reason and "no item is a case, and none was decided to be one"
@@ -194,21 +195,20 @@ def mcnemar(
     >>> found.estimate, found.p_value
     (0.6, 0.03125)
     """
-    _as_many(labels, "decisions", first)
-    _as_many(labels, "decisions", second)
-    made = [place for place, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
-    both = [(bool(first[at]) == bool(labels[at]), bool(second[at]) == bool(labels[at])) for at in made]
-    n, missing = len(both), len(labels) - len(both)
+    _equally_long(labels, "decisions", first)
+    _equally_long(labels, "decisions", second)
+    items = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
+    pairs = [(bool(first[i]) == bool(labels[i]), bool(second[i]) == bool(labels[i])) for i in items]
+    n, missing = len(pairs), len(labels) - len(pairs)
     empty = Estimate(name, None, method=MCNEMAR_METHOD, unit=UNIT, n={"items": n}, missing=missing)
     if not n:
         return empty.not_estimable("no item is decided by both")
-    shared = None if clusters is None else [clusters[at] for at in made]
-    if shared is not None and len(set(shared)) < n:
-        one, other = zip(*both, strict=True)
-        found = rate_difference(name, one, other, shared, unit=UNIT)
-        return replace(found, n={"items": n, "bases": len(set(shared))}, missing=missing)
-    b, c = both.count((True, False)), both.count((False, True))
-    low, high = _newcombe(both.count((True, True)), b, c, both.count((False, False)))
+    bases = None if clusters is None else [clusters[index] for index in items]
+    if bases is not None and len(set(bases)) < n:
+        difference = rate_difference(name, *zip(*pairs, strict=True), bases, unit=UNIT)
+        return replace(difference, n={"items": n, "bases": len(set(bases))}, missing=missing)
+    b, c = pairs.count((True, False)), pairs.count((False, True))
+    low, high = _newcombe(pairs.count((True, True)), b, c, pairs.count((False, False)))
     return replace(
         empty,
         estimate=(b - c) / n,
@@ -226,8 +226,8 @@ def _newcombe(right: int, b: int, c: int, wrong: int) -> tuple[float, float]:
     if determinant > 0:  # the continuity correction of phi alone, as method 10 has it
         determinant = max(determinant - n / 2, 0.0)
     phi = determinant / math.sqrt(margins) if margins else 0.0
-    one, other = right + b, right + c
-    return mover(one / n, wilson(one, n), other / n, wilson(other, n), phi)
+    first, second = right + b, right + c
+    return mover(first / n, wilson(first, n), second / n, wilson(second, n), phi)
 
 
 def auc(
@@ -250,35 +250,34 @@ def auc(
     >>> round(found.estimate, 4)
     0.8333
     """
-    _as_many(labels, "scores", scores)
-    known = [place for place, score in enumerate(scores) if score is not None and not math.isnan(score)]
-    truth = np.array([bool(labels[place]) for place in known], dtype=bool)
-    values = np.array([scores[place] for place in known], dtype=float)
+    _equally_long(labels, "scores", scores)
+    items = [index for index, score in enumerate(scores) if score is not None and not math.isnan(score)]
+    truth = np.array([bool(labels[index]) for index in items], dtype=bool)
+    values = np.array([scores[index] for index in items], dtype=float)
     cases, others = values[truth], values[~truth]
-    empty = Estimate(
-        "AUC", None, method=AUC_METHOD, n={"items": len(known)}, missing=len(labels) - len(known)
-    )
+    n, missing = {"items": len(items)}, len(labels) - len(items)
+    empty = Estimate("AUC", None, method=AUC_METHOD, n=n, missing=missing)
     if not (len(cases) and len(others)):
         return empty.not_estimable("there are no scores of both labels")
-    of_cases, of_others = _share_below(cases, others), 1 - _share_below(others, cases)
-    area = float(of_cases.mean())
+    case_means, other_means = _share_below(cases, others), 1 - _share_below(others, cases)
+    area = float(case_means.mean())
     level = (1 + empty.confidence) / 2
-    error = math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others))
+    error = math.sqrt(_variance_of_mean(case_means) + _variance_of_mean(other_means))
     quantile = float(special.ndtri(level))
-    shared = None if clusters is None else [clusters[place] for place in known]
-    if shared is not None and len(set(shared)) < len(shared):
-        empty = replace(empty, method=AUC_CLUSTERED, n={**empty.n, "bases": len(set(shared))})
-        pull = np.empty(len(values))
-        pull[truth] = (of_cases - area) * len(values) / len(cases)
-        pull[~truth] = (of_others - area) * len(values) / len(others)
-        mean = clustered_mean(pull, shared)
+    bases = None if clusters is None else [clusters[index] for index in items]
+    if bases is not None and len(set(bases)) < len(bases):
+        empty = replace(empty, method=AUC_CLUSTERED, n={**empty.n, "bases": len(set(bases))})
+        influence = np.empty(len(values))
+        influence[truth] = (case_means - area) * len(values) / len(cases)
+        influence[~truth] = (other_means - area) * len(values) / len(others)
+        mean = clustered_mean(influence, bases)
         error, quantile = mean.error or 0.0, float(special.stdtrit(mean.degrees, level))
+    empty = replace(empty, estimate=area)
     if not (0 < area < 1 and error > 0 and min(len(cases), len(others)) > 1):
-        why = "no interval: the scores do not vary enough for a standard error"
-        return replace(empty, estimate=area, note=why)
+        return empty.no_interval("the scores do not vary enough for a standard error")
     half = quantile * error / (area * (1 - area))
     low, high = (float(special.expit(special.logit(area) + end)) for end in (-half, half))
-    return replace(empty, estimate=area, low=low, high=high)
+    return replace(empty, low=low, high=high)
 
 
 def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -292,6 +291,6 @@ def _variance_of_mean(values: np.ndarray) -> float:
     return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
 
 
-def _as_many(labels: Sequence[bool], what: str, given: Sequence[object]) -> None:
-    if len(labels) != len(given):
-        raise InputError(f"{len(labels)} labels and {len(given)} {what}; give one for each label")
+def _equally_long(labels: Sequence[bool], name: str, values: Sequence[object]) -> None:
+    if len(labels) != len(values):
+        raise InputError(f"{len(labels)} labels and {len(values)} {name}; give one for each label")

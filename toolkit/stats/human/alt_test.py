@@ -23,7 +23,7 @@ from toolkit.words import SCORE, counted
 METHOD: Final = "t over bases, clustered; one-sided test of Calderon, Reichart & Dror (2025)"
 FEWEST_BASES: Final = 10  # bases below which a t test of differences that are -1, 0 or 1 is not to be trusted
 FEWEST_ANSWERS: Final = 30
-_EQUAL: Final = 1e-9
+_EQUAL: Final = 1e-9  # agreements that differ by less are equal
 _TEST: Final = "alternative annotator test"
 
 
@@ -41,8 +41,8 @@ class AltTest(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return what is known of the judge, then the test against each person."""
-        yield from (("judge", one) for one in (self.winning_rate, self.advantage))
-        yield from (("person", one) for one in self.raters)
+        yield from (("judge", estimate) for estimate in (self.winning_rate, self.advantage))
+        yield from (("person", estimate) for estimate in self.raters)
 
     def sentence(self) -> str:
         """Return the verdict in words ready for the thesis."""
@@ -99,7 +99,7 @@ def alternative_annotator_test(
     if not 0 <= epsilon <= 1:
         raise InputError(f"{_TEST}: epsilon {epsilon:g} is not within 0-1; give such a share")
     judge, people, bases, missing, notes = _tables(judged, human, score)
-    kept: dict[str, pd.DataFrame] = {}
+    tables: dict[str, pd.DataFrame] = {}
     for rater in people.columns:
         table = _indicators(judge, people, rater)
         table = table.assign(base=bases.reindex(table.index).astype(str))
@@ -110,60 +110,55 @@ def alternative_annotator_test(
                 f"another person and the judge too, and {FEWEST_ANSWERS} of {FEWEST_BASES} are needed"
             )
         else:
-            kept[rater] = table
-    tested = [_against(rater, table, epsilon, missing) for rater, table in kept.items()]
-    corrected = false_discovery([one.p_value for one in tested], dependent=True)
+            tables[rater] = table
+    tested = [_against(rater, table, epsilon, missing) for rater, table in tables.items()]
+    corrected = false_discovery([test.p_value for test in tested], dependent=True)
     correction = f"Benjamini & Yekutieli over {len(tested)} people" if len(tested) > 1 else "none"
     raters = tuple(
-        replace(one, p_value=p, correction=correction) for one, p in zip(tested, corrected, strict=True)
+        replace(test, p_value=p, correction=correction) for test, p in zip(tested, corrected, strict=True)
     )
-    source, n = "Calderon, Reichart & Dror (2025)", {"people": len(kept)}
+    source, n = "Calderon, Reichart & Dror (2025)", {"people": len(tables)}
     winning = Estimate("winning rate", None, None, None, source, "share of people", n, missing)
-    if not kept:
+    if not tables:
         winning = winning.not_estimable(
             "nobody rated enough answers that another person and the judge scored too"
         )
         advantage = replace(winning, name="advantage probability")
         return AltTest(winning, advantage, (), None, epsilon, level, tuple(notes))
     omega = sum(p is not None and p <= level for p in corrected) / len(tested)
-    if len(kept) < 3:
+    if len(tables) < 3:
         notes.append(
-            f"{counted(len(kept), 'people')}: the authors ask for three, or one person's manner decides"
+            f"{counted(len(tables), 'people')}: the authors ask for three, or one person's manner decides"
         )
     winning = replace(winning, estimate=omega)
-    return AltTest(winning, _advantage(kept, missing), raters, omega >= 0.5, epsilon, level, tuple(notes))
+    return AltTest(winning, _advantage(tables, missing), raters, omega >= 0.5, epsilon, level, tuple(notes))
 
 
 def _tables(
     judged: pd.DataFrame, human: pd.DataFrame, score: str
 ) -> tuple[pd.Series, pd.DataFrame, pd.Series, int, list[str]]:
     """Return the judge's scores, the people's (answers x raters), the base of each answer, and what is missing."""
-    for what, frame, keys, more in (
+    for source, frame, keys, more in (
         ("judge", judged, ["run_id"], ()),
         ("person", human, ["run_id", "rater"], ("base",)),
     ):
-        need_columns(f"{_TEST}: scores of a {what}", frame, (*keys, *more, score))
-        twice = frame.duplicated(keys)
-        if twice.any():
-            run = frame.loc[twice, "run_id"].iloc[0]
-            raise InputError(f"{_TEST}: a {what} scored answer {run} twice; keep one score")
-    judge = _numbers(judged[score]).set_axis(judged["run_id"])
-    given = human.assign(**{score: _numbers(human[score])})
-    people = given.pivot(index="run_id", columns="rater", values=score)
+        need_columns(f"{_TEST}: scores of a {source}", frame, (*keys, *more, score))
+        duplicated = frame.duplicated(keys)
+        if duplicated.any():
+            run = frame.loc[duplicated, "run_id"].iloc[0]
+            raise InputError(f"{_TEST}: a {source} scored answer {run} twice; keep one score")
+    ratings = human.assign(**{score: pd.to_numeric(human[score], errors="coerce").astype("float64")})
+    people = ratings.pivot(index="run_id", columns="rater", values=score)
     bases = human.drop_duplicates("run_id").set_index("run_id")["base"]
-    judge = judge.reindex(people.index)
-    infinite = int(np.isinf(judge).sum() + np.isinf(given[score]).sum())
+    judge = pd.to_numeric(judged[score], errors="coerce").astype("float64")
+    judge = judge.set_axis(judged["run_id"]).reindex(people.index)
+    infinite = int(np.isinf(judge).sum() + np.isinf(ratings[score]).sum())
     judge, people = judge.where(np.isfinite(judge)), people.where(np.isfinite(people))
-    missing = int(judge.isna().sum()) + int((~np.isfinite(given[score])).sum())
+    missing = int(judge.isna().sum()) + int((~np.isfinite(ratings[score])).sum())
     return judge, people, bases, missing, [f"{infinite} infinite scores are left out"] if infinite else []
 
 
-def _numbers(values: pd.Series) -> pd.Series:
-    return pd.to_numeric(values, errors="coerce").astype("float64")
-
-
 def _indicators(judge: pd.Series, people: pd.DataFrame, rater: str) -> pd.DataFrame:
-    """Return W of the judge and W of the person for each answer that both and another person scored."""
     others = people.drop(columns=rater)
     usable = judge.notna() & people[rater].notna() & others.notna().any(axis=1)
     rest = others[usable].to_numpy(dtype=float)
@@ -171,11 +166,14 @@ def _indicators(judge: pd.Series, people: pd.DataFrame, rater: str) -> pd.DataFr
     def agreement(values: pd.Series) -> np.ndarray:
         if not len(rest):
             return np.empty(0)
-        apart = rest - values[usable].to_numpy(dtype=float)[:, None]
-        return np.asarray(-np.sqrt(np.nanmean(apart**2, axis=1)))
+        distances = rest - values[usable].to_numpy(dtype=float)[:, None]
+        return np.asarray(-np.sqrt(np.nanmean(distances**2, axis=1)))
 
-    of_judge, of_person = agreement(judge), agreement(people[rater])
-    wins = {"judge": of_judge >= of_person - _EQUAL, "person": of_person >= of_judge - _EQUAL}
+    judge_agreement, person_agreement = agreement(judge), agreement(people[rater])
+    wins = {
+        "judge": judge_agreement >= person_agreement - _EQUAL,
+        "person": person_agreement >= judge_agreement - _EQUAL,
+    }
     return pd.DataFrame(wins, index=people.index[usable]).astype(float)
 
 
@@ -183,28 +181,28 @@ def _against(rater: str, table: pd.DataFrame, epsilon: float, missing: int) -> E
     d = (table["person"] - table["judge"]).to_numpy()
     bases = list(table["base"])
     n, unit = {"answers": len(d), "bases": len(set(bases))}, "difference of shares"
-    found = Estimate(f"{rater} less judge", float(d.mean()), None, None, METHOD, unit, n, missing)
+    estimate = Estimate(f"{rater} less judge", float(d.mean()), None, None, METHOD, unit, n, missing)
     if np.ptp(d) == 0:
         constant = float(d[0])
         p = min(1.0, (1 - epsilon) / (1 - constant)) ** n["bases"] if constant < epsilon else 1.0
-        return replace(found, p_value=p, note="no interval: all differences are equal")
+        return replace(estimate, p_value=p).no_interval("all differences are equal")
     mean = clustered_mean(d, bases)
     if mean.error is None:
-        return replace(found, p_value=1.0, note=f"no interval: {mean.reason}")
+        return replace(estimate, p_value=1.0).no_interval(mean.reason)
     t = (mean.mean - epsilon) / mean.error
-    return replace(found, low=mean.low, high=mean.high, p_value=float(special.stdtr(mean.degrees, t)))
+    return replace(estimate, low=mean.low, high=mean.high, p_value=float(special.stdtr(mean.degrees, t)))
 
 
-def _advantage(kept: dict[str, pd.DataFrame], missing: int) -> Estimate:
+def _advantage(tables: dict[str, pd.DataFrame], missing: int) -> Estimate:
     """Return rho with each person counting once, and an interval clustered by base over all people."""
-    people = len(kept)
-    rho = float(np.mean([table["judge"].mean() for table in kept.values()]))
+    people = len(tables)
+    rho = float(np.mean([table["judge"].mean() for table in tables.values()]))
     pulls = [
         ((table["judge"] - table["judge"].mean()) / (people * len(table))).groupby(table["base"]).sum()
-        for table in kept.values()
+        for table in tables.values()
     ]
     deviations = pd.concat(pulls, axis=1).sum(axis=1)
-    groups, cases = len(deviations), sum(len(table) for table in kept.values())
+    groups, cases = len(deviations), sum(len(table) for table in tables.values())
     error = math.sqrt(groups / (groups - 1) * float((deviations**2).sum()))
     effective = effective_cases(rho, error, cases, groups)
     ends, n = wilson(rho * effective, effective), {"people": people, "answers": cases, "bases": groups}

@@ -1,4 +1,4 @@
-"""The judges held against people: calibrated means, agreement, the alternative annotator test, and what is needed."""
+"""Judges compared with people: calibrated means, agreement, the alternative annotator test, and what is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolkit.stats.human.alt_test import AltTest, alternative_annotator_test
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_contrasts
 from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result
@@ -37,17 +37,17 @@ class Calibration(Result):
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return the means, the differences, the agreement and the two numbers of each test."""
         yield from ((f"mean, {group}", mean.calibrated) for group, mean in self.means.items())
-        yield from (("difference", found.calibrated) for found in self.differences)
-        yield from (("agreement", one) for one in self.agreement)
+        yield from (("difference", difference.calibrated) for difference in self.differences)
+        yield from (("agreement", estimate) for estimate in self.agreement)
         for judge, test in self.alt_tests.items():
-            for one in (test.winning_rate, test.advantage):
-                yield f"alternative annotator test, {judge}", one
+            yield from (
+                (f"alternative annotator test, {judge}", x) for x in (test.winning_rate, test.advantage)
+            )
 
     def sentence(self) -> str:
         """Return the calibrated mean, the agreement, the verdict and what is needed, in words ready for the thesis."""
-        parts = [self.means["all"].sentence(), *(one.sentence() for one in self.agreement[:2])]
-        parts += [self.alt_tests["ensemble"].sentence(), *(one.sentence() for one in self.needed)]
-        return " ".join(parts)
+        parts = (self.means["all"], *self.agreement[:2], self.alt_tests["ensemble"], *self.needed)
+        return " ".join(part.sentence() for part in parts)
 
 
 @over_clusters
@@ -59,7 +59,7 @@ def calibrate(
     *,
     width: float = 0.5,
 ) -> Calibration:
-    """Hold the judges against the people who rated some of the same answers.
+    """Compare the judges with the people who rated some of the same answers.
 
     An answer that several people rated counts with the mean of their ratings. The calibrated means take the rated
     answers as a random part of all that were judged, which the rounds of `toolkit.people.rating` draw, balanced over
@@ -69,8 +69,6 @@ def calibrate(
     ``human`` has one row a rating with run_id, base, rater and the score, missing where unfinished. ``width`` is that
     wanted of the interval of the mean, in score points; that of kappa is .2.
 
-    References
-    ----------
     See `prediction_powered_contrasts`, `weighted_kappa`, `alternative_annotator_test` and `ratings_for_mean`.
 
     Examples
@@ -114,17 +112,14 @@ def calibrate(
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
-    for what, frame, needed in (
-        ("runs", runs, ("run_id", "base", "length_bin", "model", score)),
-        ("judgements", judgements, ("run_id", "base", "judge", score)),
-        ("human", human, ("run_id", "base", "rater", score)),
-    ):
-        need_columns(f"calibration: {what}", frame, needed)
-    for what, frame, keys in (("run", runs, ["run_id"]), ("rating", human, ["run_id", "rater"])):
-        twice = frame.duplicated(keys)
-        if twice.any():
-            name = frame.loc[twice, "run_id"].iloc[0]
-            raise InputError(f"calibration: a {what} of {name} is there twice; keep one")
+    need_columns("calibration: runs", runs, ("run_id", "base", "length_bin", "model", score))
+    need_columns("calibration: judgements", judgements, ("run_id", "base", "judge", score))
+    need_columns("calibration: human", human, ("run_id", "base", "rater", score))
+    for unit, frame, keys in (("run", runs, ["run_id"]), ("rating", human, ["run_id", "rater"])):
+        duplicated = frame.duplicated(keys)
+        if duplicated.any():
+            name = frame.loc[duplicated, "run_id"].iloc[0]
+            raise InputError(f"calibration: a {unit} of {name} is there twice; keep one")
     unknown = human.loc[~human["run_id"].isin(runs["run_id"]), "run_id"]
     if len(unknown):
         raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
@@ -133,7 +128,6 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
 def _calibrated(
     table: pd.DataFrame, column: str, score: str
 ) -> tuple[dict[str, CalibratedMean], list[CalibratedMean]]:
-    """Return the calibrated means of the groups in a column, and their differences in pairs."""
     names = in_order(table[column])
     pairs = (
         [(b, a) for b, a in CONTRASTS if {a, b} <= {*names}]
@@ -141,60 +135,47 @@ def _calibrated(
         else combinations(names, 2)
     )
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
-    means = [f"{prefix}{name}" for name in names]
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
-    contrasts: list[tuple[str, Hashable, Hashable | None]] = []
-    contrasts += [(f"{mean}, {prefix}{name}", name, None) for name in names]
-    contrasts += [(f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs]
+    contrasts: list[tuple[str, Hashable, Hashable | None]] = [
+        *((f"{mean}, {prefix}{name}", name, None) for name in names),
+        *((f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs),
+    ]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
-    results = prediction_powered_contrasts(
-        contrasts,
-        rated["rating"],
-        rated["judged"],
-        others["judged"],
-        list(rated[column]),
-        list(others[column]),
-        list(rated["base"]),
-        list(others["base"]),
-        unit=score_unit(score, table),
-    )
-    placed = [
+    scores = (rated["rating"], rated["judged"], others["judged"])
+    labels = (list(side[name]) for name in (column, "base") for side in (rated, others))
+    results = prediction_powered_contrasts(contrasts, *scores, *labels, unit=score_unit(score, table))
+    calibrated = [
         _with_facets(result, mean, {facet: str(first)})
         if second is None
         else _with_facets(result, difference, {facet: f"{first} - {second}"})
         for result, (_, first, second) in zip(results, contrasts, strict=True)
     ]
-    return dict(zip(means, placed, strict=False)), placed[len(means) :]
+    count = len(names)
+    return {f"{prefix}{n}": m for n, m in zip(names, calibrated[:count], strict=True)}, calibrated[count:]
 
 
 def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:
-    """Return a result whose parts say what they are of."""
-    alone = {who: facets | {"raters": f"{who} alone"} for who in ("people", "judges")}
-    parts = {
-        part: replace(getattr(result, part), statistic=statistic, facets=its)
-        for part, its in {"calibrated": facets, **alone}.items()
-    }
-    return replace(result, **parts)
+    people, judges = ({**facets, "raters": f"{raters} alone"} for raters in ("people", "judges"))
+    return replace(
+        result,
+        calibrated=replace(result.calibrated, statistic=statistic, facets=facets),
+        people=replace(result.people, statistic=statistic, facets=people),
+        judges=replace(result.judges, statistic=statistic, facets=judges),
+    )
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
-    theirs = shown["run_id"].map(values).astype("float64")
-    bases = shown["base"].astype(str)
-    names, pair = ("weighted kappa (quadratic)", "r"), f"{judge} and people"
-    kappa, r = (f"{statistic} of {pair}" for statistic in names)
-    both = theirs.notna() & shown["rating"].notna()
-    x, y, missing = theirs[both], shown["rating"][both], int((~both).sum())
+    scores, ratings = shown["run_id"].map(values).astype("float64"), shown["rating"]
+    bases, pair = shown["base"].astype(str), f"{judge} and people"
+    paired = scores.notna() & ratings.notna()
+    x, y, missing = scores[paired], ratings[paired], int((~paired).sum())
+    quadratic = "weighted kappa (quadratic)"
+    kappa = weighted_kappa(scores, ratings, bases=list(bases), name=f"{quadratic} of {pair}")
+    r = clustered_pearson(f"r of {pair}", x, y, list(bases[paired]), missing=missing)
     return [
-        replace(one, statistic=statistic, facets={"pair": pair})
-        for statistic, one in zip(
-            names,
-            (
-                weighted_kappa(theirs, shown["rating"], bases=list(bases), name=kappa),
-                clustered_pearson(r, x, y, list(bases[both]), missing=missing),
-            ),
-            strict=True,
-        )
+        replace(kappa, statistic=quadratic, facets={"pair": pair}),
+        replace(r, statistic="r", facets={"pair": pair}),
     ]
 
 
@@ -204,23 +185,15 @@ def compare_with_people(
 ) -> tuple[Estimate, ...]:
     """Return what the ratings of people say of the judges, for each rater apart.
 
+    For each rater: ICC(A,1) with the ensemble, the mean difference ensemble less person in score points, and ICC(A,1)
+    with each judge; then ICC(A,1) of each pair of raters. Empty where nobody has rated.
+
     ICC(A,1) treats the two that are compared as if one of them were to stand in for the other: how lenient each is
     counts. The mean difference says how lenient the ensemble is beside the person, clustered by base. Both rest on the
     runs that both scored; a rating that is unfinished and a run that is unjudged are missing.
 
-    Parameters
-    ----------
-    runs, judgements, human
-        One row a run with run_id, base and the mean of the judges under ``score`` (0-5); one row a judgement with
-        run_id, base, judge and ``score``; one row a judgement of a person with run_id, base, rater and ``score``.
-    score
-        The column that is compared.
-
-    Returns
-    -------
-    tuple of Estimate
-        For each rater: ICC(A,1) with the ensemble, the mean difference ensemble less person in score points, and
-        ICC(A,1) with each judge; then ICC(A,1) of each pair of raters. Empty where nobody has rated.
+    ``runs`` has one row a run with run_id, base and the mean of the judges under ``score`` (0-5), ``judgements`` one
+    row a judgement with judge besides, and ``human`` one row a rating with rater besides.
 
     Examples
     --------
@@ -231,42 +204,39 @@ def compare_with_people(
     ('ensemble less human:anna', -0.5)
     """
     people = {f"human:{rater}": rows for rater, rows in human.groupby("rater", sort=True)}
-    given = {str(role): rows for role, rows in judgements.groupby("judge", observed=True)}
-    found: list[Estimate] = []
-    for person, rows in people.items():
-        found.append(_icc(person, rows, "ensemble", runs, score))
-        found.append(_difference(person, rows, runs, score))
-        found += [_icc(person, rows, judge, given[judge], score) for judge in in_order(given)]
-    for (one, rows), (other, theirs) in combinations(people.items(), 2):
-        found.append(_icc(one, rows, other, theirs, score))
-    return tuple(found)
+    by_judge = {str(role): rows for role, rows in judgements.groupby("judge", observed=True)}
+    estimates: list[Estimate] = []
+    for person, ratings in people.items():
+        estimates.append(_icc(person, ratings, "ensemble", runs, score))
+        estimates.append(_difference(person, ratings, runs, score))
+        estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
+    for (first, ratings), (second, counterparts) in combinations(people.items(), 2):
+        estimates.append(_icc(first, ratings, second, counterparts, score))
+    return tuple(estimates)
 
 
-def _once(rows: pd.DataFrame, score: str) -> pd.DataFrame:
-    """Return one score a run: a judge that judged it several times counts with the mean of what can be read."""
-    return (
-        rows.groupby(["run_id", "base"], observed=True, sort=False, dropna=False)[score].mean().reset_index()
-    )
+def _run_means(rows: pd.DataFrame, score: str) -> pd.DataFrame:
+    by_run = rows.groupby(["run_id", "base"], observed=True, sort=False, dropna=False)
+    return by_run[score].mean().reset_index()
 
 
-def _icc(one: str, rows: pd.DataFrame, other: str, theirs: pd.DataFrame, score: str) -> Estimate:
-    mine, counterpart = _once(rows, score), _once(theirs, score)
+def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFrame, score: str) -> Estimate:
+    rated, counterpart = _run_means(ratings, score), _run_means(counterparts, score)
     # What the person has not been shown yet is no missing rating.
-    counterpart = counterpart[counterpart["run_id"].isin(mine["run_id"])]
-    both = pd.concat([mine.assign(judge=one), counterpart.assign(judge=other)], ignore_index=True)
-    ratings = both.rename(columns={"run_id": "target", score: "score"})
-    found = next(result for result in reliability(ratings).icc["score"] if result.name == "ICC(A,1)")
-    pair = f"{one} and {other}"
-    return replace(found, name=f"{found.name} of {pair}", statistic=found.name, facets={"pair": pair})
+    counterpart = counterpart[counterpart["run_id"].isin(rated["run_id"])]
+    table = pd.concat([rated.assign(judge=first), counterpart.assign(judge=second)], ignore_index=True)
+    table = table.rename(columns={"run_id": "target", score: "score"})
+    icc = next(result for result in reliability(table).icc["score"] if result.name == "ICC(A,1)")
+    pair = f"{first} and {second}"
+    return replace(icc, name=f"{icc.name} of {pair}", statistic=icc.name, facets={"pair": pair})
 
 
-def _difference(person: str, rows: pd.DataFrame, runs: pd.DataFrame, score: str) -> Estimate:
+def _difference(person: str, ratings: pd.DataFrame, runs: pd.DataFrame, score: str) -> Estimate:
     ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
-    both = _once(rows, score).merge(ensemble, on="run_id", how="left")
-    scored = both.dropna(subset=[score, "ensemble"])
-    n, missing = {"bases": int(scored["base"].nunique()), "answers": len(scored)}, len(both) - len(scored)
+    paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
+    scored = paired.dropna(subset=[score, "ensemble"])
+    n, missing = {"bases": int(scored["base"].nunique()), "answers": len(scored)}, len(paired) - len(scored)
     name, method = f"ensemble less {person}", "t over bases, clustered"
     empty = Estimate(name, None, None, None, method, score_unit(score, runs), n, missing)
-    if scored.empty:
-        return replace(empty, note="no run was scored by both")
-    return clustered_mean(scored["ensemble"] - scored[score], list(scored["base"])).of(empty)
+    differences = scored["ensemble"] - scored[score]
+    return mean_estimate(empty, differences, list(scored["base"]), "no run was scored by both")

@@ -80,9 +80,9 @@ class CalibratedMean(Result):
         if self.tuning is None:
             return text
         parts = [
-            f"{what} alone {one.estimate:.3f}"
-            for what, one in (("people", self.people), ("judges", self.judges))
-            if one.estimate is not None
+            f"{raters} alone {mean.estimate:.3f}"
+            for raters, mean in (("people", self.people), ("judges", self.judges))
+            if mean.estimate is not None
         ]
         return f"{text} For comparison: {', '.join(parts)}; the judges' weight is {self.tuning:.2f}."
 
@@ -194,7 +194,7 @@ def prediction_powered_contrasts(
     finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
     fit = _fit(table, [pair for _, *pair in contrasts], tuning) if finite and table["rated"].any() else None
     unit, results = Points() if unit is None else unit, list[CalibratedMean]()
-    for place, (name, first, second) in enumerate(contrasts):
+    for index, (name, first, second) in enumerate(contrasts):
         sides = [first] if second is None else [first, second]
         part = table[table["group"].isin(sides)]
         rated = part[part["rated"]]
@@ -208,38 +208,40 @@ def prediction_powered_contrasts(
         judges = replace(empty, name=f"{name}, judges alone", n={"answers": len(part)}, method=ALONE)
         lacking = [side for side in sides if side not in by_group]
         if fit is None or lacking:
-            which = f" of {lacking[0]}" if lacking and second is not None else ""
-            why = f"no answer{which} was rated by people and by the judges"
-            why = why if lacking else "a score is infinite; correct it or leave it empty"
-            empty, people, judges = (one.not_estimable(why) for one in (empty, people, judges))
-            results.append(CalibratedMean(empty, people, judges, None, None, len(part), bases_scored))
+            group = f" of {lacking[0]}" if lacking and second is not None else ""
+            reason = f"no answer{group} was rated by people and by the judges"
+            reason = reason if lacking else "a score is infinite; correct it or leave it empty"
+            absent_means = (mean.not_estimable(reason) for mean in (empty, people, judges))
+            results.append(CalibratedMean(*absent_means, None, None, len(part), bases_scored))
             continue
-        estimate, error, degrees, alone = (float(values[place]) for values in fit[0])
-        found = replace(empty, estimate=estimate)
+        estimate, error, degrees, independent = (float(values[index]) for values in fit[0])
+        calibrated = replace(empty, estimate=estimate)
         if bases_rated < FEWEST_BASES:
-            found = found.no_interval(f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed")
+            calibrated = calibrated.no_interval(
+                f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed"
+            )
         elif by_group.min() < 2:
-            found = found.no_interval(
+            calibrated = calibrated.no_interval(
                 f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
             )
         elif not math.isfinite(error):
-            found = found.no_interval("the ratings do not vary")
+            calibrated = calibrated.no_interval("the ratings do not vary")
         else:
             degrees = min(degrees, bases_rated - 1.0)
-            half = error * float(special.stdtrit(degrees, (1 + found.confidence) / 2))
+            half = error * float(special.stdtrit(degrees, (1 + calibrated.confidence) / 2))
             few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
-            found = replace(found, low=estimate - half, high=estimate + half, degrees=degrees)
-            found = found.noted(few if bases_rated < VERIFIED else "")
+            calibrated = replace(calibrated, low=estimate - half, high=estimate + half, degrees=degrees)
+            calibrated = calibrated.noted(few if bases_rated < VERIFIED else "")
         results.append(
             CalibratedMean(
-                found,
+                calibrated,
                 _alone(people, rated, "people", sides),
                 _alone(judges, part, "judges", sides),
                 fit[1],
                 _correlation(rated["people"].to_numpy(), rated["judges"].to_numpy()),
                 len(part),
                 bases_scored,
-                alone if math.isfinite(alone) else None,
+                independent if math.isfinite(independent) else None,
             )
         )
     return results
@@ -278,8 +280,8 @@ def _jackknife(
 
     Bases without ratings are another stratum, or their number would stand in the factor (G - 1) / G of the rated.
     """
-    both = min(rated.sum(), (~rated).sum()) >= FEWEST_BASES
-    strata = (rated, ~rated) if both else (np.ones_like(rated),)
+    two_strata = min(rated.sum(), (~rated).sum()) >= FEWEST_BASES
+    strata = (rated, ~rated) if two_strata else (np.ones_like(rated),)
     parts = [jackknife(estimates, replicates[stratum])[1:] for stratum in strata]
     errors, degrees = (np.nan_to_num(np.stack(part)) for part in zip(*parts, strict=True))
     variance = (errors**2).sum(axis=0)
@@ -291,27 +293,27 @@ def _jackknife(
 def _alone(empty: Estimate, rows: pd.DataFrame, scores: str, sides: Sequence[Hashable]) -> Estimate:
     if len(sides) == 1:
         return mean_on_scale(empty, rows[scores], list(rows["base"]))
-    found = clustered_slope(empty.name, rows["group"] == sides[0], rows[scores], list(rows["base"]))
-    return replace(found, unit=empty.unit, missing=empty.missing)
+    difference = clustered_slope(empty.name, rows["group"] == sides[0], rows[scores], list(rows["base"]))
+    return replace(difference, unit=empty.unit, missing=empty.missing)
 
 
 def _labels(
     n: int,
     judged: int,
-    others: int,
+    unrated: int,
     bases: Sequence[Hashable] | None,
     unrated_bases: Sequence[Hashable] | None,
 ) -> np.ndarray:
-    what = "calibrated mean"
+    label = "calibrated mean"
     if n != judged:
-        raise InputError(f"{what}: {n} ratings by people and {judged} by judges; give two for each answer")
+        raise InputError(f"{label}: {n} ratings by people and {judged} by judges; give two for each answer")
     if (bases is None) != (unrated_bases is None):
-        raise InputError(f"{what}: only one side has bases; give them for rated and unrated answers")
+        raise InputError(f"{label}: only one side has bases; give them for rated and unrated answers")
     if bases is None or unrated_bases is None:
-        return np.arange(n + others)
-    if len(bases) != n or len(unrated_bases) != others:
-        there = f"{n} and {others} answers, {len(bases)} and {len(unrated_bases)} bases"
-        raise InputError(f"{what}: {there}; give as many")
+        return np.arange(n + unrated)
+    if len(bases) != n or len(unrated_bases) != unrated:
+        counts = f"{n} and {unrated} answers, {len(bases)} and {len(unrated_bases)} bases"
+        raise InputError(f"{label}: {counts}; give as many")
     return np.array([str(base) for base in (*bases, *unrated_bases)], dtype=object)
 
 

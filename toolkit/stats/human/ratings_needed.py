@@ -34,15 +34,15 @@ class RatingsNeeded:
         """Return the result in words ready for the thesis."""
         now = "" if self.width_now is None else f" (now {self.width_now:.3f} wide with {self.rated})"
         if self.needed is None:
-            what = f"no number of ratings gives an interval {self.width:g} wide{now}: {self.note}"
+            outcome = f"no number of ratings gives an interval {self.width:g} wide{now}: {self.note}"
         elif not self.more:
-            what = f"the interval is {self.width:g} wide or narrower already{now}; {self.note}"
+            outcome = f"the interval is {self.width:g} wide or narrower already{now}; {self.note}"
         else:
-            what = (
+            outcome = (
                 f"{self.more} more answers rated by people, {self.needed} in all, are expected to give an interval "
                 f"{self.width:g} wide{now}; {self.note}"
             )
-        return f"{self.about}: {what}."
+        return f"{self.about}: {outcome}."
 
 
 def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
@@ -70,15 +70,15 @@ def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
     6
     """
     _check(width)
-    one = mean.calibrated
-    rated = one.n["rated answers"]
-    if one.low is None or one.high is None or not mean.independent_error:
-        reason = one.remarks or "there is no interval yet"
-        return RatingsNeeded(one.name, width, rated, None, None, None, reason)
-    rated_bases = one.n.get("rated bases", rated)
-    level = (1 + one.confidence) / 2
-    degrees = one.degrees or rated_bases - 1
-    now = (one.high - one.low) / 2 / float(special.stdtrit(degrees, level))
+    calibrated = mean.calibrated
+    rated = calibrated.n["rated answers"]
+    if calibrated.low is None or calibrated.high is None or not mean.independent_error:
+        reason = calibrated.remarks or "there is no interval yet"
+        return RatingsNeeded(calibrated.name, width, rated, None, None, None, reason)
+    rated_bases = calibrated.n.get("rated bases", rated)
+    level = (1 + calibrated.confidence) / 2
+    degrees = calibrated.degrees or rated_bases - 1
+    now = (calibrated.high - calibrated.low) / 2 / float(special.stdtrit(degrees, level))
     r2 = (mean.correlation or 0.0) ** 2 if mean.tuning else 0.0
     every = mean.answers
 
@@ -86,17 +86,19 @@ def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
         return (1 - r2 * (1 - n / every)) / n
 
     independent = min(now, mean.independent_error) ** 2
-    of_bases = now**2 - independent
+    between_bases = now**2 - independent
 
     def width_of(n: int) -> float:
-        error = math.sqrt(of_bases + independent * unit(n) / unit(rated))
+        error = math.sqrt(between_bases + independent * unit(n) / unit(rated))
         bases = min(mean.bases, max(2, round(rated_bases * n / rated)))
         grown = degrees * (max(rated_bases, bases) - 1) / (rated_bases - 1)
         return 2 * float(special.stdtrit(grown, level)) * error
 
     note = f"with the spread of {rated} ratings and a correlation of people and judges of {math.sqrt(r2):.2f}"
-    why = f"rating all {every} answers gives {width_of(every):.3f}, so more bases or answers are needed"
-    return _least(one, width, rated, width_of, every, note, why)
+    impossible = (
+        f"rating all {every} answers gives {width_of(every):.3f}, so more bases or answers are needed"
+    )
+    return _least(calibrated, width, rated, width_of, every, note, impossible)
 
 
 def ratings_for_agreement(agreement: Estimate, width: float) -> RatingsNeeded:
@@ -138,11 +140,19 @@ def _check(width: float) -> None:
 
 
 def _least(
-    of: Estimate, width: float, rated: int, width_of: Callable[[int], float], most: int, note: str, why: str
+    estimate: Estimate,
+    width: float,
+    rated: int,
+    width_of: Callable[[int], float],
+    most: int,
+    note: str,
+    impossible: str,
 ) -> RatingsNeeded:
     """Return the smallest number, not below those that are there, with an interval narrow enough; it falls with n."""
-    now = None if of.low is None or of.high is None else of.high - of.low
+    now = None if estimate.low is None or estimate.high is None else estimate.high - estimate.low
     if width_of(most) > width:
-        return RatingsNeeded(of.name, width, rated, now, None, width_of(most), why)
+        return RatingsNeeded(estimate.name, width, rated, now, None, width_of(most), impossible)
     needed = bisect_left(range(most), -width - 1e-12, lo=rated, key=lambda n: -width_of(n))
-    return RatingsNeeded(of.name, width, rated, now, needed, width_of(needed), note, max(0, needed - rated))
+    return RatingsNeeded(
+        estimate.name, width, rated, now, needed, width_of(needed), note, max(0, needed - rated)
+    )

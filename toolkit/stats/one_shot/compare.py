@@ -42,24 +42,7 @@ def compare_two_methods(
     every pair of outcomes on a grid of 66 shares with the weights of the seed, it covers at least 95.8 % for N = 10
     and 93.9 % for N = 5.
 
-    Parameters
-    ----------
-    first, second
-        Counts of the three outcomes, of any N.
-    weights
-        Weight of each outcome.
-    name
-        Name of the result.
-
-    Returns
-    -------
-    Estimate
-        Second minus first.
-
-    Raises
-    ------
-    InputError
-        If the counts or the weights cannot be used.
+    ``first`` and ``second`` are counts of the three outcomes, of any N; the difference is second minus first.
 
     References
     ----------
@@ -105,29 +88,23 @@ def outcomes_of(n: int) -> np.ndarray:
 def rejected(n: int, weights: tuple[float, float, float], alpha: float) -> np.ndarray:
     """Return for every pair of outcomes of n experiments each whether the test tells the two methods apart."""
     outcomes = outcomes_of(n)
-    place = {tuple(outcome): index for index, outcome in enumerate(outcomes.tolist())}
-    found = np.zeros((len(outcomes), len(outcomes)), dtype=bool)
+    index = {tuple(outcome): row for row, outcome in enumerate(outcomes.tolist())}
+    matrix = np.zeros((len(outcomes), len(outcomes)), dtype=bool)
     for margins in outcomes_of(2 * n):
         tables, p_values = _tables(tuple(margins.tolist()), n, weights)
-        rows = [place[tuple(table)] for table in tables.tolist()]
-        columns = [place[tuple(table)] for table in (margins - tables).tolist()]
-        found[rows, columns] = p_values <= alpha + 1e-12
-    found.flags.writeable = False
-    return found
+        rows = [index[tuple(table)] for table in tables.tolist()]
+        columns = [index[tuple(table)] for table in (margins - tables).tolist()]
+        matrix[rows, columns] = p_values <= alpha + 1e-12
+    matrix.flags.writeable = False
+    return matrix
 
 
 def pair_p_value(first: Counts, second: Counts, weights: tuple[float, float, float]) -> float:
-    """Return the p value of `compare_two_methods` alone, for counts and weights that are checked.
-
-    Examples
-    --------
-    >>> round(pair_p_value((10, 0, 0), (5, 5, 0), (1.0, 0.0, -0.5)), 4)
-    0.0325
-    """
+    """Return the p value of `compare_two_methods` alone, for counts and weights that are checked."""
     margins = tuple(a + b for a, b in zip(first, second, strict=True))
     tables, chance, distance = _dealt(margins, sum(first), weights)
-    own = distance[(tables[:, 0] == first[0]) & (tables[:, 1] == first[1])][0]
-    return min(1.0, float(chance[distance >= own].sum()))
+    observed = distance[(tables[:, 0] == first[0]) & (tables[:, 1] == first[1])][0]
+    return min(1.0, float(chance[distance >= observed].sum()))
 
 
 def _tables(
@@ -165,7 +142,7 @@ def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
     return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
 
 
-NEEDED: Final = ("question", "variant", "model")
+_NEEDED: Final = ("question", "variant", "model")
 
 
 @dataclass(frozen=True)
@@ -179,7 +156,7 @@ class OneShotComparison(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every contrast with what it is between."""
-        return ((f"between {self.by}s", one) for one in self.contrasts)
+        return ((f"between {self.by}s", contrast) for contrast in self.contrasts)
 
 
 def compare_one_shot(
@@ -195,26 +172,9 @@ def compare_one_shot(
     question counts once. The permutation test asks what the difference would be, had the two answered each question
     equally well: the questions are fixed, and only which of the two answered is exchanged.
 
-    Parameters
-    ----------
-    methods
-        One row a method with question, variant, model and the score, as ``methods_frame`` returns it; a missing
-        score belongs to an incomplete test.
-    by
-        What is compared.
-    score
-        ``raw`` by default: cutting scores off at 0 would hide differences between bad methods.
-    seed
-        Of the patterns drawn where there are more than 16 questions.
-
-    Returns
-    -------
-    OneShotComparison
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a method is there twice, or ``by`` is unknown.
+    ``methods`` has one row a method with question, variant, model and the score, as ``methods_frame`` returns it; a
+    missing score belongs to an incomplete test. The score is ``raw`` by default, because cutting scores off at 0 would
+    hide differences between bad methods. ``seed`` draws sign patterns where there are more than 16 questions.
 
     Examples
     --------
@@ -227,9 +187,9 @@ def compare_one_shot(
     cells = _cells(methods, by, score)
     pairs = combinations(cells.columns, 2)
     contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
-    other = "models" if by == "variant" else "variants"
+    averaged = "models" if by == "variant" else "variants"
     notes = [
-        f"differences are taken within questions and averaged over {other} first, so each question counts once"
+        f"differences are taken within questions and averaged over {averaged} first, so each question counts once"
     ]
     if incomplete := int(methods[score].isna().sum()):
         lack = agreeing(incomplete, "are incomplete, have no score and are left out")
@@ -238,18 +198,17 @@ def compare_one_shot(
 
 
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
-    """Return the scores with one column for each variant (or model), one row for each question and model."""
     if by not in ("variant", "model"):
         raise InputError(f"comparison by {by!r} is not known; {choices(by, ('variant', 'model'))}")
-    need_columns("methods", methods, (*NEEDED, score))
-    doubled = methods[methods.duplicated(list(NEEDED))]
+    need_columns("methods", methods, (*_NEEDED, score))
+    doubled = methods[methods.duplicated(list(_NEEDED))]
     if len(doubled):
         row = doubled.iloc[0]
         raise InputError(
             f"methods: question {row['question']} of {row['variant']} and {row['model']} is there twice; keep one"
         )
-    other = "model" if by == "variant" else "variant"
-    wide = methods.pivot(index=["question", other], columns=by, values=score)
+    averaged = "model" if by == "variant" else "variant"
+    wide = methods.pivot(index=["question", averaged], columns=by, values=score)
     return wide.reindex(columns=list(dict.fromkeys(methods[by]))).astype("float64")
 
 
@@ -259,14 +218,8 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     missing = cells.index.get_level_values("question").nunique() - len(differences)
     empty = Estimate(f"{later} - {earlier}", None, unit=UNIT, n=n, missing=missing)
     if differences.empty:
-        return replace(empty, note="no question has a score for both")
-    found = sign_flip(differences.to_numpy(), seed=seed)
-    return replace(
-        empty,
-        estimate=found.mean,
-        low=found.low,
-        high=found.high,
-        p_value=found.p_value,
-        method=found.method,
-        note=f"no interval: {found.reason}" if found.reason else "",
-    )
+        return empty.not_estimable("no question has a score for both")
+    test = sign_flip(differences.to_numpy(), seed=seed)
+    fields = {name: getattr(test, name) for name in ("low", "high", "p_value", "method")}
+    contrast = replace(empty, estimate=test.mean, **fields)
+    return contrast.no_interval(test.reason) if test.reason else contrast

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -80,8 +80,8 @@ def score_methods(
     Examples
     --------
     >>> rows = pd.DataFrame({"verdict": ["expected"] * 6 + ["unexpected"] + ["hallucinated"] * 3})
-    >>> (one,) = score_methods(rows.assign(method="m", variant="v", question="q", sample="s", model="x"))
-    >>> one.note, round(one.score.raw, 2)
+    >>> (method,) = score_methods(rows.assign(method="m", variant="v", question="q", sample="s", model="x"))
+    >>> method.note, round(method.score.raw, 2)
     ('I1 = 6, I0 = 1, H = 3', 0.45)
     """
     need_columns("experiments", experiments, (*KEYS, "verdict"))
@@ -103,29 +103,32 @@ def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
     counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
     rows = [
         (
-            *(getattr(one, key) for key in KEYS),
-            *(one.i1, one.i0, one.h, one.missing, one.experiments),
-            *(getattr(one.score, key, None) for key in numbers),
-            one.note,
+            *(getattr(method, key) for key in KEYS),
+            *(method.i1, method.i0, method.h, method.missing, method.experiments),
+            *(getattr(method.score, key, None) for key in numbers),
+            method.note,
         )
-        for one in scores
+        for method in scores
     ]
     frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
     return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
 
 
-def method_estimates(one: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
+def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
     """Return the score and the raw score of one method as results."""
-    n, kept = {"experiments": one.experiments}, one.score
-    empty = Estimate("", None, unit=UNIT, n=n, confidence=confidence, note=one.note)
-    score, raw = (replace(empty, name=f"{which}, {one.method}") for which in ("score", "raw"))
-    if kept is None:
-        return replace(score, missing=one.missing), replace(raw, missing=one.missing)
-    how: dict[str, Any] = {"method": kept.method, "confidence": kept.confidence}
-    low, high = (max(0.0, end) for end in (kept.low, kept.high))
+    result, n = method.score, {"experiments": method.experiments}
+    empty = Estimate("", None, unit=UNIT, n=n, missing=method.missing, confidence=confidence)
+    if result is None:
+        empty = empty.not_estimable(method.note)
+    else:
+        empty = replace(empty, method=result.method, confidence=result.confidence, note=method.note)
+    score, raw = (replace(empty, name=f"{kind}, {method.method}") for kind in ("score", "raw"))
+    if result is None:
+        return score, raw
+    low, high = (max(0.0, end) for end in (result.low, result.high))
     return (
-        replace(score, estimate=kept.score, low=low, high=high, **how),
-        replace(raw, estimate=kept.raw, low=kept.low, high=kept.high, **how),
+        replace(score, estimate=result.score, low=low, high=high),
+        replace(raw, estimate=result.raw, low=result.low, high=result.high),
     )
 
 
@@ -133,36 +136,33 @@ def overall(
     name: str, scores: Sequence[MethodScore], which: str = "raw", confidence: float = 0.95
 ) -> Estimate:
     """Return the mean over methods, each of which counts once, with an interval over methods."""
-    made = [one.score for one in scores if one.score is not None]
-    left_out = [one.method for one in scores if one.score is None]
-    note = f"left out as incomplete: {', '.join(left_out)}" if left_out else ""
-    counts = {"methods": len(made), "experiments": sum(one.n for one in made)}
-    empty = Estimate(name, None, None, None, OVERALL_METHOD, UNIT, counts, len(left_out), confidence)
-    if not made:
-        return replace(empty, note=note or "there are no methods")
-    found = mean_interval([getattr(one, which) for one in made], confidence, scale=1.0)
-    bottom, top = min(made[0].weights), max(made[0].weights)
+    complete = [method.score for method in scores if method.score is not None]
+    incomplete = [method.method for method in scores if method.score is None]
+    note = f"left out as incomplete: {', '.join(incomplete)}" if incomplete else ""
+    counts = {"methods": len(complete), "experiments": sum(score.n for score in complete)}
+    empty = Estimate(name, None, None, None, OVERALL_METHOD, UNIT, counts, len(incomplete), confidence)
+    if not complete:
+        return empty.not_estimable(note or "there are no methods")
+    mean = mean_interval([getattr(score, which) for score in complete], confidence, scale=1.0).of(empty)
+    bottom, top = min(complete[0].weights), max(complete[0].weights)
     if which == "score":
         bottom, top = max(0.0, bottom), max(0.0, top)
-    result = found.of(empty)
-    if result.low is not None and result.high is not None:
-        result = replace(result, low=max(bottom, result.low), high=min(top, result.high))
-    return replace(result, note="; ".join(filter(None, (note, result.note))))
+    if mean.low is not None and mean.high is not None:
+        mean = replace(mean, low=max(bottom, mean.low), high=min(top, mean.high))
+    return mean.noted(note)
 
 
 def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
     """Return what methods of one variant, model and sample came to, as far as the methods differ in these."""
-    by = [name for name in GROUPED if len({getattr(one, name) for one in scores}) > 1] or GROUPED
+    by = [name for name in GROUPED if len({getattr(method, name) for method in scores}) > 1] or GROUPED
     groups: dict[str, list[MethodScore]] = {}
-    for one in scores:
-        groups.setdefault(", ".join(getattr(one, key) for key in by), []).append(one)
+    for method in scores:
+        groups.setdefault(", ".join(getattr(method, key) for key in by), []).append(method)
+    counts = ("i1", "i0", "h", "experiments")
     return tuple(
         GroupScore(
             label,
-            **{
-                count: sum(getattr(one, count) for one in members)
-                for count in ("i1", "i0", "h", "experiments")
-            },
+            **{count: sum(getattr(method, count) for method in members) for count in counts},
             raw=overall(f"mean raw, {label}", members),
             score=overall(f"mean score, {label}", members, "score"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,6 @@ EFFECTS: Final = {
     "g_z": "non-central t over bases; estimate corrected for bias (Hedges 1981)",
     "d_av": "non-central t over bases (Algina & Keselman 2003)",
 }
-Cells = TypeVar("Cells", pd.Series, pd.DataFrame)
 
 
 @dataclass(frozen=True)
@@ -120,18 +119,18 @@ def _compare(
     cells, pairs, contrasts = _paired(runs, score)
     unit, scale = score_unit(score, runs), _scale(cells)
     sizes = {
-        kind: tuple(effect_size(kind, one, *pairs[one.name].to_numpy().T) for one in contrasts)
+        kind: tuple(effect_size(kind, contrast, *pairs[contrast.name].to_numpy().T) for contrast in contrasts)
         for kind in EFFECTS
     }
     notes = (*_notes(runs, cells, score), _roles(primary))
+    tests = []
     if margin is not None and not isinstance(unit, Points):
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
-        margin = None
-    tests = []
-    for one in contrasts if margin is not None else ():
-        difference = pairs[one.name].iloc[:, 0] - pairs[one.name].iloc[:, 1]
-        found = equivalence(one.name, difference, margin or 0.0, unit=unit, scale=scale)
-        tests.append(replace(found, missing=one.missing))
+    elif margin is not None:
+        for contrast in contrasts:
+            difference = pairs[contrast.name].iloc[:, 0] - pairs[contrast.name].iloc[:, 1]
+            test = equivalence(contrast.name, difference, margin, unit=unit, scale=scale)
+            tests.append(replace(test, missing=contrast.missing))
     anova, ranks = _omnibus(cells, runs["base"].nunique()) if omnibus else (None, None)
     return LengthComparison(
         tuple(_bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
@@ -156,14 +155,12 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.
         .astype("float64")
     )
     bases, unit = runs["base"].nunique(), score_unit(score, runs)
-    pairs = {f"{b}-{a}": _over_models(cells[[b, a]]) for b, a in CONTRASTS}
+    pairs = {f"{b}-{a}": mean_of_units(cells[[b, a]].dropna()) for b, a in CONTRASTS}
     contrasts = []
     for name, pair in pairs.items():
         counts, missing = {"bases": len(pair)}, bases - len(pair)
         empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        contrasts.append(
-            mean_over_bases(empty, pair.iloc[:, 0] - pair.iloc[:, 1], _scale(cells), tested=True)
-        )
+        contrasts.append(mean_over_bases(empty, pair.iloc[:, 0] - pair.iloc[:, 1], _scale(cells)))
     return cells, pairs, contrasts
 
 
@@ -177,77 +174,74 @@ def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
 
 
 def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
-    """Return a result whose note says whether it is the one that the study file named beforehand."""
+    """Return a result with its role: ``confirmatory`` is the one that the study file named beforehand."""
     return replace(result, role=role) if result.estimable else result
 
 
 def mean_over_bases(
-    empty: Estimate, values: pd.Series, scale: float, *, tested: bool, what: str = "a score"
+    empty: Estimate, differences: pd.Series, scale: float, needed: str = "a score"
 ) -> Estimate:
-    """Return the mean of one value a base with Student's t, or the reason why there is none."""
-    if len(values) < 2:
-        return empty.not_estimable(f"{counted(len(values), 'bases')} with {what}, and two are needed")
-    return mean_interval(values.to_numpy(), scale=scale).of(empty, tested=tested)
+    """Return the mean of one difference a base with Student's t, or the reason why there is none."""
+    if len(differences) < 2:
+        return empty.not_estimable(f"{counted(len(differences), 'bases')} with {needed}, and two are needed")
+    return mean_interval(differences.to_numpy(), scale=scale).of(empty, tested=True)
 
 
 def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.ndarray) -> Estimate:
     """Return the effect size d_z, g_z or d_av of a paired difference, named after it."""
-    name, about, facets = f"{kind}({difference.name})", difference, {"contrast": difference.name}
     empty = Estimate(
-        name, None, method=EFFECTS[kind], n=about.n, missing=about.missing, statistic=kind, facets=facets
+        f"{kind}({difference.name})",
+        None,
+        method=EFFECTS[kind],
+        n=difference.n,
+        missing=difference.missing,
+        statistic=kind,
+        facets={"contrast": difference.name},
     )
-    if about.estimate is None:
-        return replace(empty, note=about.note, reason=about.reason)
-    if about.low is None:
+    if difference.estimate is None:
+        return empty.not_estimable(difference.reason)
+    if difference.low is None:
         return empty.not_estimable("the differences are all equal")
-    found: tuple[float | None, float | None, float | None]
     if kind == "d_av":
-        found = average_effect_size(first, second)
+        size, low, high = average_effect_size(first, second)
     else:
-        found = d_z = paired_effect_size(first - second)
-        if kind == "g_z":
-            found = (bias_corrected(d_z[0], len(first)), *d_z[1:])
-    size, low, high = found
-    if size is None:
+        size, low, high = paired_effect_size(first - second)
+    corrected = bias_corrected(size, len(first)) if kind == "g_z" else size
+    if corrected is None:
         return empty.not_estimable("two bases leave no degrees of freedom to correct with")
-    note = "" if low is not None else "no interval found"
-    return replace(empty, estimate=size, low=low, high=high, note=note)
+    size = replace(empty, estimate=corrected, low=low, high=high)
+    return size if low is not None else size.no_interval("its ends were not found")
 
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    corrected = with_holm([one for one in contrasts if one.name != primary], "contrasts")
-    found = {one.name: exploratory(one) for one in corrected}
-    return tuple(found.get(one.name) or exploratory(one, "confirmatory") for one in contrasts)
+    corrected = with_holm([contrast for contrast in contrasts if contrast.name != primary], "contrasts")
+    others = {contrast.name: exploratory(contrast) for contrast in corrected}
+    return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
 
 
 def _roles(primary: str | None) -> str:
     if not primary:
-        why = "no primary contrast was named beforehand, so " if primary is None else ""
-        return f"{why}all contrasts are exploratory"
+        reason = "no primary contrast was named beforehand, so " if primary is None else ""
+        return f"{reason}all contrasts are exploratory"
     return f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> tuple[RepeatedMeasures, Estimate]:
-    """Return both tests over the bins that have a score; a study may ask for two of the three."""
     used = cells.dropna(axis="columns", how="all")
-    table = _over_models(used)
+    table = mean_of_units(used.dropna())
     if used.shape[1] < 2:
-        note = f"not estimable: {counted(used.shape[1], 'length bins')} with a score, and two are needed"
+        reason = f"{counted(used.shape[1], 'length bins')} with a score, and two are needed"
         counts = {"bases": len(table), "bins": used.shape[1]}
-        return RepeatedMeasures(None, n=counts, note=note), Estimate("Kendall's W", None, n=counts, note=note)
+        ranks = Estimate("Kendall's W", None, n=counts).not_estimable(reason)
+        return RepeatedMeasures(None, n=counts, note=reason), ranks
     missing = bases - len(table)
     return repeated_measures(table, missing), friedman(table, missing)
 
 
-def _over_models(values: Cells) -> Cells:
-    """Return one row per base: the mean over the models that have every value asked for."""
-    return mean_of_units(values.dropna())
-
-
 def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
     described = analyze_length_bias({name: runs.loc[runs["length_bin"] == name, "score"]})[name]
-    values = _over_models(cells[name])
+    values = mean_of_units(cells[name].dropna())
     counts, missing = {"bases": len(values), "answers": described["count"]}, described["missing"]
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if len(values) < 2:
@@ -259,9 +253,9 @@ def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
     notes = ["repeats are averaged first, then models, so each base counts once"]
     notes += left_out_note(runs, score)
     if incomplete := int(cells.isna().any(axis=1).sum()):
-        what = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
+        unit = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
         lack = agreeing(incomplete, "lack a length bin and are left out of its contrasts")
-        notes.append(f"{incomplete} of {counted(len(cells), what)} {lack}")
+        notes.append(f"{incomplete} of {counted(len(cells), unit)} {lack}")
     return notes
 
 
@@ -297,19 +291,20 @@ def equivalence(
         n={"bases": d.size},
         confidence=1 - 2 * LEVEL,
         note=f"margin of equivalence ±{margin:g}",
+        facets={"contrast": name},
     )
     if d.size < 2:
         return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
-    found = mean_interval(d, confidence=empty.confidence, scale=scale)
-    if found.error is None:
-        return replace(empty, estimate=found.mean).no_interval(found.reason, "interval or p value")
+    mean = mean_interval(d, confidence=empty.confidence, scale=scale)
+    if mean.error is None:
+        return replace(empty, estimate=mean.mean).no_interval(mean.reason, "interval or p value")
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
-    p_value = float(special.stdtr(found.degrees, (abs(found.mean) - margin) / found.error))
-    return replace(empty, estimate=found.mean, low=found.low, high=found.high, p_value=p_value)
+    p_value = float(special.stdtr(mean.degrees, (abs(mean.mean) - margin) / mean.error))
+    return replace(empty, estimate=mean.mean, low=mean.low, high=mean.high, p_value=p_value)
 
 
 def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
-    """Return several tests of equivalence with Holm's p values and the verdict of each in its note.
+    """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
 
     That *all* are equivalent needs no correction (the largest uncorrected p value is its test, Berger 1982,
     Technometrics 24, 295-300); that this one or that one is, does.
@@ -318,17 +313,14 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
     --------
     >>> small = equivalence("M-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
     >>> large = equivalence("L-S", [0.6, 0.1, 0.45, 0.3, 0.5, 0.2], margin=0.25)
-    >>> [one.note.partition(":")[0] for one in judged_equivalent([small, large])]
+    >>> [test.facets["verdict"] for test in judged_equivalent([small, large])]
     ['equivalent', 'equivalence not shown']
     """
-    return tuple(
-        one
-        if one.p_value is None
-        else _with_verdict(one, "equivalent" if one.p_value < LEVEL else "equivalence not shown")
-        for one in with_holm(tests, "tests of equivalence")
-    )
+    return tuple(map(_with_verdict, with_holm(tests, "tests of equivalence")))
 
 
-def _with_verdict(test: Estimate, verdict: str) -> Estimate:
-    facets = {**test.facets, "verdict": verdict}
-    return replace(test, note=f"{verdict}: {test.note}", facets=facets)
+def _with_verdict(test: Estimate) -> Estimate:
+    if test.p_value is None:
+        return test
+    verdict = "equivalent" if test.p_value < LEVEL else "equivalence not shown"
+    return replace(test, facets={**test.facets, "verdict": verdict}, note=f"{verdict}: {test.note}")

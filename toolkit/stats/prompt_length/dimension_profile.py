@@ -34,21 +34,20 @@ class DimensionProfile(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every mean with its dimension."""
-        return ((one.dimension, one.mean) for one in self.means)
+        return ((row.dimension, row.mean) for row in self.means)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per mean (columns of ``toolkit.stats.result``) with its model and length bin."""
         frame = super().frame()
-        frame.insert(0, "model", [one.model for one in self.means])
-        frame.insert(1, "length_bin", [one.length_bin for one in self.means])
+        frame.insert(0, "model", [row.model for row in self.means])
+        frame.insert(1, "length_bin", [row.length_bin for row in self.means])
         return frame
 
     def to_dict(self) -> dict[str, Any]:
         """Return every mean as plain JSON types."""
         names = ("model", "length_bin", "dimension")
-        return {
-            "means": [{name: getattr(one, name) for name in names} | one.mean.to_dict() for one in self.means]
-        }
+        rows = ({name: getattr(row, name) for name in names} | row.mean.to_dict() for row in self.means)
+        return {"means": list(rows)}
 
 
 @over_clusters
@@ -69,10 +68,10 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
     for dimension in dimensions:
         table = checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            found = _mean(f"{dimension} of {at_length(model, length_bin)}", score_unit(dimension, runs), rows)
-            means.append(DimensionMean(str(model), str(length_bin), dimension, found))
-    bins = in_order(one.length_bin for one in means)
-    means.sort(key=lambda one: (one.model, bins.index(one.length_bin), dimensions.index(one.dimension)))
+            mean = _mean(f"{dimension} of {at_length(model, length_bin)}", score_unit(dimension, runs), rows)
+            means.append(DimensionMean(str(model), str(length_bin), dimension, mean))
+    bins = in_order(row.length_bin for row in means)
+    means.sort(key=lambda row: (row.model, bins.index(row.length_bin), dimensions.index(row.dimension)))
     return DimensionProfile(tuple(means))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from toolkit.words import SCORE, counted
 
 METHOD: Final = "REML, Wald F with containment degrees of freedom"
 FACTORS: Final = ("length", "scenario", "model")
+Term = tuple[str, ...]  # the factors that it crosses; none is the intercept
 _ZERO: Final = 1e-6  # a variance below this share of the total is estimated as none: the fit is singular
 _LARGEST: Final = 1 - 1e-8
 _STARTS: Final = (0.3, 0.05)
@@ -136,9 +137,8 @@ def mixed_model(runs: pd.DataFrame, score: str = SCORE) -> MixedModel:
     levels = {name: sorted(cells[name].unique()) for name in FACTORS}
     factors = [name for name in FACTORS if len(levels[name]) > 1]
     columns = _fixed(cells, levels, factors)
-    why = _unfit(cells, levels, factors, columns)
-    if why:
-        return replace(empty, note=f"not estimable: {why}")
+    if reason := _unfit(cells, levels, factors, columns):
+        return replace(empty, note=f"not estimable: {reason}")
     blocked = ["length", "model"] if "model" in factors else []
     fitted = _fit(cells, levels, np.column_stack(list(columns.values())), blocked)
     if not fitted.converged:
@@ -155,37 +155,34 @@ def mixed_model(runs: pd.DataFrame, score: str = SCORE) -> MixedModel:
     )
 
 
-def _fixed(cells: pd.DataFrame, levels: dict[str, list[Any]], factors: list[str]) -> dict[str, np.ndarray]:
+def _fixed(cells: pd.DataFrame, levels: dict[str, list[Any]], factors: list[str]) -> dict[Term, np.ndarray]:
     """Return the columns of every term, coded to sum to zero, the intercept first."""
     coded = {}
     for name in factors:
         first, last = levels[name][:-1], levels[name][-1]
-        own = cells[name].to_numpy()
-        coded[name] = np.column_stack([(own == level) * 1.0 - (own == last) for level in first])
-    columns = {"": np.ones((len(cells), 1))}
-    for size in range(1, len(factors) + 1):
-        for names in combinations(factors, size):
-            product = coded[names[0]]
-            for name in names[1:]:
-                product = (product[:, :, None] * coded[name][:, None, :]).reshape(len(cells), -1)
-            columns[":".join(names)] = product
+        column = cells[name].to_numpy()
+        coded[name] = np.column_stack([(column == level) * 1.0 - (column == last) for level in first])
+    columns: dict[Term, np.ndarray] = {}
+    for term in chain.from_iterable(combinations(factors, size) for size in range(len(factors) + 1)):
+        columns[term] = np.ones((len(cells), 1))
+        for name in term:
+            columns[term] = (columns[term][:, :, None] * coded[name][:, None, :]).reshape(len(cells), -1)
     return columns
 
 
 def _unfit(
-    cells: pd.DataFrame, levels: dict[str, list[Any]], factors: list[str], columns: dict[str, np.ndarray]
+    cells: pd.DataFrame, levels: dict[str, list[Any]], factors: list[str], columns: dict[Term, np.ndarray]
 ) -> str:
-    """Return why there can be no model; empty where there can."""
+    """Return the reason why there can be no model; empty where there can."""
     bases, scenarios = cells["base"].nunique(), len(levels["scenario"])
     if "length" not in factors:
         return f"{counted(len(levels['length']), 'length bins')} with a score, and two are needed"
     if bases - scenarios < 2:
-        there = f"{counted(bases, 'bases')} in {counted(scenarios, 'scenarios')}"
-        return f"{there}, and two more than scenarios are needed"
-    found = cells.groupby(factors).ngroups
-    wanted = int(np.prod([len(levels[name]) for name in factors]))
-    if found < wanted:
-        return f"{wanted - found} of {wanted} combinations of {', '.join(factors)} have no score at all"
+        counts = f"{counted(bases, 'bases')} in {counted(scenarios, 'scenarios')}"
+        return f"{counts}, and two more than scenarios are needed"
+    scored, total = cells.groupby(factors).ngroups, int(np.prod([len(levels[name]) for name in factors]))
+    if scored < total:
+        return f"{total - scored} of {total} combinations of {', '.join(factors)} have no score at all"
     y = cells["score"].to_numpy()
     design = np.column_stack(list(columns.values()))
     residual = pd.Series(y - design @ np.linalg.lstsq(design, y, rcond=None)[0])
@@ -197,37 +194,37 @@ def _unfit(
     return ""
 
 
-def _degrees(cells: pd.DataFrame, levels: dict[str, list[Any]]) -> dict[str, int]:
+def _degrees(cells: pd.DataFrame, levels: dict[str, list[Any]]) -> dict[Term, int]:
     """Return the degrees of freedom of what bases do to each effect; balanced: (bases - scenarios) times its own."""
     bases, scenarios = cells["base"].nunique(), len(levels["scenario"])
     lengths, models = (len(levels[name]) - 1 for name in ("length", "model"))
     of_length, of_model = (cells.groupby(["base", name]).ngroups for name in ("length", "model"))
     if not models:
-        return {"": bases - scenarios, "length": len(cells) - bases - scenarios * lengths}
+        return {(): bases - scenarios, ("length",): len(cells) - bases - scenarios * lengths}
     return {
-        "": bases - scenarios,
-        "length": of_length - bases - scenarios * lengths,
-        "model": of_model - bases - scenarios * models,
-        "length:model": len(cells) - of_length - of_model + bases - scenarios * lengths * models,
+        (): bases - scenarios,
+        ("length",): of_length - bases - scenarios * lengths,
+        ("model",): of_model - bases - scenarios * models,
+        ("length", "model"): len(cells) - of_length - of_model + bases - scenarios * lengths * models,
     }
 
 
 def _tests(
-    columns: dict[str, np.ndarray], effects: np.ndarray, covariance: np.ndarray, degrees: dict[str, int]
+    columns: dict[Term, np.ndarray], effects: np.ndarray, covariance: np.ndarray, degrees: dict[Term, int]
 ) -> tuple[TermTest, ...]:
     tests, start = [], 1
-    for term, own in list(columns.items())[1:]:
-        df1 = own.shape[1]
-        place = slice(start, start + df1)
-        start = place.stop
-        df2 = degrees[":".join(name for name in term.split(":") if name != "scenario")]
+    for term, columns_of_term in list(columns.items())[1:]:
+        name, df1 = ":".join(term), columns_of_term.shape[1]
+        rows = slice(start, start + df1)
+        start = rows.stop
+        df2 = degrees[tuple(factor for factor in term if factor != "scenario")]
         if df2 < 1:
-            few = "not estimable: too few bases for this term"
-            tests.append(TermTest(term, None, df1, df2, None, note=few))
+            reason = "not estimable: too few bases for this term"
+            tests.append(TermTest(name, None, df1, df2, None, note=reason))
             continue
-        b = effects[place]
-        f = float(b @ np.linalg.solve(covariance[place, place], b)) / df1
-        tests.append(TermTest(term, f, df1, df2, float(special.fdtrc(df1, df2, f))))
+        b = effects[rows]
+        f = float(b @ np.linalg.solve(covariance[rows, rows], b)) / df1
+        tests.append(TermTest(name, f, df1, df2, float(special.fdtrc(df1, df2, f))))
     corrected = holm([test.p_value for test in tests])
     return tuple(replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True))
 
@@ -245,24 +242,23 @@ class BlockFit:
 def _fit(
     cells: pd.DataFrame, levels: dict[str, list[Any]], design: np.ndarray, blocked: list[str]
 ) -> BlockFit:
-    """Lay the cells out as bases x (length x model) and fit."""
     lengths, models = levels["length"], levels["model"]
     base, bases = pd.factorize(cells["base"], sort=True)
-    place = np.array([lengths.index(name) for name in cells["length"]]) * len(models)
-    place += np.array([models.index(name) for name in cells["model"]])
+    column = np.array([lengths.index(name) for name in cells["length"]]) * len(models)
+    column += np.array([models.index(name) for name in cells["model"]])
     size = len(lengths) * len(models)
-    values, here = np.zeros((len(bases), size)), np.zeros((len(bases), size), dtype=bool)
-    laid = np.zeros((len(bases), size, design.shape[1]))
-    values[base, place], here[base, place], laid[base, place] = cells["score"], True, design
-    alike = {
+    values, occupied = np.zeros((len(bases), size)), np.zeros((len(bases), size), dtype=bool)
+    designs = np.zeros((len(bases), size, design.shape[1]))
+    values[base, column], occupied[base, column], designs[base, column] = cells["score"], True, design
+    kernels_by_name = {
         "length": np.kron(np.eye(len(lengths)), np.ones((len(models), len(models)))),
         "model": np.kron(np.ones((len(lengths), len(lengths))), np.eye(len(models))),
     }
-    kernels = [np.ones((size, size)), *(alike[name] for name in blocked)]
-    return fit_blocks(values, here, laid, np.array(kernels))
+    kernels = [np.ones((size, size)), *(kernels_by_name[name] for name in blocked)]
+    return fit_blocks(values, occupied, designs, np.array(kernels))
 
 
-def fit_blocks(values: np.ndarray, here: np.ndarray, design: np.ndarray, kernels: np.ndarray) -> BlockFit:
+def fit_blocks(values: np.ndarray, occupied: np.ndarray, design: np.ndarray, kernels: np.ndarray) -> BlockFit:
     r"""Fit :math:`y_b = X_b \beta + u_b`, :math:`u_b \sim N(0, \sigma^2 V_b)` with :math:`V = I + \sum_k \theta_k K_k`.
 
     Blocks are independent and share V; of a block with gaps the rows and columns of V that it has are used. Beta and
@@ -275,28 +271,21 @@ def fit_blocks(values: np.ndarray, here: np.ndarray, design: np.ndarray, kernels
     Patterson & Thompson (1971), Biometrika 58, 545-554. Bates et al. (2015), Journal of Statistical Software 67(1),
     section 3, for the profiled criterion.
 
-    Examples
-    --------
-    >>> y = np.array([[1.0, 2.0], [2.0, 3.5], [4.0, 4.5], [3.0, 4.0]])
-    >>> x = np.tile(np.array([[1.0, 0.0], [1.0, 1.0]]), (4, 1, 1))
-    >>> fit = fit_blocks(y, np.ones((4, 2), dtype=bool), x, np.ones((1, 2, 2)))
-    >>> fit.effects.round(3).tolist(), fit.variances.round(3).tolist()
-    ([2.5, 1.0], [1.333, 0.083])
     """
     from scipy import optimize
 
-    gaps = ~here
-    y = np.where(here, values, 0.0)
-    x = np.where(here[:, :, None], design, 0.0)
-    spread = float(y[here].std()) or 1.0
+    gaps = ~occupied
+    y = np.where(occupied, values, 0.0)
+    x = np.where(occupied[:, :, None], design, 0.0)
+    spread = float(y[occupied].std()) or 1.0
     y, flat = y / spread, x.reshape(-1, x.shape[2])
-    pairs = here[:, :, None] & here[:, None, :]
-    degrees = int(here.sum()) - x.shape[2]
+    pairs = occupied[:, :, None] & occupied[:, None, :]
+    degrees = int(occupied.sum()) - x.shape[2]
 
     def solve(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
-        full = np.eye(here.shape[1]) + np.tensordot(theta, kernels, axes=1)
+        full = np.eye(occupied.shape[1]) + np.tensordot(theta, kernels, axes=1)
         # Cells that are not there become 1 on the diagonal and meet only zeros.
-        v = np.where(pairs, full, 0.0) + gaps[:, :, None] * np.eye(here.shape[1])
+        v = np.where(pairs, full, 0.0) + gaps[:, :, None] * np.eye(occupied.shape[1])
         inverse = np.linalg.inv(v)
         information = flat.T @ (inverse @ x).reshape(flat.shape)
         effects = np.linalg.solve(information, flat.T @ (inverse @ y[:, :, None]).ravel())
@@ -316,19 +305,25 @@ def fit_blocks(values: np.ndarray, here: np.ndarray, design: np.ndarray, kernels
         return size + degrees * math.log(squares), slope
 
     bounds, options = [(0.0, _LARGEST)] * len(kernels), {"ftol": 1e-14, "gtol": 1e-9}
-    starts = [np.full(len(kernels), start) for start in _STARTS]
-    found = [
-        optimize.minimize(criterion, start, method="L-BFGS-B", bounds=bounds, jac=True, options=options)
-        for start in starts
+    fits = [
+        optimize.minimize(
+            criterion,
+            np.full(len(kernels), start),
+            method="L-BFGS-B",
+            bounds=bounds,
+            jac=True,
+            options=options,
+        )
+        for start in _STARTS
     ]
-    best = min(found, key=lambda end: float(end.fun))
+    best = min(fits, key=lambda fit: float(fit.fun))
     theta = best.x / (1 - best.x)
     _, information, effects, squares, _ = solve(theta)
     variance = squares / degrees * spread**2
-    apart = max(float(end.fun) for end in found) - float(best.fun)
+    disagreement = max(float(fit.fun) for fit in fits) - float(best.fun)
     return BlockFit(
         effects * spread,
         np.linalg.inv(information) * variance,
         np.append(theta, 1.0) * variance,
-        bool(apart <= _TOLERANCE * max(1.0, degrees)),
+        bool(disagreement <= _TOLERANCE * max(1.0, degrees)),
     )

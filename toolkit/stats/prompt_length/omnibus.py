@@ -42,11 +42,11 @@ class RepeatedMeasures(Result):
 
     def as_estimate(self) -> Estimate:
         """Return the F ratio as a row for the tables, with its degrees of freedom and effect size in the note."""
-        row = Estimate("F(bins)", self.f, method=ANOVA_METHOD, n=self.n, missing=self.missing, note=self.note)
+        row = Estimate("F(bins)", self.f, method=ANOVA_METHOD, n=self.n, missing=self.missing)
         if self.f is None:
-            return row
-        how = f"epsilon {self.epsilon_hf:.2f}, partial eta squared {self.eta:.2f}"
-        return replace(row, p_value=self.p_hf, note=f"df {self.df1} and {self.df2}, {how}")
+            return row.not_estimable(self.note)
+        remarks = f"epsilon {self.epsilon_hf:.2f}, partial eta squared {self.eta:.2f}"
+        return replace(row, p_value=self.p_hf, note=f"df {self.df1} and {self.df2}, {remarks}")
 
     def sentence(self) -> str:
         """Return the test in words ready for the thesis, rounded only here."""
@@ -56,7 +56,7 @@ class RepeatedMeasures(Result):
             n += f"; {counted(self.missing, 'bases')} {lack}"
         test = "Repeated-measures ANOVA over length bins"
         if self.f is None or self.epsilon_hf is None or self.epsilon_gg is None:
-            return f"{test}: {self.note}; {n}."
+            return f"{test}: not estimable: {self.note}; {n}."
         df1, df2 = self.df1 * self.epsilon_hf, self.df2 * self.epsilon_hf
         return (
             f"{test}: F({df1:.2f}, {df2:.2f}) = {self.f:.2f}, p = {self.p_hf:.3g} (Huynh-Feldt, epsilon = "
@@ -90,15 +90,15 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
     (n, k), missing = x.shape, missing + incomplete
     empty = RepeatedMeasures(None, n={"bases": n, "bins": k}, missing=missing)
     if n < 3:
-        return replace(empty, note=f"not estimable: {counted(n, 'bases')}, and three are needed")
+        return replace(empty, note=f"{counted(n, 'bases')}, and three are needed")
     within = x - x.mean(axis=1, keepdims=True)
     effect = within.mean(axis=0)
     residual = within - effect
     ss_effect, ss_error = n * float(effect @ effect), float((residual**2).sum())
     df1, df2 = k - 1, (n - 1) * (k - 1)
     if ss_error <= (ROUNDING * float(np.abs(x).max())) ** 2 * x.size:
-        why = "not estimable: the differences within bases do not vary"
-        return replace(empty, df1=df1, df2=df2, note=why)
+        reason = "the differences within bases do not vary"
+        return replace(empty, df1=df1, df2=df2, note=reason)
     # M has the non-zero eigenvalues of the doubly centred covariance matrix, so no contrasts need be chosen.
     covariance = residual.T @ residual / (n - 1)
     epsilon_gg = min(1.0, float(np.trace(covariance)) ** 2 / (df1 * float((covariance**2).sum())))

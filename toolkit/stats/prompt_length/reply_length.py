@@ -108,17 +108,19 @@ def _within(columns: np.ndarray, bases: np.ndarray) -> np.ndarray:
 
 def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray | None:
     """Return the weights of a difference of two bins, averaged over the models that have both."""
-    of_bin = [{model for model, length_bin in cells if length_bin == name} for name in (more, less)]
-    models = of_bin[0] & of_bin[1]
+    models_of = [{model for model, length_bin in cells if length_bin == name} for name in (more, less)]
+    models = models_of[0] & models_of[1]
     if not models:
         return None
     sign = {more: 1.0, less: -1.0}
     return np.array([sign.get(b, 0.0) / len(models) if model in models else 0.0 for model, b in cells])
 
 
-def _corrected(empty: Estimate, names: list[str], found: dict[str, Coefficient]) -> tuple[Estimate, ...]:
+def _corrected(
+    empty: Estimate, names: list[str], coefficients: dict[str, Coefficient]
+) -> tuple[Estimate, ...]:
     absent = Coefficient(None, reason="no model has scores in both length bins")
-    results = [found.get(name, absent).of(replace(empty, name=name)) for name in names]
+    results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
     return tuple(map(exploratory, with_holm(results, "contrasts")))
 
 
@@ -130,7 +132,7 @@ def _notes(
         "and their score",
         *left_out_note(table, f"{score} or no {_LENGTH}", len(table) - len(used)),
     ]
-    models, bins = ({cell[place] for cell in cells} for place in (0, 1))
+    models, bins = ({cell[index] for cell in cells} for index in (0, 1))
     if len(cells) < len(models) * len(bins):
         notes.append("some model lacks a length bin and does not count in the contrasts of that bin")
     return tuple(notes)
