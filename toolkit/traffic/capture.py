@@ -1,4 +1,4 @@
-"""Record one flow while a command or a list of URLs is requested, by a dumpcap that is never left behind."""
+"""Record one flow with dumpcap while a command or a list of URLs is requested; no dumpcap survives."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _checked(
     packets: int | None,
     seconds: float | None,
 ) -> list[str]:
-    """Return the words of the command to run, none where only a limit ends the recording."""
+    """Check the options and return the command to run, empty where only a limit ends the recording."""
     if command and urls:
         raise InputError("capture: give a command or URLs, not both")
     if isinstance(command, str) or isinstance(urls, str):
@@ -120,8 +120,7 @@ def _checked(
     if final.suffix != ".pcapng":
         raise InputError(f"{final}: name a target that ends in .pcapng")
     if not words and packets is None and seconds is None:
-        choices_text = "what to request (a command or URLs) or when to stop (packets or seconds)"
-        raise InputError(f"capture: say {choices_text}")
+        raise InputError("capture: name a command or URLs to request, or packets or seconds to stop at")
     if packets is not None and packets < 1:
         raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
     if seconds is not None and not 0 < seconds < math.inf:
@@ -166,7 +165,7 @@ def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
 
 
 class Dumpcap:
-    """A dumpcap that records, the thread that takes its packets, and the file of its words."""
+    """A recording dumpcap, the thread that copies its packets, and its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes], log: IO[bytes]) -> None:
         self.process = process
@@ -176,11 +175,11 @@ class Dumpcap:
         self._thread.start()
 
     def _words(self) -> list[str]:
-        """Return the lines it has said; by ``pread``, for the place in the file is its own."""
+        """Return the lines of the log, by ``pread``, because dumpcap moves the file's position."""
         return os.pread(self._log.fileno(), 65_536, 0).decode(errors="replace").splitlines(keepends=True)
 
     def wait_until_recording(self, interface: str) -> None:
-        """Return when packets are recorded; raise what dumpcap complained of when it ends before that."""
+        """Return when packets are recorded; raise dumpcap's error message if it ends before that."""
         deadline, ended = time.monotonic() + _PATIENCE, False
         while time.monotonic() < deadline and not ended:
             ended = self.process.poll() is not None  # looked at first: what it said last counts too
@@ -195,7 +194,7 @@ class Dumpcap:
         )
 
     def finish(self) -> None:
-        """End the recording as Ctrl-C would, so that what is held in memory is written, and wait for the file."""
+        """End the recording as Ctrl-C would, so that buffered packets are written, and wait for the file."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -217,7 +216,7 @@ class Dumpcap:
 
 @contextmanager
 def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
-    """Record into a file while the ``with`` lasts, and leave no dumpcap behind."""
+    """Record into a file during a ``with`` block, and end dumpcap in any case."""
     # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     # packet in place of recording for ever.
     words = ["-q", "-i", interface, "-w", "-"]

@@ -1,4 +1,4 @@
-r"""The columns of a sample, and from what tshark says of a packet to a row; both readers hand their records over here.
+r"""The columns of a sample, and how tshark's record of a packet becomes a row; both readers use this.
 
 A record holds one string a field of ``asked_fields``: empty where the packet has no such field, and several
 values joined by a carriage return, which no value can hold because tshark writes one as ``\r``. Backspace, tab, line

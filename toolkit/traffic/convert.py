@@ -1,4 +1,4 @@
-"""From a capture to the CSV of a flow, with its provenance beside it."""
+"""Convert a capture into the CSV of a sample, with a JSON of its provenance beside it."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _provenance(
     tally: _Tally,
     capture_hash: bool,
 ) -> dict[str, Any]:
-    """Return where the table comes from: no key, no folder, no date, so the same capture gives the same bytes."""
+    """Return the origin of the table, without key, folder or date, so that the same capture gives the same bytes."""
     identity: dict[str, Any] = {}
     pseudonyms = tally.pseudonyms
     if capture_hash:
@@ -206,7 +206,7 @@ def _provenance(
 
 @contextmanager
 def staging_for(final: Path) -> Iterator[Path]:
-    """Give a hidden folder beside a file, so that moving out of it is one step; it is gone afterwards."""
+    """Give a temporary hidden folder beside a file, so that moving a file out of it is one step."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{final.stem}.", dir=final.parent) as staging:
@@ -216,7 +216,7 @@ def staging_for(final: Path) -> Iterator[Path]:
 
 
 class Tables:
-    """The CSVs of one conversion, in a folder where nobody looks until they are complete."""
+    """The CSVs of one conversion, written to a hidden folder until they are complete."""
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
@@ -238,7 +238,7 @@ class Tables:
             self._flush()
 
     def close(self) -> dict[str, int]:
-        """Write what waits and return the rows of each table, by the stem of its file."""
+        """Write the remaining rows and return the number of rows of each table by its file stem."""
         self._flush()
         return self._rows
 

@@ -1,10 +1,8 @@
-"""The PyShark reader: works in a cell of a running kernel, because its event loop lives in a thread of its own.
+"""The PyShark reader; its event loop has its own thread, so that it works in a running kernel.
 
-PyShark builds the command and parses the stream; three of its habits are replaced. It asks for every field of every
-packet, which is slow and lacks the protocol column: here tshark's EK output holds the fields of a sample only. It
-starts processes through asyncio's child watcher, which hangs or warns outside the main thread: here the process is
-ours and PyShark gets its pipe. It kills tshark at the end of the output, which loses the exit code that tells a
-truncated capture from a whole one: here the end is waited for.
+Three habits of PyShark are replaced. It requests every field, which is slow and lacks the protocol: here only the
+fields of a sample. It starts processes through asyncio's child watcher, which fails outside the main thread: here
+PyShark reads a pipe. It kills tshark at the end, which hides the exit code of a truncated capture: here tshark ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""tshark, started the same way and ended whatever happens; and its fast reader, one line of fields a packet."""
+"""Start tshark and end it in any case; the fast reader, one line of fields a packet."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _read_version(path: str) -> tuple[int, ...]:
 
 @contextmanager
 def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """Run a program of Wireshark with its words in a file, and leave no process behind, whatever happens."""
+    """Run a program of Wireshark with its messages in a file, and end it in any case."""
     # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
     # like a short capture.
     program = find_program(name)
@@ -81,7 +81,7 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
 
 @contextmanager
 def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run tshark on a capture, and raise what it complained of when its output has been read to the end."""
+    """Run tshark on a capture, and raise its error message after its output has been read."""
     with running("tshark", arguments) as (process, complaints):
         yield process
         code = process.wait()
@@ -129,20 +129,12 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
     """
     check_capture(capture)
     fields = tshark_fields(tshark_version())
-    options = [word for field in fields for word in ("-e", field)]
-    chosen = ["-Y", display_filter] if display_filter else []
-    form = [
-        "-T",
-        "fields",
-        "-E",
-        "separator=/t",
-        "-E",
-        f"aggregator={SEVERAL}",
-        "-E",
-        "occurrence=a",
-        *options,
-    ]
-    with running_tshark(["-n", "-r", str(capture.absolute()), *chosen, *form], capture.absolute()) as tshark:
+    arguments = ["-n", "-r", str(capture.absolute()), *(["-Y", display_filter] if display_filter else [])]
+    arguments += ["-T", "fields"]
+    for option in ("separator=/t", f"aggregator={SEVERAL}", "occurrence=a"):
+        arguments += ["-E", option]
+    arguments += [word for field in fields for word in ("-e", field)]
+    with running_tshark(arguments, capture.absolute()) as tshark:
         count, remainder = len(fields), b""
         while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
             complete, _, remainder = (remainder + chunk).rpartition(b"\n")
