@@ -129,7 +129,7 @@ judges = { primary = false, secondary = false, tertiary = false }
 
 
 @pytest.mark.parametrize(("shipped", "text"), [
-    ("protocols/data/questions.toml", OWN_KEYS), ("judges/data/default.toml", 'rubric = "own.toml"'),
+    ("traffic/data/questions.toml", OWN_KEYS), ("judges/data/default.toml", 'rubric = "own.toml"'),
 ])  # fmt: skip
 def test_a_rubric_or_a_file_among_the_options_of_a_test_is_part_of_the_study(
     tmp_path: Path, study_file: Callable[..., Path], shipped: str, text: str

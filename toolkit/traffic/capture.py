@@ -74,10 +74,9 @@ def capture(
 ) -> Captured:
     """Record traffic into a pcapng file while a command runs or URLs are requested.
 
-    The command starts when dumpcap records, not before. Recording ends half a second after the command ended, at the
-    number of packets, or at the time, whichever comes first; a command that is still running then is ended too. The
-    file stands under its name when it is complete. It holds the name of the machine's system and interface: see
-    ``toolkit samples convert`` for what may leave the machine.
+    The command starts when dumpcap records. Recording ends half a second after the command, at the number of packets,
+    or at the time, whichever comes first; a command that still runs is ended. The file has its name only when it is
+    complete. It contains the names of the machine's system and interface; a converted sample does not.
     """
     final = Path(target)
     words = _checked(final, command, urls, packets, seconds)

@@ -19,6 +19,7 @@ from toolkit.traffic.columns import (
     COLUMNS,
     CUT,
     NAMES,
+    Record,
     choose,
     has_layer,
     holds_several_messages,
@@ -68,13 +69,12 @@ def convert(
     display_filter: str | None = None,
     capture_hash: bool = True,
 ) -> Converted:
-    """Turn a capture into the CSV of a sample; a file stands under its final name when it is complete, or not at all.
+    """Convert a capture into the CSV of a sample; a file has its final name only when it is complete.
 
-    UTF-8, line feeds, RFC 4180 quoting; a cell that could become a formula in a spreadsheet has an apostrophe in
-    front, which ``load_sample`` takes off again. Tabs, line ends and their like inside a value are written with a
-    backslash and a letter, as tshark does. ``per_stream`` writes ``TARGET-stream-0.csv`` and so on, one a TCP stream,
-    and ``TARGET-other.csv`` for the packets without. With a key in ``pseudonymise`` addresses and MACs are replaced
-    wherever they stand. A display filter keeps the times since the first packet of the capture.
+    UTF-8, line feeds, RFC 4180 quoting. A cell that a spreadsheet could run as a formula has an apostrophe in front,
+    which ``load_sample`` removes. Tabs and line ends inside a value are escaped as tshark does. ``per_stream`` writes
+    ``TARGET-stream-0.csv`` and so on, one a TCP stream, and ``TARGET-other.csv`` for other packets. ``pseudonymise``
+    is a key with which addresses and MACs are replaced everywhere. A display filter does not change times.
     """
     capture, final = Path(source), Path(target)
     if final.suffix != ".csv":
@@ -86,18 +86,13 @@ def convert(
     name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
-    tally = _Tally(pseudonyms=pseudonyms)
+    tally = _Tally(pseudonyms)
     with staging_for(final) as staging:
         table = Tables(staging, final.stem, chosen, per_stream)
         with closing(READERS[name](capture, display_filter)) as records:
             try:
                 for record in records:
-                    tally.packets += 1
-                    tally.several += holds_several_messages(record)
-                    tally.tunnelled += in_tunnel(record)
-                    tally.cut += is_cut(record)
-                    tally.http2 += has_layer(record, "http2")
-                    tally.sctp += has_layer(record, "sctp")
+                    tally.add(record)
                     cells = row_cells(record)
                     table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
             except DamagedCapture as damage:
@@ -105,10 +100,10 @@ def convert(
                     raise
                 tally.damage = str(damage)
         if not tally.packets:
-            passed = f"no packet passes the filter {display_filter!r}"
-            raise InputError(
-                f"{capture}: {passed if display_filter else 'it holds no packet'}; nothing was written"
+            reason = (
+                f"no packet passes the filter {display_filter!r}" if display_filter else "it holds no packet"
             )
+            raise InputError(f"{capture}: {reason}; nothing was written")
         counts = table.close()
         provenance = _provenance(capture, chosen, name, display_filter, tally, capture_hash)
         for stem, packets in counts.items():
@@ -124,6 +119,7 @@ def convert(
 
 @dataclass
 class _Tally:
+    pseudonyms: Pseudonyms | None
     packets: int = 0
     several: int = 0
     tunnelled: int = 0
@@ -131,7 +127,15 @@ class _Tally:
     http2: int = 0
     sctp: int = 0
     damage: str | None = None
-    pseudonyms: Pseudonyms | None = None
+
+    def add(self, record: Record) -> None:
+        """Count a packet and what is special about it."""
+        self.packets += 1
+        self.several += holds_several_messages(record)
+        self.tunnelled += in_tunnel(record)
+        self.cut += is_cut(record)
+        self.http2 += has_layer(record, "http2")
+        self.sctp += has_layer(record, "sctp")
 
     @property
     def incomplete(self) -> bool:

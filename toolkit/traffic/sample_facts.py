@@ -53,15 +53,12 @@ class Facts:
     @cached_property
     def cut(self) -> dict[str, frozenset[str]]:
         """Beginnings of values that the capture has cut off, by column; no other property includes them."""
-        beginnings = {
-            name: {cell for cell in self._column(name) if cell and cell.endswith(CUT)}
-            for name in map(str, self.frame)
-        }
-        return {
-            name: frozenset(cell.removesuffix(CUT) for cell in cells)
-            for name, cells in beginnings.items()
-            if cells
-        }
+        beginnings: dict[str, set[str]] = {}
+        for name in map(str, self.frame):
+            for cell in self._column(name):
+                if cell and cell.endswith(CUT):
+                    beginnings.setdefault(name, set()).add(cell.removesuffix(CUT))
+        return {name: frozenset(cells) for name, cells in beginnings.items()}
 
     def may_go_on(self, kind: str, value: str) -> bool:
         """Say whether a name may be a value that the capture has cut off."""
