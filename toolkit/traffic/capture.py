@@ -20,7 +20,7 @@ from typing import IO, Final
 
 from toolkit.errors import InputError
 from toolkit.traffic.convert import staging_for
-from toolkit.traffic.tshark import one_line, running
+from toolkit.traffic.tshark import printable_line, running
 from toolkit.words import Summary
 
 _NAME: Final = "toolkit-dumpcap"
@@ -58,7 +58,7 @@ class Captured:
     def summary(self) -> Summary:
         """Return what the command line says; exit code 1 when the command failed."""
         text = f"{self.packets:,} packet{'s' * (self.packets != 1)} in {self.path} ({self.seconds:.1f} s)"
-        text = text if self.note is None else f"{text}\nnote: {self.note}"
+        text += f"\nnote: {self.note}" if self.note else ""
         return Summary({**asdict(self), "path": str(self.path)}, text, 1 if self.command_code else 0)
 
 
@@ -159,7 +159,7 @@ def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
         if code == 0:
             return 0, ""
         complaints.seek(0)
-        last = one_line(complaints.read(65_536).decode(errors="replace").strip().rpartition("\n")[2])
+        last = printable_line(complaints.read(65_536).decode(errors="replace").strip().rpartition("\n")[2])
         return code, f"the command ended with code {code}" + (f": {last}" if last else "")
 
 
@@ -187,7 +187,7 @@ class Dumpcap:
             time.sleep(_LOOK)
         complaints = [word for word in self._words() if not word.startswith("Capturing on")]
         advice = "try as root, or: sudo dpkg-reconfigure wireshark-common"
-        first = one_line("".join(complaints[:2]).removeprefix("dumpcap: "))
+        first = printable_line("".join(complaints[:2]).removeprefix("dumpcap: "))
         raise InputError(
             f"{interface}: {first or 'dumpcap did not begin'}" + (f"; {advice}" * ("ermi" in first))
         )
@@ -202,7 +202,7 @@ class Dumpcap:
             raise InputError("dumpcap: does not end; nothing was written, record again") from None
         self._thread.join()
         if code:
-            complaints = one_line("".join(self._words()[2:]))
+            complaints = printable_line("".join(self._words()[2:]))
             raise InputError(f"dumpcap: ended with code {code} while recording; {complaints}")
 
     def counts(self) -> tuple[int, int]:

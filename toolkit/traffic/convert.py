@@ -52,8 +52,8 @@ class Converted:
     def summary(self) -> Summary:
         """Return what the command line says."""
         names = ", ".join(map(str, self.files[:3])) + (" ..." if len(self.files) > 3 else "")
-        size = f"{self.packets:,} packet{'s' * (self.packets != 1)}"
-        text = f"{size} in {names}" + (f" ({len(self.files):,} files)" if len(self.files) > 1 else "")
+        text = f"{self.packets:,} packet{'s' * (self.packets != 1)} in {names}"
+        text += f" ({len(self.files):,} files)" if len(self.files) > 1 else ""
         fields = {**asdict(self), "files": [str(path) for path in self.files]}
         return Summary(fields, text if self.note is None else f"{text}\nnote: {self.note}")
 

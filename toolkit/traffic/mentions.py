@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
@@ -86,7 +86,7 @@ def refanged(text: str) -> tuple[str, list[int]]:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """Return what a text names, in the order of the text."""
+    """Return the names in a text, in the order of the text."""
     return scan(text)[0]
 
 
@@ -120,14 +120,8 @@ def scan(text: str) -> tuple[tuple[Mention, ...], str]:
 def _match_mentions(kind: str, match: re.Match[str]) -> Iterator[Mention]:
     """Return what a match of one kind names; nothing where it is something else."""
     text = match[0]
-    if kind in ("url", "v4", "v6", "host"):
-        accepted = {
-            "url": lambda url: re.search(r"\w", url["host"]),
-            "v4": _is_v4,
-            "v6": _is_v6,
-            "host": _is_host,
-        }[kind]
-        if accepted(match):
+    if kind in _ACCEPTED:
+        if _ACCEPTED[kind](match):
             yield from _authority_mentions(match)
     elif kind == "root":
         yield _path_mention(match.string, text, match.start())
@@ -208,3 +202,9 @@ def _is_host(match: re.Match[str]) -> bool:
         and labels[0].lower() not in WORDS["fields"]
         and any(len(label) > 1 for label in labels[:-1])
     )
+
+
+_ACCEPTED: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
+    **{"v4": _is_v4, "v6": _is_v6, "host": _is_host},
+    "url": lambda match: bool(re.search(r"\w", match["host"])),
+}

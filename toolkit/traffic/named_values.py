@@ -251,8 +251,7 @@ _JOINED: Final = re.compile(
     r"(?i)[\s\"'`*,/&)\[\]|-]*(?:(?:and|or|then|also|plus|as well as|followed by|but|beside)[\s\"'`*,]*){0,3}"
 )
 
-_Spans = list[tuple[str, int, int]]
-"""What a text names of one shape: the value, and where it begins and ends."""
+_Spans = list[tuple[str, int, int]]  # values of one shape in a text, with start and end
 _Find = Callable[[str], _Spans]
 
 
@@ -327,10 +326,7 @@ def _shape(expected: str) -> _Find | None:
 
 
 def _named(kind: str) -> _Find:
-    def find(text: str) -> _Spans:
-        return [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
-
-    return find
+    return lambda text: [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
 
 
 def _numbers(text: str) -> _Spans:
@@ -338,10 +334,7 @@ def _numbers(text: str) -> _Spans:
 
 
 def _pattern(pattern: re.Pattern[str]) -> _Find:
-    def find(text: str) -> _Spans:
-        return [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
-
-    return find
+    return lambda text: [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
 
 
 def _alone(kind: str) -> Callable[[str], bool]:

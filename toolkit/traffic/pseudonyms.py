@@ -113,8 +113,9 @@ def _address(key: str, text: str) -> tuple[str, bool]:
         return str(ipaddress.IPv6Address(mapped)), mapped == number
     if address.version == 6:
         network = str(ipaddress.IPv6Address(number >> 32 << 32)).removesuffix("0:0")
-    mapped = _ipv4(key, number & 0xFFFFFFFF)
-    return network + str(ipaddress.IPv4Address(mapped)), mapped == number & 0xFFFFFFFF
+    number &= 0xFFFFFFFF
+    mapped = _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
+    return network + str(ipaddress.IPv4Address(mapped)), mapped == number
 
 
 def _mac(key: str, number: int) -> bytes:
@@ -122,10 +123,6 @@ def _mac(key: str, number: int) -> bytes:
         return number.to_bytes(6, "big")
     ends = ((0, 48), (2**48 - 1, 48))
     return _permute(key, "mac", number, 48, _on_path(ends, 48, _MAC_FIXED_BITS)).to_bytes(6, "big")
-
-
-def _ipv4(key: str, number: int) -> int:
-    return _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
 
 
 def _permute(key: str, kind: str, number: int, width: int, fixed: Callable[[int, int], bool]) -> int:

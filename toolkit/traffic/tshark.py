@@ -113,10 +113,10 @@ def complaint(words: str, capture: Path) -> str:
     lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
     lines = [line for line in lines if not line.startswith("Running as user")]
     text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
-    return one_line(text).removesuffix(".")
+    return printable_line(text).removesuffix(".")
 
 
-def one_line(text: str) -> str:
+def printable_line(text: str) -> str:
     r"""Return a text that cannot break a line or steer a terminal."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
