@@ -20,7 +20,7 @@ _FROM: Final = {
     "report.tables": "reliability_table",
     "report.figure": "about_study save_figure",
     "report.manifest": "dataset_manifest",
-    "report.plots.adaptive": "adaptive_benchmark",
+    "adaptive.figures": "adaptive_benchmark",
     "report.plots.dataset": "write_dataset_figures",
     "viewer.page": "write_page",
     "viewer.model": "disagreement",
