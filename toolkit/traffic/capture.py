@@ -90,10 +90,8 @@ def capture(
         duration = time.monotonic() - begun
         count, dropped = dumpcap.counts()
         if not count:
-            reason = f"no packet passed the filter {bpf!r}; nothing was written" + (
-                f" ({remark})" if remark else ""
-            )
-            raise InputError(f"{interface}: {reason}")
+            detail = f" ({remark})" if remark else ""
+            raise InputError(f"{interface}: no packet passed the filter {bpf!r}; nothing was written{detail}")
         (staging / final.name).replace(final)
     notes = [remark] if remark else []
     if dropped:

@@ -272,9 +272,8 @@ class OneShotTest(PromptResponseTest):
         self.hallucination_judge = hallucination_judge
         self.answer_format = answer_format
         if answer_format not in FORMATS:
-            raise InputError(
-                f"one-shot test: answer_format {answer_format!r}: {choices(answer_format, FORMATS)}"
-            )
+            allowed = choices(answer_format, FORMATS)
+            raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
