@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.table_files import csv_text
-from toolkit.traffic import pyshark_reader, tshark
 from toolkit.traffic.columns import (
     COLUMNS,
     CUT,
@@ -28,12 +27,18 @@ from toolkit.traffic.columns import (
     row_cells,
 )
 from toolkit.traffic.pseudonyms import Pseudonyms
-from toolkit.traffic.tshark import DamagedCapture, check_capture, tshark_version
+from toolkit.traffic.tshark import (
+    DamagedCapture,
+    check_capture,
+    fast_records,
+    pyshark_records,
+    tshark_version,
+)
 from toolkit.words import Summary, choices
 
 _AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
 _STREAM: Final = NAMES.index("stream")
-READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
+READERS: Final = {"pyshark": pyshark_records, "fast": fast_records}
 LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader
 _ADDRESSES: Final = frozenset({"source", "destination"})
 _TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
