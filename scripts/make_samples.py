@@ -1,4 +1,4 @@
-"""Make the six captures of toolkit/samples/data, with their CSVs and provenance: real TCP, made-up people.
+"""Make the six captures of toolkit/traffic/data, with their CSVs and provenance: real TCP, made-up people.
 
 ``python scripts/make_samples.py [FOLDER [SAMPLE...]]`` plays each exchange of ``TRAFFIC`` in turn between a client
 and a server of its own, over the loopback interface of a fresh network namespace, so nothing else can be in the
@@ -252,20 +252,20 @@ def make(folder: Path, names: Sequence[str]) -> None:
 
     prepare()
     with tempfile.TemporaryDirectory() as scratch:
-        raw, made = Path(scratch, "raw"), Path(scratch, "made")
+        raw, finished = Path(scratch, "raw"), Path(scratch, "made")
         raw.mkdir()
-        made.mkdir()
+        finished.mkdir()
         for name in names:
-            played = [sys.executable, __file__, PLAY, name]
-            taken = capture(raw / f"{name}.pcapng", interface="lo", bpf="tcp port 80", command=played)
-            if taken.command_code != 0 or taken.dropped:
+            player = [sys.executable, __file__, PLAY, name]
+            recording = capture(raw / f"{name}.pcapng", interface="lo", bpf="tcp port 80", command=player)
+            if recording.command_code != 0 or recording.dropped:
                 sys.exit(
-                    f"make_samples: {name} failed (exit {taken.command_code}, {taken.dropped} packets lost)"
+                    f"make_samples: {name} failed (exit {recording.command_code}, {recording.dropped} packets lost)"
                 )
-            strip(raw / f"{name}.pcapng", made / f"{name}.pcapng")
-            convert(made / f"{name}.pcapng", made / f"{name}.csv", reader="pyshark")
-            print(f"{name}: {(made / f'{name}.pcapng').stat().st_size} bytes", flush=True)
-        shutil.copytree(made, folder, dirs_exist_ok=True)
+            strip(raw / f"{name}.pcapng", finished / f"{name}.pcapng")
+            convert(finished / f"{name}.pcapng", finished / f"{name}.csv", reader="pyshark")
+            print(f"{name}: {(finished / f'{name}.pcapng').stat().st_size} bytes", flush=True)
+        shutil.copytree(finished, folder, dirs_exist_ok=True)
 
 
 def main(arguments: list[str]) -> None:

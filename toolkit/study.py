@@ -433,7 +433,7 @@ class Study(Reported):
     def experiments(self) -> pd.DataFrame:
         """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
         from toolkit.errors import InputError
-        from toolkit.traffic.experiments import experiments_frame
+        from toolkit.traffic.one_shot import experiments_frame
 
         if self.plan.test.name != "one_shot":
             raise InputError(

@@ -128,8 +128,8 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
         *at(bases=30, judges=(2, 5), judge_SD=0.4),
         *at(bases=30, judges=3, judge_SD=0.4, mean=4.5),
     ),
-    note="The interval for these judges misses others: it says how far these agree, and therefore stands second. At a "
-    "ceiling lenient judges have less variance left, which three judges cannot show.",
+    note="The interval for these judges misses others: it is about the agreement of these judges, and is shown second. "
+    "At a ceiling lenient judges have less variance left, which three judges cannot show.",
 )
 def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base unless the setting says so; judges are drawn anew for every study; ICC(A,1) of

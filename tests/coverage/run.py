@@ -187,27 +187,14 @@ def summary(rows: Sequence[Tally], studies: int, seed: int) -> str:
 HEAD = """\
 # Every interval and test, verified by simulation
 
-Made by this command; do not edit it by hand:
-
-```sh
-make coverage STUDIES={studies} SEED={seed}
-```
-
-For each row {studies:,} studies with a known truth were drawn and put through the function named. For an interval \
-the share is its coverage: how often it held the truth, 95 % if it is right. For a test it is its size: how often it \
-rejected a null hypothesis that was true, 5 % if it is right. For power the effect is the one that the calculation \
-says is found in 80 % of studies. *MC* is the Wilson interval of that share, for the number of studies. *without* \
-counts studies that gave no interval or p value; such a result says why. Scores have half points and end at 0 and 5; \
-`mean 4.5` is a ceiling.
+Made by `make coverage STUDIES={studies} SEED={seed}`; docs/statistics_verified.md explains the shares. *MC* is the \
+Wilson interval of a share. *without* counts studies without an interval or p value, with a reason in the result.
 
 *holds*: {bands}. *conservative*: too wide, rejects too seldom, or finds more than promised. *misses*: too short, \
-rejects too often, or finds less than promised. *fails*: an error. Of rows whose true share is nominal, 3 in 100 fall \
-outside by chance alone where there are 1,000 studies.
+rejects too often, or finds less than promised. *fails*: an error.
 
-**{rows} intervals and tests, each on {studies} simulated studies (seed {seed}): {verdicts}.**
+**{rows} rows, {studies} studies each (seed {seed}): {verdicts}.**
 """
-
-
 SUMMARY = """\
 # How often the intervals and tests are right
 

@@ -141,7 +141,7 @@ def test_an_address_without_an_answer_is_said(tmp_path: Path, port: int, free_po
 
 
 @pytest.mark.parametrize(("given", "says"), [
-    ({}, "say what to request"), ({"command": ["true"], "urls": ["http://127.0.0.1/"]}, "not both"),
+    ({}, "name a command or URLs to request"), ({"command": ["true"], "urls": ["http://127.0.0.1/"]}, "not both"),
     ({"command": "curl http://127.0.0.1/"}, "as a list"),
     ({"urls": ["file:///etc/passwd"]}, "no http or https URL"), ({"packets": 0}, "0 packets"),
     ({"seconds": -1}, "-1 seconds"), ({"seconds": float("nan")}, "nan seconds"),

@@ -313,14 +313,7 @@ def messages() -> list[bytes]:
     ],
 )
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
-    tmp_path: Path,
-    reader: str,
-    snap: int,
-    uri: str,
-    host: str,
-    agent: str,
-    kind: str,
-    protocols: list[str] | None,
+    tmp_path: Path, reader: str, snap: int, uri: str, host: str, agent: str, kind: str, protocols: list[str]
 ) -> None:
     """The cell that may go on is marked, and no other; with a key, half an address in it is not shown."""
     path, target = tmp_path / "snap.pcap", tmp_path / "snap.csv"

@@ -120,15 +120,14 @@ def test_a_key_is_needed(tmp_path: Path) -> None:
 def test_addresses_that_have_no_pseudonym_are_named() -> None:
     """Those that name no machine, however they are written and wherever they stand; no other address and no word."""
     pseudonyms = Pseudonyms("key")
-    for cell in (
+    for cell in [
         "127.0.0.1",
         "192.0.2.7",
         "FF:FF:FF:FF:FF:FF",
         "02:00:5e:00:53:01",
         "2001:db8::7",
         "localhost",
-        "",
-    ):
+    ]:
         pseudonyms.address(cell)
     pseudonyms.text("GET http://[0:0:0:0:0:0:0:1]:80/?a=127%2e0%2e0%2e1&b=255.255.255.255&c=10.0.0.9")
     expected = {"127.0.0.1", "ff:ff:ff:ff:ff:ff", "::1", "255.255.255.255"}

@@ -39,7 +39,7 @@ def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_pa
     (("convert", "none.pcap", "o.csv"), "none.pcap: no such capture"),
     (("convert", "none.pcap"), "Missing argument 'OUT.csv'"),
     (("convert", "none.pcap", "o.csv", "--pseudonymise", "nokey"), "nokey"),
-    (("capture", "o.pcapng"), "say what to request"),
+    (("capture", "o.pcapng"), "name a command or URLs to request"),
     (("capture", "o.txt", "--seconds", "1"), "ends in .pcapng"),
     (("capture", "o.pcapng", "--packets", "0"), "0 is not in the range"),
 ])  # fmt: skip
@@ -59,19 +59,8 @@ def test_capture_of_a_command(toolkit: Callable, tmp_path: Path) -> None:
     )
     for ending in (0, 3):
         target = tmp_path / f"{ending}.pcapng"
-        words = [
-            "--filter",
-            "udp port 9",
-            "--seconds",
-            10,
-            "--json",
-            "--",
-            sys.executable,
-            "-c",
-            code,
-            "--x",
-            ending,
-        ]
+        options = ["--filter", "udp port 9", "--seconds", 10, "--json"]
+        words = [*options, "--", sys.executable, "-c", code, "--x", ending]
         exit_code, out, _ = toolkit("samples", "capture", target, *words)
         found = json.loads(out)
         assert (exit_code, found["packets"], found["command_code"]) == (int(ending > 0), 1, ending)

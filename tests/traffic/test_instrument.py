@@ -13,8 +13,7 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.prompt_test import PromptReply
-from toolkit.traffic.experiments import Verdict
-from toolkit.traffic.one_shot import OneShotTest
+from toolkit.traffic.one_shot import OneShotTest, Verdict
 
 CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrument_card.py"))
 

@@ -15,8 +15,7 @@ from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
 from toolkit.stats.one_shot.methods import methods_frame, score_methods
-from toolkit.traffic.experiments import experiments_frame
-from toolkit.traffic.one_shot import OneShotTest
+from toolkit.traffic.one_shot import OneShotTest, experiments_frame
 from toolkit.traffic.questions import AnswerKey, Question, load_prompts, load_questions
 from toolkit.traffic.sample import load_sample
 

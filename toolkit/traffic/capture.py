@@ -1,4 +1,4 @@
-"""Record one flow while a command or a list of URLs is requested, by a dumpcap that is never left behind."""
+"""Record one flow with dumpcap while a command or a list of URLs is requested; no dumpcap survives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import IO, Final
 
 from toolkit.errors import InputError
 from toolkit.traffic.convert import staging_for
-from toolkit.traffic.tshark import one_line, running
+from toolkit.traffic.tshark import printable_line, running
 from toolkit.words import Summary
 
 _NAME: Final = "toolkit-dumpcap"
@@ -58,7 +58,7 @@ class Captured:
     def summary(self) -> Summary:
         """Return what the command line says; exit code 1 when the command failed."""
         text = f"{self.packets:,} packet{'s' * (self.packets != 1)} in {self.path} ({self.seconds:.1f} s)"
-        text = text if self.note is None else f"{text}\nnote: {self.note}"
+        text += f"\nnote: {self.note}" if self.note else ""
         return Summary({**asdict(self), "path": str(self.path)}, text, 1 if self.command_code else 0)
 
 
@@ -74,10 +74,9 @@ def capture(
 ) -> Captured:
     """Record traffic into a pcapng file while a command runs or URLs are requested.
 
-    The command starts when dumpcap records, not before. Recording ends half a second after the command ended, at the
-    number of packets, or at the time, whichever comes first; a command that is still running then is ended too. The
-    file stands under its name when it is complete. It holds the name of the machine's system and interface: see
-    ``toolkit samples convert`` for what may leave the machine.
+    The command starts when dumpcap records. Recording ends half a second after the command, at the number of packets,
+    or at the time, whichever comes first; a command that still runs is ended. The file has its name only when it is
+    complete. It contains the names of the machine's system and interface; a converted sample does not.
     """
     final = Path(target)
     words = _checked(final, command, urls, packets, seconds)
@@ -91,10 +90,8 @@ def capture(
         duration = time.monotonic() - begun
         count, dropped = dumpcap.counts()
         if not count:
-            reason = f"no packet passed the filter {bpf!r}; nothing was written" + (
-                f" ({remark})" if remark else ""
-            )
-            raise InputError(f"{interface}: {reason}")
+            detail = f" ({remark})" if remark else ""
+            raise InputError(f"{interface}: no packet passed the filter {bpf!r}; nothing was written{detail}")
         (staging / final.name).replace(final)
     notes = [remark] if remark else []
     if dropped:
@@ -109,7 +106,7 @@ def _checked(
     packets: int | None,
     seconds: float | None,
 ) -> list[str]:
-    """Return the words of the command to run, none where only a limit ends the recording."""
+    """Check the options and return the command to run, empty where only a limit ends the recording."""
     if command and urls:
         raise InputError("capture: give a command or URLs, not both")
     if isinstance(command, str) or isinstance(urls, str):
@@ -120,8 +117,7 @@ def _checked(
     if final.suffix != ".pcapng":
         raise InputError(f"{final}: name a target that ends in .pcapng")
     if not words and packets is None and seconds is None:
-        choices_text = "what to request (a command or URLs) or when to stop (packets or seconds)"
-        raise InputError(f"capture: say {choices_text}")
+        raise InputError("capture: name a command or URLs to request, or packets or seconds to stop at")
     if packets is not None and packets < 1:
         raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
     if seconds is not None and not 0 < seconds < math.inf:
@@ -161,12 +157,12 @@ def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
         if code == 0:
             return 0, ""
         complaints.seek(0)
-        last = one_line(complaints.read(65_536).decode(errors="replace").strip().rpartition("\n")[2])
+        last = printable_line(complaints.read(65_536).decode(errors="replace").strip().rpartition("\n")[2])
         return code, f"the command ended with code {code}" + (f": {last}" if last else "")
 
 
 class Dumpcap:
-    """A dumpcap that records, the thread that takes its packets, and the file of its words."""
+    """A recording dumpcap, the thread that copies its packets, and its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes], log: IO[bytes]) -> None:
         self.process = process
@@ -176,11 +172,11 @@ class Dumpcap:
         self._thread.start()
 
     def _words(self) -> list[str]:
-        """Return the lines it has said; by ``pread``, for the place in the file is its own."""
+        """Return the lines of the log, by ``pread``, because dumpcap moves the file's position."""
         return os.pread(self._log.fileno(), 65_536, 0).decode(errors="replace").splitlines(keepends=True)
 
     def wait_until_recording(self, interface: str) -> None:
-        """Return when packets are recorded; raise what dumpcap complained of when it ends before that."""
+        """Return when packets are recorded; raise dumpcap's error message if it ends before that."""
         deadline, ended = time.monotonic() + _PATIENCE, False
         while time.monotonic() < deadline and not ended:
             ended = self.process.poll() is not None  # looked at first: what it said last counts too
@@ -189,13 +185,13 @@ class Dumpcap:
             time.sleep(_LOOK)
         complaints = [word for word in self._words() if not word.startswith("Capturing on")]
         advice = "try as root, or: sudo dpkg-reconfigure wireshark-common"
-        first = one_line("".join(complaints[:2]).removeprefix("dumpcap: "))
+        first = printable_line("".join(complaints[:2]).removeprefix("dumpcap: "))
         raise InputError(
             f"{interface}: {first or 'dumpcap did not begin'}" + (f"; {advice}" * ("ermi" in first))
         )
 
     def finish(self) -> None:
-        """End the recording as Ctrl-C would, so that what is held in memory is written, and wait for the file."""
+        """End the recording as Ctrl-C would, so that buffered packets are written, and wait for the file."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -204,7 +200,7 @@ class Dumpcap:
             raise InputError("dumpcap: does not end; nothing was written, record again") from None
         self._thread.join()
         if code:
-            complaints = one_line("".join(self._words()[2:]))
+            complaints = printable_line("".join(self._words()[2:]))
             raise InputError(f"dumpcap: ended with code {code} while recording; {complaints}")
 
     def counts(self) -> tuple[int, int]:
@@ -217,7 +213,7 @@ class Dumpcap:
 
 @contextmanager
 def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
-    """Record into a file while the ``with`` lasts, and leave no dumpcap behind."""
+    """Record into a file during a ``with`` block, and end dumpcap in any case."""
     # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     # packet in place of recording for ever.
     words = ["-q", "-i", interface, "-w", "-"]

@@ -1,8 +1,7 @@
-r"""The columns of a sample, and from what tshark says of a packet to a row; both readers hand their records over here.
+r"""The columns of a sample, and how tshark's record of a packet becomes a row; both readers use this.
 
-A record holds one string a field of ``asked_fields``: empty where the packet has no such field, and several
-values joined by a carriage return, which no value can hold because tshark writes one as ``\r``. Backspace, tab, line
-feed and form feed inside a value are ``\b``, ``\t``, ``\n`` and ``\f`` in the same way; a backslash stays as it is.
+A record has one string for each field of ``tshark_fields``, empty where the packet lacks it; several values are joined
+by a carriage return. Inside values tshark escapes control characters (``\r``, ``\b``, ``\t``, ``\n``, ``\f``).
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _FIELDS: Final = (
     *("frame.cap_len", "http.request.version", "http.request.line", "http.response.line"),
 )
 CUT: Final = "[cut]"
-"""Ends a cell whose value goes on behind what the capture holds of its packet (``tcpdump -s``)."""
+"""Ends a cell whose value was cut off by a snap length (``tcpdump -s``)."""
 _LENGTH: Final = _FIELDS.index("frame.len")
 _CAPTURED: Final = _FIELDS.index("frame.cap_len")
 _VERSION, _REQUEST_LINES, _RESPONSE_LINES = range(_CAPTURED + 1, _CAPTURED + 4)
@@ -89,21 +88,18 @@ def tshark_fields(version: tuple[int, ...]) -> tuple[str, ...]:
 def row_cells(record: Record) -> tuple[str, ...]:
     """Return the row of a sample for one record, one text a column of ``COLUMNS``; empty where it is missing.
 
-    Inside a tunnel the innermost packet counts, as it does for tshark's protocol: one layer a row. Of several HTTP
-    messages the first counts. What an ICMP error quotes belongs to another packet and is left out. Of a packet that
-    the capture holds in part, cells that may go on end with ``CUT``.
+    A row shows the innermost packet of a tunnel, the first of several HTTP messages, and nothing that an ICMP error
+    quotes. In a packet that was captured in part, cells that may be incomplete end with ``CUT``.
     """
     cells = _cells(record)
-    if not is_cut(record):
-        return cells
-    cut = _cut_columns(record)
+    cut = _cut_columns(record) if is_cut(record) else ()
     return tuple(
         f"{cell}{CUT}" if cell and name in cut else cell for name, cell in zip(NAMES, cells, strict=True)
     )
 
 
 def is_cut(record: Record) -> bool:
-    """Say whether the capture holds less of a packet than was sent: it was made with a snap length."""
+    """Say whether a packet was captured in part, because the capture has a snap length."""
     return int(record[_CAPTURED] or 0) < int(record[_LENGTH] or 0)
 
 
@@ -113,9 +109,9 @@ def has_layer(record: Record, name: str) -> bool:
 
 
 def _cut_columns(record: Record) -> set[str]:
-    """Return the columns whose value may go on: the protocol, which tshark reads from all layers, and the last text."""
+    """Return the columns that may be incomplete: the protocol, which rests on all layers, and the last text."""
     cut = {"protocol"}
-    if holds_several_messages(record):  # the row shows the first, which is whole
+    if holds_several_messages(record):  # the row shows the first, which is complete
         return cut
     lines = record[_REQUEST_LINES] or record[_RESPONSE_LINES]
     last = lines.split(SEVERAL)[-1]
@@ -150,12 +146,12 @@ def _cells(record: Record) -> tuple[str, ...]:
 
 
 def holds_several_messages(record: Record) -> bool:
-    """Say whether a packet holds more than one HTTP request or reply, of which a row shows the first."""
+    """Say whether a packet has more than one HTTP request or reply."""
     return SEVERAL in record[_METHOD] or SEVERAL in record[_STATUS]
 
 
 def in_tunnel(record: Record) -> bool:
-    """Say whether a packet carries another one, which is the one that its row shows."""
+    """Say whether a packet carries another one."""
     return _layers(record[_PROTOCOLS]).inner
 
 
@@ -173,7 +169,7 @@ class _Layers(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _layers(protocols: str) -> _Layers:
-    """Return where the addresses and ports of the innermost packet stand, and whether it quotes or is carried."""
+    """Return the fields of the innermost addresses and ports, and whether the packet quotes or carries another."""
     layers = protocols.split(":")
     end = next((index for index, layer in enumerate(layers) if layer in _QUOTING), len(layers))
     outer = layers[:end]

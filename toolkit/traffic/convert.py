@@ -1,4 +1,4 @@
-"""From a capture to the CSV of a flow, with its provenance beside it."""
+"""Convert a capture into the CSV of a sample, with a JSON of its provenance beside it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.table_files import csv_text
-from toolkit.traffic import pyshark_reader, tshark
 from toolkit.traffic.columns import (
     COLUMNS,
     CUT,
     NAMES,
+    Record,
     choose,
     has_layer,
     holds_several_messages,
@@ -27,12 +27,18 @@ from toolkit.traffic.columns import (
     row_cells,
 )
 from toolkit.traffic.pseudonyms import Pseudonyms
-from toolkit.traffic.tshark import DamagedCapture, check_capture, tshark_version
+from toolkit.traffic.tshark import (
+    DamagedCapture,
+    check_capture,
+    fast_records,
+    pyshark_records,
+    tshark_version,
+)
 from toolkit.words import Summary, choices
 
 _AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
 _STREAM: Final = NAMES.index("stream")
-READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
+READERS: Final = {"pyshark": pyshark_records, "fast": fast_records}
 LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader
 _ADDRESSES: Final = frozenset({"source", "destination"})
 _TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
@@ -51,8 +57,8 @@ class Converted:
     def summary(self) -> Summary:
         """Return what the command line says."""
         names = ", ".join(map(str, self.files[:3])) + (" ..." if len(self.files) > 3 else "")
-        size = f"{self.packets:,} packet{'s' * (self.packets != 1)}"
-        text = f"{size} in {names}" + (f" ({len(self.files):,} files)" if len(self.files) > 1 else "")
+        text = f"{self.packets:,} packet{'s' * (self.packets != 1)} in {names}"
+        text += f" ({len(self.files):,} files)" if len(self.files) > 1 else ""
         fields = {**asdict(self), "files": [str(path) for path in self.files]}
         return Summary(fields, text if self.note is None else f"{text}\nnote: {self.note}")
 
@@ -68,13 +74,12 @@ def convert(
     display_filter: str | None = None,
     capture_hash: bool = True,
 ) -> Converted:
-    """Turn a capture into the CSV of a sample; a file stands under its final name when it is complete, or not at all.
+    """Convert a capture into the CSV of a sample; a file has its final name only when it is complete.
 
-    UTF-8, line feeds, RFC 4180 quoting; a cell that could become a formula in a spreadsheet has an apostrophe in
-    front, which ``load_sample`` takes off again. Tabs, line ends and their like inside a value are written with a
-    backslash and a letter, as tshark does. ``per_stream`` writes ``TARGET-stream-0.csv`` and so on, one a TCP stream,
-    and ``TARGET-other.csv`` for the packets without. With a key in ``pseudonymise`` addresses and MACs are replaced
-    wherever they stand. A display filter keeps the times since the first packet of the capture.
+    UTF-8, line feeds, RFC 4180 quoting. A cell that a spreadsheet could run as a formula has an apostrophe in front,
+    which ``load_sample`` removes. Tabs and line ends inside a value are escaped as tshark does. ``per_stream`` writes
+    ``TARGET-stream-0.csv`` and so on, one a TCP stream, and ``TARGET-other.csv`` for other packets. ``pseudonymise``
+    is a key with which addresses and MACs are replaced everywhere. A display filter does not change times.
     """
     capture, final = Path(source), Path(target)
     if final.suffix != ".csv":
@@ -86,18 +91,13 @@ def convert(
     name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
-    tally = _Tally(pseudonyms=pseudonyms)
+    tally = _Tally(pseudonyms)
     with staging_for(final) as staging:
         table = Tables(staging, final.stem, chosen, per_stream)
         with closing(READERS[name](capture, display_filter)) as records:
             try:
                 for record in records:
-                    tally.packets += 1
-                    tally.several += holds_several_messages(record)
-                    tally.tunnelled += in_tunnel(record)
-                    tally.cut += is_cut(record)
-                    tally.http2 += has_layer(record, "http2")
-                    tally.sctp += has_layer(record, "sctp")
+                    tally.add(record)
                     cells = row_cells(record)
                     table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
             except DamagedCapture as damage:
@@ -105,10 +105,10 @@ def convert(
                     raise
                 tally.damage = str(damage)
         if not tally.packets:
-            passed = f"no packet passes the filter {display_filter!r}"
-            raise InputError(
-                f"{capture}: {passed if display_filter else 'it holds no packet'}; nothing was written"
+            reason = (
+                f"no packet passes the filter {display_filter!r}" if display_filter else "it holds no packet"
             )
+            raise InputError(f"{capture}: {reason}; nothing was written")
         counts = table.close()
         provenance = _provenance(capture, chosen, name, display_filter, tally, capture_hash)
         for stem, packets in counts.items():
@@ -124,6 +124,7 @@ def convert(
 
 @dataclass
 class _Tally:
+    pseudonyms: Pseudonyms | None
     packets: int = 0
     several: int = 0
     tunnelled: int = 0
@@ -131,7 +132,15 @@ class _Tally:
     http2: int = 0
     sctp: int = 0
     damage: str | None = None
-    pseudonyms: Pseudonyms | None = None
+
+    def add(self, record: Record) -> None:
+        """Count a packet and what is special about it."""
+        self.packets += 1
+        self.several += holds_several_messages(record)
+        self.tunnelled += in_tunnel(record)
+        self.cut += is_cut(record)
+        self.http2 += has_layer(record, "http2")
+        self.sctp += has_layer(record, "sctp")
 
     @property
     def incomplete(self) -> bool:
@@ -175,7 +184,7 @@ def _provenance(
     tally: _Tally,
     capture_hash: bool,
 ) -> dict[str, Any]:
-    """Return where the table comes from: no key, no folder, no date, so the same capture gives the same bytes."""
+    """Return the origin of the table, without key, folder or date, so that the same capture gives the same bytes."""
     identity: dict[str, Any] = {}
     pseudonyms = tally.pseudonyms
     if capture_hash:
@@ -206,7 +215,7 @@ def _provenance(
 
 @contextmanager
 def staging_for(final: Path) -> Iterator[Path]:
-    """Give a hidden folder beside a file, so that moving out of it is one step; it is gone afterwards."""
+    """Give a temporary hidden folder beside a file, so that moving a file out of it is one step."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{final.stem}.", dir=final.parent) as staging:
@@ -216,7 +225,7 @@ def staging_for(final: Path) -> Iterator[Path]:
 
 
 class Tables:
-    """The CSVs of one conversion, in a folder where nobody looks until they are complete."""
+    """The CSVs of one conversion, written to a hidden folder until they are complete."""
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
@@ -238,7 +247,7 @@ class Tables:
             self._flush()
 
     def close(self) -> dict[str, int]:
-        """Write what waits and return the rows of each table, by the stem of its file."""
+        """Write the remaining rows and return the number of rows of each table by its file stem."""
         self._flush()
         return self._rows
 

@@ -1,8 +1,7 @@
-"""Evidence of hallucination: what an answer claims of the sample, and whether the sample holds it.
+"""Find the claims of an answer that the sample can confirm or refute: the evidence of hallucination.
 
-Every claim that can be looked up is: names of all kinds in the table, numbers by what the words around them say they
-are (`_KINDS`), against the table and what can be calculated from it. A word of denial or supposition excuses what it
-governs and no more. That nothing invented is found proves nothing: what no table can decide is a judge's business.
+Names are looked up in the table, numbers in the table and in what can be calculated from it. A denial or supposition
+excuses the words that it governs. An answer without a refuted claim may still be invented; a judge decides that.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from toolkit.traffic.named_values import NUMBER_WORDS, Number, numbers, numbers_
 from toolkit.traffic.sample_facts import Facts, decoded_path
 
 _SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
-"""Paths of a file system, which an answer about an attack may name."""
+"""Paths of a file system, which answers about attacks may name."""
 
 # What a word of denial or supposition governs ends where another clause begins.
 _CLAUSE_END: Final = re.compile(
@@ -63,7 +62,7 @@ _METHOD: Final = re.compile(
 
 @dataclass(frozen=True)
 class Claim:
-    """One checkable thing an answer says of the sample."""
+    """One statement of an answer that the sample confirms or refutes."""
 
     kind: str
     text: str
@@ -72,7 +71,7 @@ class Claim:
 
 
 def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") -> tuple[Claim, ...]:
-    """Return the checkable claims of an answer and whether each is held.
+    """Return the checkable claims of an answer and whether the sample confirms each.
 
     >>> import pandas as pd
     >>> from toolkit.traffic.sample_facts import Facts
@@ -96,15 +95,12 @@ def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") 
         in_prompt = bool(set(number.values) & prompt_numbers)
         decided = True if in_prompt else _holds_number(number_kind, number, facts)
         name = number_kind[0]
-        # A count may rest on cells that go on: then it is neither held nor invented.
+        # A count may depend on cells that were cut off; then it is neither confirmed nor invented.
         unsure = decided is False and bool(facts.cut)
         if decided or (decided is False and not (unsure or _excused(text, number.start, number.end, name))):
             claims.append((name.removeprefix("simple "), number.start, number.end, decided))
-    claims += [
-        claim
-        for claim in (*_rows(bare, named, facts), *_occurrence_claims(text, facts))
-        if claim[3] or not facts.cut
-    ]
+    rows = (*_rows(bare, named, facts), *_occurrence_claims(text, facts))
+    claims += [claim for claim in rows if claim[3] or not facts.cut]
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
     if word and _ASKS_A_NAME.search(question) and word[1].lower() not in _NO_NAMES:
         supported = word[1].lower() in facts.text or word[1].lower() in prompt_text.lower()
@@ -112,8 +108,7 @@ def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") 
             claims.append(("name", word.start(1), word.end(1), supported))
     claims.sort(key=lambda claim: claim[1])
     return tuple(
-        Claim(kind, answer[positions[s] : positions[e]], positions[s], supported)
-        for kind, s, e, supported in claims
+        Claim(kind, answer[positions[s] : positions[e]], positions[s], ok) for kind, s, e, ok in claims
     )
 
 
@@ -135,7 +130,7 @@ _OCCURRENCES: Final = re.compile(
 
 
 def _rows(bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield packets named, in a clause, beside what neither they nor their exchange hold."""
+    """Yield packets that a clause names together with values which neither they nor their exchange have."""
     numbers_ = facts.values("number")
     for match in _PACKET.finditer(bare):
         start, end, number = match.start("number"), match.end("number"), int(match["number"])
@@ -165,17 +160,17 @@ def _rows(bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple
 
 
 def _around(bare: str, start: int, end: int) -> tuple[int, int]:
-    """Return where the clause around a place begins and ends."""
+    """Return where the clause around a position begins and ends."""
     first = max(0, start - 160)
     cuts = [first, *(cut.end() for cut in _SEGMENT.finditer(bare, first, start))]
     if len(cuts) > 1 and bare[cuts[-1] - 1] == "(":
-        cuts.pop()  # "/admin (packet 26)": the brackets speak of what stands before them
+        cuts.pop()  # "/admin (packet 26)": the bracket refers to the words before it
     after = _SEGMENT.search(bare, end, end + 160)
     return cuts[-1], after.start() if after else min(len(bare), end + 160)
 
 
 def _occurrence_claims(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield how often a value is said to occur: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
+    """Yield stated frequencies of a value: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
     for match in _OCCURRENCES.finditer(text):
         word, value, start = match["count"].lower(), match["value"].lower(), match.start("value")
         words = {**NUMBER_WORDS, "once": 1, "twice": 2}
@@ -189,7 +184,7 @@ def _occurrence_claims(text: str, facts: Facts) -> Iterator[tuple[str, int, int,
 
 
 def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
-    """Yield every name with whether the sample holds it; what may stand for something else is no claim."""
+    """Yield every unambiguous name with whether the sample has it."""
     for m in named:
         if m.kind == "path" and (m.value == "/" or _SYSTEM_FILES.match(m.value.lower())):
             continue
@@ -214,11 +209,9 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
         path = decoded_path(value)
         if path in facts.paths or any(path == stored_path.split("?")[0] for stored_path in facts.paths):
             return True
-        # A folder of the sample, the beginning of a query string, or a beginning that is marked as one.
+        # A folder, the beginning of a query string, or a path that is marked as incomplete.
         start = path + ("" if open_end or "?" in path else "/")
-        return any(stored_path.startswith(start) for stored_path in facts.paths) or _stands_in(
-            value.lower(), facts.text
-        )
+        return any(p.startswith(start) for p in facts.paths) or _stands_in(value.lower(), facts.text)
     if kind == "parameter":
         name, content = value.split("=", 1)
         content = content.strip("\"'").rstrip(".:")
@@ -237,7 +230,7 @@ def _stands_in(value: str, text: str) -> bool:
 
 
 def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
-    """Yield programs, protocols, methods and flags: words that mean something only where a table has their column."""
+    """Yield programs, protocols and methods, which are claims only if the table has their column."""
     for kind, pattern, column in (
         ("agent", _TOOLS, "user_agent"),
         ("place", _LOCATIONS, "uri"),
@@ -251,9 +244,8 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
             if kind == "protocol":
                 supported = word in facts.masks["layer"]
             else:
-                supported = (
-                    any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
-                )
+                cells = facts.values(column)
+                supported = word in facts.text or any(word.rstrip("s") in value for value in cells)
             yield kind, word, match.start(), match.end(), supported
 
 
@@ -261,7 +253,7 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
 
 
 def _excused(text: str, start: int, end: int, kind: str) -> bool:
-    """Say whether the words that govern a claim deny it, suppose it, or speak of the usual."""
+    """Say whether the words around a claim deny it, suppose it, or describe what is usual."""
     return _excuse(text[max(0, start - 200) : start], text[end : end + 90], kind)
 
 
@@ -276,7 +268,7 @@ def _excuse(before: str, after: str, kind: str) -> bool:
     open_brackets = before.replace("(", " ").replace(")", " ")
     following = _CLAUSE_END.split(after, maxsplit=1)[0] if kind in ("port", "network") else ""
     usual = _GENERAL.search(_clause(open_brackets)) or _GENERAL.search(following)
-    return kind in WORDS["excusable"] and bool(usual)  # nobody's address, host or path is usual
+    return kind in WORDS["excusable"] and bool(usual)  # an address, host or path is never usual
 
 
 def _clause(before: str) -> str:
@@ -286,7 +278,7 @@ def _clause(before: str) -> str:
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
-_Kind = tuple[str, int]  # what a number is said to be, and for a count the rows it counts in
+_Kind = tuple[str, int]  # the kind of a number, and for a count the rows that it counts
 _BEFORE: Final = tuple(
     (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$"))
     for kind, words in (
@@ -318,7 +310,7 @@ _SIZE: Final = re.compile(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs")
 
 
 def _numbered(bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
-    """Yield the numbers of an answer with what the words around them make them; others are no claims."""
+    """Yield the numbers of an answer with their kind, which the words around them give; others are no claims."""
     quantities = list(numbers_in(bare))
     remainder = bare
     for number in reversed(quantities):
@@ -351,17 +343,13 @@ def _question_kind(question: str, facts: Facts) -> _Kind:
         return "simple count", _question_rows(facts.all_rows if noun is None else noun, question_text, facts)
     if re.search(r"\b(?:mean|average|interval)\b|in seconds|time", question_text):
         return "time", 0
-    return (
-        "status"
-        if "status code" in question_text
-        else "port"
-        if re.search(r"\bports?\b", question_text)
-        else ""
-    ), 0
+    if "status code" in question_text:
+        return "status", 0
+    return ("port" if re.search(r"\bports?\b", question_text) else ""), 0
 
 
 def _question_rows(base: int, question_text: str, facts: Facts) -> int:
-    """Return the rows of a base that a question asks about: those with the values that it names."""
+    """Return the rows that a question asks about: those with the values that it names."""
     for columns in (("method",), ("status", "replied"), ("host",), ("source",), ("payload_length",)):
         for value in facts.masks.get(columns[0], {}):
             rows = base & reduce(lambda union, name: union | facts.rows(name, value), columns, 0)
@@ -371,7 +359,7 @@ def _question_rows(base: int, question_text: str, facts: Facts) -> int:
 
 
 def _number_kind(number: Number, bare: str, facts: Facts) -> _Kind:
-    """Return what a number is: from its unit, the words before it, and the noun after it."""
+    """Return the kind of a number from its unit, the words before it, and the noun after it."""
     before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
     before = re.split(r"[\n;]|[.!?]\s", before)[-1]
     integral = float(number.written).is_integer() if math.isfinite(number.written) else False
@@ -400,7 +388,7 @@ def _number_kind(number: Number, bare: str, facts: Facts) -> _Kind:
     if re.search(r"(?:[+×*=÷−]|(?<![A-Za-z])/)\s*$|\d\s+[x-]\s+$", before) or re.match(
         r"\s*[+×*/=÷]|\s+[x−-]\s+\d", after
     ):
-        return "", 0  # a sum that is shown; its result is looked up where it has a noun or a unit
+        return "", 0  # part of a calculation; its result is checked where it has a noun or a unit
     noun = _noun(after, facts)
     for kind, pattern in _BEFORE:
         if digits and pattern.search(before):
@@ -413,7 +401,7 @@ def _number_kind(number: Number, bare: str, facts: Facts) -> _Kind:
 
 
 def _noun(after: str, facts: Facts) -> int | None:
-    """Return the rows in which a noun phrase counts; -1 - n for values, None where no noun follows that we know."""
+    """Return the rows that a noun phrase counts in, None without a known noun."""
     base, counted = facts.all_rows, False
     phrase = re.split(
         r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b",
@@ -445,7 +433,7 @@ def _noun(after: str, facts: Facts) -> int | None:
 
 
 def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
-    """Say whether the sample gives a number of this kind, as exactly as it is written; None where it lacks columns."""
+    """Say whether the sample gives this number at its precision; None where columns are missing."""
     name, base = kind
     values = [value for value in number.values if not math.isnan(value)]
     if not values:
@@ -463,7 +451,7 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
     if name == "simple count":
         return integer in facts.simple_counts_in(base)
     if name == "count":
-        counts = facts.counts if base < 0 else facts.counts_in(base)  # -1, -2: of what is not said
+        counts = facts.counts if base < 0 else facts.counts_in(base)  # negative: of unknown rows
         if integer in counts or (integer >= 100 and integer in facts.statuses):
             return True
         return _near(number, frozenset(counts)) if number.approximate else False
@@ -486,7 +474,7 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
 
 
 def _near(number: Number, targets: Collection[float]) -> bool:
-    """Say whether a number is one of these, to one unit of its last digit, or a tenth where it is called about."""
+    """Say whether a number is a target within one unit of its last digit, or within a tenth if it is approximate."""
     decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
     for value in number.values:
         scale = abs(value / number.written) if number.written else 1.0

@@ -1,4 +1,4 @@
-"""The one-shot test: expected answers, unexpected answers and hallucinations of each method, and its score beside."""
+"""Draw and tabulate the one-shot test: expected, unexpected and hallucinated answers of each method, and its score."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WORDS: Final = {
 
 
 def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> FigureWithCaption:
-    """Draw the three counts of each row as a bar of the whole, and its raw score with the interval beside."""
+    """Draw the three shares of each row as a bar, and its raw score with the interval beside it."""
     data = pd.DataFrame([_row(scored) for scored in rows], columns=list(_COLUMNS))
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     if data.empty or not n["experiments"]:
@@ -148,9 +148,8 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -
 
 def _omitted(contrasts: Sequence[Estimate]) -> str:
     counts = [f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing]
-    return (
-        f"Questions left out because a method of theirs is incomplete: {'; '.join(counts)}." if counts else ""
-    )
+    sentence = f"Questions left out because a method of theirs is incomplete: {'; '.join(counts)}."
+    return sentence if counts else ""
 
 
 def _label(scored: Scored) -> str:
@@ -158,12 +157,10 @@ def _label(scored: Scored) -> str:
 
 
 def _estimates(scored: Scored) -> tuple[Estimate, Estimate]:
-    """Return the score and the raw score of a row."""
     return method_estimates(scored) if isinstance(scored, MethodScore) else (scored.score, scored.raw)
 
 
 def _row(scored: Scored) -> dict[str, object]:
-    """Return the numbers of a row, as they are drawn and tabulated."""
     score, raw = _estimates(scored)
     return {
         "label": _label(scored),
@@ -182,10 +179,8 @@ def _counted(rows: Sequence[Scored], n: dict[str, int]) -> str:
     rows_text = counted(len(rows), "methods" if isinstance(rows[0], MethodScore) else "groups of methods")
     if len(rows) == 1:
         return f"One-shot test ({rows_text}, N = {counted(sizes[0], 'experiments')})."
-    size_text = (
-        counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
-    )
-    return f"One-shot test ({rows_text}, N = {size_text} each, {n['experiments']} in all)."
+    size = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
+    return f"One-shot test ({rows_text}, N = {size} each, {n['experiments']} in all)."
 
 
 def _explained(rows: Sequence[Scored]) -> str:
@@ -193,13 +188,9 @@ def _explained(rows: Sequence[Scored]) -> str:
     if not isinstance(rows[0], MethodScore):
         return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
     points = "Points: raw score; the score, printed beside, is raw but not below 0."
-    weights = [
-        scored.score.weights
-        for scored in rows
-        if isinstance(scored, MethodScore) and scored.score is not None
-    ]
-    weights_text = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
-    return captions.join(bars, points, weights_text.format(*weights[0]) if weights else "")
+    scores = [row.score for row in rows if isinstance(row, MethodScore) and row.score is not None]
+    weights = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
+    return captions.join(bars, points, weights.format(*scores[0].weights) if scores else "")
 
 
 def _interval_text(rows: Sequence[Scored]) -> str:
@@ -220,7 +211,6 @@ def _interval_text(rows: Sequence[Scored]) -> str:
 
 
 def _draw_bars(data: pd.DataFrame) -> Figure:
-    """Draw one bar a row and its score beside."""
     figure = style.new_figure(style.PAGE_MM, 22 + _ROW_MM * len(data))
     figure.set_layout_engine("constrained", w_pad=0.06)  # the ends of the two axes are two numbers
     bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))

@@ -1,7 +1,7 @@
-"""What a text names: addresses, cards, hosts, ports, paths, programs and their like, each with its place in the text.
+"""Find the addresses, hosts, ports, paths, programs and similar names in a text, with their positions.
 
-Replies are hostile: every pattern here takes time that grows with the length of the text and not faster. Defanged
-names (``hxxp://evil[.]example``) are read as what they stand for.
+Replies are hostile: every pattern takes time that is linear in the length of the text. Defanged names
+(``hxxp://evil[.]example``) are restored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
@@ -25,7 +25,7 @@ def alternatives(name: str) -> str:
 
 METHODS: Final = ("GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT")
 _SAMPLE_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})
-"""Kinds of the sample itself, which an answer may name as it likes."""
+"""File types of the sample itself, which an answer may name freely."""
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
 _TAIL: Final = r"""(?::(?P<port>\d{1,5})(?![\w.]))?(?P<path>/[^\s<>"'`|\\^{}\x00]*)?"""
 _HOST_PATTERN: Final = (
@@ -74,7 +74,7 @@ class Mention:
 
 
 def refanged(text: str) -> tuple[str, list[int]]:
-    """Return a text with defanged names as they are, and where each of its characters stands in the original."""
+    """Return a text with defanged names restored, and the position of each character in the original."""
     pieces, positions, last = [], [], 0
     for match in _DEFANGED.finditer(text):
         inner = match[0].strip("[](){}\\").lower()
@@ -86,7 +86,7 @@ def refanged(text: str) -> tuple[str, list[int]]:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """Return what a text names, in the order of the text."""
+    """Return the names in a text, in the order of the text."""
     return scan(text)[0]
 
 
@@ -99,7 +99,7 @@ def canonical_address(value: str) -> str:
 
 
 def scan(text: str) -> tuple[tuple[Mention, ...], str]:
-    """Return the mentions of a text, and the text, as long as it was, with them blanked out."""
+    """Return the mentions of a text, and the text with them blanked out."""
     # The kinds are looked for one after another, each in what the ones before it have left.
     results: list[Mention] = []
     bare = text
@@ -120,14 +120,8 @@ def scan(text: str) -> tuple[tuple[Mention, ...], str]:
 def _match_mentions(kind: str, match: re.Match[str]) -> Iterator[Mention]:
     """Return what a match of one kind names; nothing where it is something else."""
     text = match[0]
-    if kind in ("url", "v4", "v6", "host"):
-        accepted = {
-            "url": lambda url: re.search(r"\w", url["host"]),
-            "v4": _is_v4,
-            "v6": _is_v6,
-            "host": _is_host,
-        }[kind]
-        if accepted(match):
+    if kind in _ACCEPTED:
+        if _ACCEPTED[kind](match):
             yield from _authority_mentions(match)
     elif kind == "root":
         yield _path_mention(match.string, text, match.start())
@@ -167,7 +161,7 @@ def _path_mention(text: str, path: str, start: int) -> Mention:
 
 
 def _trimmed(path: str) -> str:
-    """Take off the punctuation of the sentence around a path; a bracket that it opened itself stays."""
+    """Return a path without the punctuation of the sentence around it."""
     path = path.rstrip(".,;:!?*_")
     for opening, closing in ("()", "[]"):
         if path.endswith(closing) and opening not in path:
@@ -197,7 +191,7 @@ def _is_file(match: re.Match[str]) -> bool:
 
 
 def _is_host(match: re.Match[str]) -> bool:
-    """Say whether a dotted word names a host, or a file: no field of Wireshark, no "e.g", no "log.It shows"."""
+    """Say whether a dotted word is a host or file, and not a Wireshark field, "e.g" or "log.It"."""
     labels = match["host"].split(".")
     last = labels[-1]
     if last.lower() in _SAMPLE_FILES and _is_file(match):
@@ -208,3 +202,9 @@ def _is_host(match: re.Match[str]) -> bool:
         and labels[0].lower() not in WORDS["fields"]
         and any(len(label) > 1 for label in labels[:-1])
     )
+
+
+_ACCEPTED: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
+    **{"v4": _is_v4, "v6": _is_v6, "host": _is_host},
+    "url": lambda match: bool(re.search(r"\w", match["host"])),
+}

@@ -1,4 +1,4 @@
-"""How a reply is read, and whether it names one wanted value, or exactly a list of them, and nothing that competes."""
+"""Decide whether a reply names the expected value, or exactly the expected list, and nothing that competes with it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Match:
 
 
 def final_answer(text: str) -> str:
-    """Return what a reply itself calls its answer, or the whole reply where it says nothing of the kind."""
+    """Return the part of a reply after "answer:", or the whole reply."""
     marks = list(_MARKER.finditer(text))
     if not marks:
         return text
@@ -46,10 +46,7 @@ def final_answer(text: str) -> str:
 
 
 def json_objects(text: str) -> list[dict[str, Any]]:
-    """Return the JSON objects of a reply that are not inside another one, in a fence or in prose.
-
-    An object with a doubled key is left out: nobody can say which of the two is meant.
-    """
+    """Return the outermost JSON objects of a reply, without those that have a doubled key, which are ambiguous."""
     return [value for value in _decoded(text, "{") if _DOUBLED not in value]
 
 
@@ -60,7 +57,6 @@ def json_list(text: str) -> list[Any] | None:
 
 
 def _decoded(text: str, sign: str) -> list[Any]:
-    """Return the JSON values that begin with a bracket and are in no other."""
     values, position = [], 0
     for _ in range(MAX_OBJECTS):
         position = text.find(sign, position)
@@ -76,7 +72,7 @@ def _decoded(text: str, sign: str) -> list[Any]:
 
 
 def plain(text: str) -> str:
-    """Return a text in small letters without emphasis, quotes around it, invisible characters and a full stop."""
+    """Return a text in lower case without emphasis, outer quotes and punctuation, and invisible characters."""
     line = undecorated(text)
     while (stripped := line.strip(" .,;:!\"'")) != line:
         line = stripped
@@ -84,14 +80,14 @@ def plain(text: str) -> str:
 
 
 def undecorated(text: str) -> str:
-    """Return a text in small letters without emphasis, invisible characters and doubled white space."""
+    """Return a text in lower case without emphasis, invisible characters and doubled white space."""
     visible = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
     visible = visible.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"', ord("−"): "-"})
     return " ".join(re.sub(r"\*{1,3}|`{1,3}", "", visible).casefold().split())
 
 
 def denied(text: str, start: int) -> bool:
-    """Say whether the words just before a place deny what stands there, or make it a bound."""
+    """Say whether the words before a position deny what follows, or make it a bound."""
     return bool(_DENIED.search(text[max(0, start - 80) : start].lower().replace("’", "'")))
 
 
@@ -152,11 +148,7 @@ _CHOICE: Final = re.compile(r"\s*(?:[-–/]|or|to|or maybe|or perhaps|and)\s*")
 
 @dataclass(frozen=True)
 class Number:
-    """One number in a text: every value it may stand for, its unit, and its place in characters.
-
-    ``written`` is the number without its unit, NaN where it cannot be read; ``values`` holds what it stands for in
-    the base unit, more than one value where the unit is ambiguous.
-    """
+    """A number in a text: as written (NaN if unreadable), and its possible values in the base unit."""
 
     written: float
     values: tuple[float, ...]
@@ -168,11 +160,7 @@ class Number:
 
 
 def numbers(text: str) -> tuple[Number, ...]:
-    """Return the numbers a text names as digits or as words, in the order of the text.
-
-    Digits inside addresses, hosts, paths, versions, times, ordinals and identifiers are no numbers. "One" is a
-    number only where there is no other: it is a pronoun more often.
-    """
+    """Return the numbers that a text names as digits or words, without digits of addresses, paths and the like."""
     return numbers_in(scan(text)[1])
 
 
@@ -181,7 +169,7 @@ def numbers_in(bare: str) -> tuple[Number, ...]:
     digits = [number for match in _NUMBER.finditer(bare) if (number := _number(match, bare)) is not None]
     words = [_worded(match) for match in _WORD.finditer(bare)]
     ordered = sorted([*digits, *words], key=lambda number: number.start)
-    if len(ordered) > 1:
+    if len(ordered) > 1:  # "one" beside other numbers is usually a pronoun
         ordered = [number for number in ordered if number.text.lower() != "one"] or ordered[:1]
     return tuple(ordered)
 
@@ -189,37 +177,27 @@ def numbers_in(bare: str) -> tuple[Number, ...]:
 def number_matches(expected: float, tolerance: float, text: str, question: str) -> Match:
     """Say whether an answer names one number, and that one is the wanted one."""
     bold = emphasised(text)
-    if (
-        bold is not None
-        and len(bold_numbers := numbers(bold)) == 1
-        and _equals(bold_numbers[0], expected, tolerance, question)
-    ):
-        return Match(True, bold_numbers[0].text, "the emphasised number is the wanted one")
+    in_bold = numbers(bold) if bold is not None else ()
+    if len(in_bold) == 1 and _equals(in_bold[0], expected, tolerance, question):
+        return Match(True, in_bold[0].text, "the emphasised number is the wanted one")
     named = numbers(text)
     if not named and expected == 0 and plain(text) in ("none", "no", "nil"):
         return Match(True, plain(text), "none is 0")
     if not named:
         return Match(False, None, "names no number")
-    question_values = {value for number in numbers(question) for value in number.values}
+    in_question = {value for number in numbers(question) for value in number.values}
     right = [number for number in named if _equals(number, expected, tolerance, question)]
-    candidates = [
-        number for number in named if number in right or not set(number.values) & question_values
-    ] or [*named]
+    candidates = [n for n in named if n in right or not set(n.values) & in_question] or [*named]
     affirmed = [number for number in candidates if not denied(text, number.start)]
     if not affirmed:
         return Match(False, candidates[0].text, "denies the number, or makes it a bound")
-    if affirmed[0] not in right and (
-        affirmed[-1] not in right or _COORDINATED.search(text[: affirmed[-1].start])
-    ):
+    final = affirmed[-1]
+    if affirmed[0] not in right and (final not in right or _COORDINATED.search(text[: final.start])):
         return Match(False, affirmed[0].text, "names another number")
-    chosen = affirmed[0] if affirmed[0] in right else affirmed[-1]
-    for first, second in (
-        (first, second) for first, second in pairwise(affirmed) if chosen in (first, second)
-    ):
-        if _CHOICE.fullmatch(text[first.end : second.start]) and {first in right, second in right} == {
-            True,
-            False,
-        }:
+    chosen = affirmed[0] if affirmed[0] in right else final
+    for first, second in pairwise(affirmed):
+        choice = chosen in (first, second) and _CHOICE.fullmatch(text[first.end : second.start])
+        if choice and (first in right) != (second in right):
             return Match(False, None, f"names several numbers: {first.text}, {second.text}")
     return Match(True, chosen.text, "names the number as the answer")
 
@@ -248,9 +226,8 @@ def _number(match: re.Match[str], text: str) -> Number | None:
     end = match.end("number")
     start = match.start("digits") if sign is None else match.start()
     approximate = bool(_APPROXIMATE.search(text[max(0, start - 24) : start]))
-    return Number(
-        value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, approximate
-    )
+    values = tuple(value * factor for factor in scale)
+    return Number(value, values, text[start:end], unit, start, end, approximate)
 
 
 def _worded(match: re.Match[str]) -> Number:
@@ -258,7 +235,7 @@ def _worded(match: re.Match[str]) -> Number:
         NUMBER_WORDS[match["word"].lower()] + NUMBER_WORDS.get((match["ones"] or "zero").lower(), 0)
     )
     if match["large"] or (match["ones"] and match["word"].lower() not in _TENS):
-        value = float("nan")  # a number, but one that we do not read
+        value = float("nan")  # a number that is not read
     return Number(value, (value,), match[0], "", match.start(), match.end())
 
 
@@ -274,9 +251,8 @@ _JOINED: Final = re.compile(
     r"(?i)[\s\"'`*,/&)\[\]|-]*(?:(?:and|or|then|also|plus|as well as|followed by|but|beside)[\s\"'`*,]*){0,3}"
 )
 
-_Occurrences = list[tuple[str, int, int]]
-"""What a text names of one shape: the value, and where it begins and ends."""
-_Find = Callable[[str], _Occurrences]
+_Spans = list[tuple[str, int, int]]  # values of one shape in a text, with start and end
+_Find = Callable[[str], _Spans]
 
 
 def value_matches(expected: str, text: str, question: str) -> Match:
@@ -300,9 +276,7 @@ def value_matches(expected: str, text: str, question: str) -> Match:
     def joined(start: int) -> bool:  # as one more answer
         return any(end <= start and _JOINED.fullmatch(text[end:start]) for end in ends)
 
-    if conflicts := [
-        occurrence for occurrence in competing if occurrence[1] < first or joined(occurrence[1])
-    ]:
+    if conflicts := [item for item in competing if item[1] < first or joined(item[1])]:
         return Match(False, right[0][0], f"names something else too: {_value_list(conflicts)}")
     if all(denied(text, start) for _, start, _ in right):
         return Match(False, right[0][0], "denies the value")
@@ -314,9 +288,8 @@ def list_matches(expected: Collection[str], text: str, question: str) -> Match:
     target = {_key(value) for value in expected}
     if not target:
         empty = json_list(text) == [] or plain(text) in ("none", "no", "nothing", "{}", "empty", "empty list")
-        return Match(
-            empty, plain(text)[:80], "names none" if empty else "names something, and nothing is wanted"
-        )
+        reason = "names none" if empty else "names something, and nothing is wanted"
+        return Match(empty, plain(text)[:80], reason)
     listed = json_list(text)
     items = [str(value) for value in listed] if listed is not None else _items(text)
     if items and {_key(_without_note(value, target)) for value in items} == target:
@@ -329,7 +302,7 @@ def list_matches(expected: Collection[str], text: str, question: str) -> Match:
     lengths = {len(value) for value in target}
     if find is _numbers and len(lengths) == 1 and min(lengths) > 2:
         # Status codes, and how often each occurs.
-        competing = [occurrence for occurrence in competing if len(occurrence[0]) in lengths]
+        competing = [item for item in competing if len(item[0]) in lengths]
     named = {value for value, _, _ in right}
     if competing:
         return Match(False, _value_list(competing), f"names something else too: {_value_list(competing)}")
@@ -340,42 +313,28 @@ def list_matches(expected: Collection[str], text: str, question: str) -> Match:
     return Match(True, ", ".join(sorted(named)), "names exactly the values")
 
 
-def _sorted(
-    find: _Find, target: Collection[str], text: str, question: str
-) -> tuple[_Occurrences, _Occurrences]:
-    """Return where a text names what is wanted, and what competes: neither asked about nor denied."""
-    occurrences, in_question = find(text), {value for value, _, _ in find(question)}
-    competing = [
-        occurrence
-        for occurrence in occurrences
-        if occurrence[0] not in target and occurrence[0] not in in_question
-    ]
-    return [occurrence for occurrence in occurrences if occurrence[0] in target], [
-        occurrence for occurrence in competing if not denied(text, occurrence[1])
-    ]
+def _sorted(find: _Find, target: Collection[str], text: str, question: str) -> tuple[_Spans, _Spans]:
+    """Return where a text names expected values, and competing ones that the question lacks and nothing denies."""
+    spans, ignored = find(text), {*target, *(value for value, _, _ in find(question))}
+    competing = [span for span in spans if span[0] not in ignored and not denied(text, span[1])]
+    return [span for span in spans if span[0] in target], competing
 
 
 def _shape(expected: str) -> _Find | None:
-    """Return how values of the same shape are found in a text; ``None`` for a word like any other."""
+    """Return the finder of values of this shape in a text; None for a word without a shape."""
     return next((find for fits, find in _SHAPES if fits(expected)), None)
 
 
 def _named(kind: str) -> _Find:
-    def find(text: str) -> _Occurrences:
-        return [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
-
-    return find
+    return lambda text: [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
 
 
-def _numbers(text: str) -> _Occurrences:
+def _numbers(text: str) -> _Spans:
     return [(_key(f"{n.written:.15g}"), n.start, n.end) for n in numbers(text)]
 
 
 def _pattern(pattern: re.Pattern[str]) -> _Find:
-    def find(text: str) -> _Occurrences:
-        return [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
-
-    return find
+    return lambda text: [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
 
 
 def _alone(kind: str) -> Callable[[str], bool]:
@@ -394,20 +353,17 @@ _SHAPES: Final[tuple[tuple[Callable[[str], bool], _Find], ...]] = (
 
 
 def _key(value: str) -> str:
-    """Return a value in the form in which two equal ones are equal: 200, 200.0 and "200 " are one."""
+    """Return the canonical form of a value: 200, 200.0 and "200 " are equal."""
     short = plain(value)
     try:
-        return (
-            f"{float(short):.15g}"
-            if re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short)
-            else canonical_address(short)
-        )
+        number = re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short)
+        return f"{float(short):.15g}" if number else canonical_address(short)
     except ValueError:
         return short
 
 
 def _phrase(expected: str, text: str, find_competing: _Find | None = None) -> Match:
-    """Look for a value of several words, or for a word that has no shape, as a whole in a short answer."""
+    """Look for a value of several words, or a word without a shape, in a short answer."""
     line, value = undecorated(text), undecorated(expected)
     positions = [m.start() for m in re.finditer(rf"(?<![\w/]){re.escape(value)}(?![\w/])", line)]
     if not positions:
@@ -425,7 +381,7 @@ def _phrase(expected: str, text: str, find_competing: _Find | None = None) -> Ma
 
 
 def _items(text: str) -> list[str]:
-    """Return the items of a list with bullets, one a line, or with commas, with or without words before a colon."""
+    """Return the items of a list with bullets, lines or commas, without an introduction that ends in a colon."""
     lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("```")]
     bullets = [_BULLET.sub("", line) for line in lines if _BULLET.match(line)]
     if bullets:
@@ -447,5 +403,5 @@ def _without_note(item: str, target: Collection[str]) -> str:
     return status[1] if status else short
 
 
-def _value_list(occurrences: _Occurrences) -> str:
+def _value_list(occurrences: _Spans) -> str:
     return ", ".join(dict.fromkeys(value for value, _, _ in occurrences[:6]))

@@ -1,4 +1,4 @@
-"""The one-shot test of seed 000: how far a model reads a sample as expected, and without inventing anything.
+"""The one-shot test of seed 000: whether a model reads a sample as expected and invents nothing.
 
 A method is a prompt (a variant with a question in it), a sample and a model; an experiment is one shot of it; a test
 is N experiments of one method.
@@ -6,10 +6,11 @@ is N experiments of one method.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -43,21 +44,177 @@ from toolkit.stats.one_shot.methods import (
     overall,
     score_methods,
 )
+from toolkit.traffic.columns import CUT
 from toolkit.traffic.evidence import Claim, evidence
-from toolkit.traffic.experiments import (
-    FORMATS,
-    INSTRUCTION,
-    OneShotContext,
-    Verdict,
-    decide,
-    experiment_row,
-    read_citations,
-    stored_verdict,
+from toolkit.traffic.named_values import Match, json_objects
+from toolkit.traffic.questions import (
+    AnswerKey,
+    PromptVariant,
+    Question,
+    load_prompts,
+    load_questions,
+    matches,
 )
-from toolkit.traffic.questions import PromptVariant, Question, load_prompts, load_questions, matches
 from toolkit.traffic.sample import Sample, load_sample, shipped_samples
-from toolkit.traffic.sample_facts import Facts
+from toolkit.traffic.sample_facts import Facts, cell_text, decoded_path
 from toolkit.words import agreeing, choices, counted
+
+_KEYS = "method variant question sample model repeat"
+_COLUMNS = f"{_KEYS} verdict matched found why invented run_id".split()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one answer, with its reason."""
+
+    verdict: str | None
+    matched: bool | None
+    found: str | None
+    why: str
+    claims: tuple[Claim, ...] = ()
+    calls: tuple[str, ...] = ()
+
+    @property
+    def invented(self) -> tuple[Claim, ...]:
+        """Return the claims that the sample refutes."""
+        return tuple(claim for claim in self.claims if not claim.held)
+
+
+def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
+    """Return the verdict of key and evidence, before any judge is asked."""
+    # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far a
+    # model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
+    invented = [claim for claim in claims if not claim.held]
+    verdict: str | None = None
+    reason = match.why
+    if invented:
+        verdict = "hallucinated"
+        claim_list = ", ".join(
+            f"{claim.kind} {claim.text} (character {claim.position})" for claim in invented
+        )
+        reason = f"the sample does not hold {claim_list}; {match.why}"
+    elif match.matched is not None:
+        verdict = "expected" if match.matched else "unexpected"
+    return Verdict(verdict, match.matched, match.found, reason, tuple(claims))
+
+
+@dataclass(frozen=True)
+class OneShotContext:
+    """The question with its key, and the sample, of one method."""
+
+    variant: str
+    question: Question
+    csv: str
+    facts: Facts
+
+
+def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
+    """Return one row an experiment, with its verdict and the evidence."""
+    rows = []
+    for item in annotated:
+        (reply,) = item.replies
+        verdict_annotation = item.annotations.get("verdict", (None,))[0]
+        verdict, reason = stored_verdict(item)
+        rows.append(
+            {
+                **experiment_row(item.item, reply.model, reply.repeat),
+                "verdict": verdict,
+                "matched": verdict_annotation.matched if verdict_annotation else None,
+                "found": verdict_annotation.found if verdict_annotation else None,
+                "why": reason or verdict_annotation.why,
+                "invented": "; ".join(f"{c.kind} {c.text}" for c in verdict_annotation.invented)
+                if verdict_annotation
+                else None,
+                "run_id": reply.run_id,
+            }
+        )
+    types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
+
+
+def experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
+    """Return which experiment of which method it is."""
+    context: OneShotContext = item.context
+    cells = (item.item_id, context.variant, context.question.id, context.facts.sample, model, repeat)
+    return dict(zip(_KEYS.split(), cells, strict=True))
+
+
+def stored_verdict(item: TestItemAnnotations) -> tuple[str | None, str | None]:
+    """Return the verdict of an experiment, or why there is none."""
+    (reply,) = item.replies
+    verdict: Verdict | None = item.annotations.get("verdict", (None,))[0]
+    if reply.text is None:
+        return None, f"incomplete: run failed: {reply.failure}"
+    if verdict is None:
+        return None, "incomplete: no verdict yet"
+    return verdict.verdict, None if verdict.verdict else f"incomplete: {verdict.why}"
+
+
+FORMATS: Final = ("text", "evidence")
+INSTRUCTION: Final = """
+
+Whatever form of answer is asked for above, reply with one JSON object only:
+{"answer": the answer, "evidence": [{"packet": its number, "field": name of the column, "value": value of the cell}]}
+Cite every cell that the answer rests on, each value as it stands in the sample; at most 20 cells. Cite nothing that the
+sample does not hold."""
+"""Appended to the question."""
+
+
+def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
+    """Return the answer in a JSON reply for its key, the prose around the JSON, and the citations as claims."""
+    objects = [
+        value
+        for value in json_objects(reply)
+        if "answer" in value and isinstance(value.get("evidence"), list)
+    ]
+    if len(objects) != 1:
+        return "", "", ()
+    answer = objects[0]["answer"]
+    if key.kind == "json" and not isinstance(answer, dict):
+        answer = {key.field: answer}
+    text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
+    prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}"
+    prose = prose.replace("```json", " ").replace("```", " ")
+    return text, prose.strip(), tuple(_looked_up(value, reply, facts) for value in objects[0]["evidence"])
+
+
+def _looked_up(citation: Any, reply: str, facts: Facts) -> Claim:
+    if not isinstance(citation, dict) or not {"packet", "field", "value"} <= set(citation):
+        return Claim("citation", json.dumps(_plain(citation))[:80], 0, False)
+    packet, field, value = (cell_text(_plain(citation[name])) or "" for name in ("packet", "field", "value"))
+    cell = facts.cell(packet, field)
+    if cell is None:  # an empty cell may be cited as empty
+        supported = not value and field in facts.frame and facts.cell(packet, "number") is not None
+    else:
+        supported = (
+            value in (cell, cell.removesuffix(CUT))
+            or decoded_path(cell) == decoded_path(value)
+            or _equal(cell, value)
+        )
+    return Claim(
+        "citation",
+        f"packet {packet} {field} {value}"[:200],
+        max(0, reply.find(str(citation["value"]))),
+        supported,
+    )
+
+
+def _equal(cell: str, value: str) -> bool:
+    try:
+        decimals = len(value.partition(".")[2])
+        return abs(float(cell) - float(value)) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
+    except ValueError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Return whole floats, as our JSON is read, as integers again."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
+
 
 # What a judge is asked of one answer; both questions are closed.
 _FENCED: Final = """<<<SAMPLE {nonce}>>>
@@ -115,9 +272,8 @@ class OneShotTest(PromptResponseTest):
         self.hallucination_judge = hallucination_judge
         self.answer_format = answer_format
         if answer_format not in FORMATS:
-            raise InputError(
-                f"one-shot test: answer_format {answer_format!r}: {choices(answer_format, FORMATS)}"
-            )
+            allowed = choices(answer_format, FORMATS)
+            raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
@@ -194,7 +350,7 @@ class OneShotTest(PromptResponseTest):
     async def _ask(
         self, template: str, reply: PromptReply, ask: Ask
     ) -> tuple[bool | None, str, tuple[str, ...]]:
-        """Put one yes-or-no question to every judge; return what more than half say, why, and the calls."""
+        """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""
         context: OneShotContext = reply.prompt.context
         question, answer = context.question.text, reply.text or ""
         values = {"csv": context.csv, "question": question, "answer": answer}
@@ -262,7 +418,7 @@ class OneShotTest(PromptResponseTest):
         return results
 
     def _unplanned(self, item: TestItem) -> MethodScore:
-        """Return a method none of whose experiments was planned: it is in the results too."""
+        """Return a method without planned experiments, which is in the results too."""
         names = {key: str(value) for key, value in experiment_row(item, "", 0).items() if key in KEYS}
         return MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
 

@@ -1,16 +1,10 @@
-"""Pseudonyms for addresses: one key, one mapping, and what two addresses have in common stays common.
+"""Replace addresses by pseudonyms: one key gives one mapping, and a common prefix of two addresses stays common.
 
-The mapping is a keyed permutation of the tree of prefixes, after Xu, Fan, Ammar and Moon, "Prefix-preserving IP
-address anonymization" (ICNP 2002), with BLAKE2b as the keyed function: bit i is turned over or not by a keyed bit of
-the bits before it.
-
-Kept: which addresses are equal; how long a prefix two of them share (so networks stay networks, and cards of one
-vendor share a made-up one); what kind an address is: unspecified, ``127.0.0.1`` and ``::1``, broadcast, private,
-link-local, multicast, IPv4 in IPv6 (``::ffff:0:0/96``, ``64:ff9b::/96``). Because those blocks stay where they are,
-the bits that lead to them stay too: a public IPv4 address keeps about its first four bits. Lost: who it was, directed
-broadcasts, and the tie between a MAC and an address made from it. Names of hosts and users, and addresses that are
-written as one number or in hex, are not looked for. As with every prefix-preserving scheme, who knows some pairs
-knows a prefix of the others: it protects a sample that is shared, not one that is attacked.
+The mapping is a keyed permutation of the tree of prefixes after Xu, Fan, Ammar and Moon (ICNP 2002), with BLAKE2b: bit
+i is inverted or not by a keyed bit of the bits before it. Kept: equality, length of common prefixes, and the kind of
+an address (private, multicast, loopback, IPv4 in IPv6 ...), so a public IPv4 address keeps about its first four bits.
+Lost: the owner, directed broadcasts, and the tie between a MAC and an address made from it. It protects a sample that
+is shared, not one that is attacked: who knows some pairs knows a prefix of the others.
 """
 
 from __future__ import annotations
@@ -119,8 +113,9 @@ def _address(key: str, text: str) -> tuple[str, bool]:
         return str(ipaddress.IPv6Address(mapped)), mapped == number
     if address.version == 6:
         network = str(ipaddress.IPv6Address(number >> 32 << 32)).removesuffix("0:0")
-    mapped = _ipv4(key, number & 0xFFFFFFFF)
-    return network + str(ipaddress.IPv4Address(mapped)), mapped == number & 0xFFFFFFFF
+    number &= 0xFFFFFFFF
+    mapped = _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
+    return network + str(ipaddress.IPv4Address(mapped)), mapped == number
 
 
 def _mac(key: str, number: int) -> bytes:
@@ -128,10 +123,6 @@ def _mac(key: str, number: int) -> bytes:
         return number.to_bytes(6, "big")
     ends = ((0, 48), (2**48 - 1, 48))
     return _permute(key, "mac", number, 48, _on_path(ends, 48, _MAC_FIXED_BITS)).to_bytes(6, "big")
-
-
-def _ipv4(key: str, number: int) -> int:
-    return _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
 
 
 def _permute(key: str, kind: str, number: int, width: int, fixed: Callable[[int, int], bool]) -> int:

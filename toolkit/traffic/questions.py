@@ -1,7 +1,7 @@
 """Questions about samples with their answer keys, and the prompts that carry them, read from TOML.
 
-A key says what the expected answer is, and whether a reply gives it. It is strict in one direction: what it cannot
-recognise as the expected answer is not matched, so that a score never owes anything to a guess of the parser.
+A key has the expected answer and decides whether a reply gives it. It is strict: a reply that it cannot recognise
+does not match, so that no score depends on a guess of the parser.
 """
 
 from __future__ import annotations
@@ -47,14 +47,10 @@ class AnswerKey:
     field: str = ""
 
     def texts(self) -> tuple[str, ...]:
-        """Return what the key itself names, as texts; a pattern names nothing."""
+        """Return the expected values as texts, none for a pattern."""
         if self.kind == "regex":
             return ()
-        return (
-            tuple(str(member) for member in self.value)
-            if isinstance(self.value, tuple)
-            else (str(self.value),)
-        )
+        return tuple(map(str, self.value)) if isinstance(self.value, tuple) else (str(self.value),)
 
 
 def answer_key(data: Any, location: str) -> AnswerKey:
@@ -79,9 +75,8 @@ def answer_key(data: Any, location: str) -> AnswerKey:
         try:
             regex.compile(value)
         except (regex.error, RecursionError) as error:
-            raise InputError(
-                f"{location}: pattern {value!r} does not compile ({error}); correct it"
-            ) from error
+            message = f"{location}: pattern {value!r} does not compile ({error}); correct it"
+            raise InputError(message) from error
     frozen = tuple(value) if isinstance(value, list | tuple) else value
     return AnswerKey(kind, frozen, float(tolerance), field)
 
@@ -89,9 +84,9 @@ def answer_key(data: Any, location: str) -> AnswerKey:
 def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     """Say whether a reply gives the expected answer.
 
-    A reply that says "Answer: X" is read at that place only. Otherwise it may be a sentence, as long as it names
-    the wanted value and no competing one: another value of the same shape (address, host, path, method, product,
-    number) that the question does not name itself. A wanted value that is denied ("not X", "more than X") does
+    Of a reply with "Answer: X" only X is read. Otherwise it may be a sentence that names
+    the expected value and no competing one: another value of the same shape (address, host, path, method, product,
+    number) that the question does not name itself. An expected value that is denied ("not X", "more than X") does
     not count. Case, white space, quotes, emphasis and a full stop make no difference.
 
     - ``exact``: the value. A word without a shape of its own ("yes") counts in a reply of at most 25 words.
@@ -130,9 +125,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(
-        isinstance(member, str) or _is_number(member) for member in value
-    )
+    return isinstance(value, list | tuple) and all(isinstance(x, str) or _is_number(x) for x in value)
 
 
 def _is_text(value: Any) -> bool:
@@ -174,9 +167,8 @@ def _json(key: AnswerKey, text: str) -> Match:
     if len(values) > 1:
         return Match(False, None, f"several JSON objects with different values of {key.field!r}")
     equal = _equals_key(fields[0], key)
-    return Match(
-        equal, values.pop(), f"the field {key.field!r} {'holds' if equal else 'does not hold'} the value"
-    )
+    verb = "holds" if equal else "does not hold"
+    return Match(equal, values.pop(), f"the field {key.field!r} {verb} the value")
 
 
 def _equals_key(value: Any, key: AnswerKey) -> bool:
@@ -235,13 +227,13 @@ class Question:
 
 @dataclass(frozen=True)
 class PromptVariant:
-    """One way to put a question: a text with the places ``{question}`` and ``{csv}``."""
+    """A prompt text with the placeholders ``{question}`` and ``{csv}``."""
 
     id: str
     text: str
 
     def prompt(self, question: str, csv: str) -> str:
-        """Return the prompt; what is put in is never read as a place."""
+        """Return the prompt; placeholders inside the inserted texts are not filled."""
         return fill(self.text, {"question": question, "csv": csv}).strip()
 
 

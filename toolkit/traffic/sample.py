@@ -1,4 +1,4 @@
-"""A sample in memory: the CSV as a model is shown it, and the same as a frame with the right types."""
+"""A sample in memory: the CSV that a model sees, and the same as a typed frame."""
 
 from __future__ import annotations
 

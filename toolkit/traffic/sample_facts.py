@@ -1,6 +1,6 @@
-"""What a sample holds, and every number that follows from it: what the claims of an answer are held against.
+"""The facts of a sample: its values and every number that follows from them, with which claims are compared.
 
-A set of rows is an integer whose bit i says whether row i is in it, so that filters are `&`, `|` and a count of bits.
+A set of rows is an integer: bit i is set if row i is in it. Filters are `&` and `|`, a count is a count of bits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_VALUES: Final = 40
 
 @dataclass(frozen=True)
 class Facts:
-    """What one sample holds; two of the same sample are equal."""
+    """The facts of one sample; two objects of the same sample are equal."""
 
     sample: str
     csv: str = field(repr=False)
@@ -43,7 +43,7 @@ class Facts:
 
     @cached_property
     def text(self) -> str:
-        """The CSV in small letters, and once more decoded: where a name is looked for that no column holds alone."""
+        """The CSV in lower case, and again with URL encoding removed, for names that are no whole cell."""
         text = self.csv
         if self.cut:
             rows = reader(text.splitlines())
@@ -52,19 +52,16 @@ class Facts:
 
     @cached_property
     def cut(self) -> dict[str, frozenset[str]]:
-        """Beginnings of values that go on behind what the capture holds, by column; no other property knows them."""
-        beginnings = {
-            name: {cell for cell in self._column(name) if cell and cell.endswith(CUT)}
-            for name in map(str, self.frame)
-        }
-        return {
-            name: frozenset(cell.removesuffix(CUT) for cell in cells)
-            for name, cells in beginnings.items()
-            if cells
-        }
+        """Beginnings of values that the capture has cut off, by column; no other property includes them."""
+        beginnings: dict[str, set[str]] = {}
+        for name in map(str, self.frame):
+            for cell in self._column(name):
+                if cell and cell.endswith(CUT):
+                    beginnings.setdefault(name, set()).add(cell.removesuffix(CUT))
+        return {name: frozenset(cells) for name, cells in beginnings.items()}
 
     def may_go_on(self, kind: str, value: str) -> bool:
-        """Say whether a name may be a value of which the capture holds a beginning."""
+        """Say whether a name may be a value that the capture has cut off."""
         parts = self.cut.get(_SOURCE_COLUMN.get(kind, kind), ())
         name = decoded_path(value) if kind == "path" else value.lower()
         return any(
@@ -75,9 +72,7 @@ class Facts:
     @cached_property
     def addresses(self) -> frozenset[str]:
         """Addresses in their shortest form."""
-        return frozenset(
-            canonical_address(value) for name in _ENDPOINTS["address"] for value in self.values(name)
-        )
+        return frozenset(map(canonical_address, self.values("source") | self.values("destination")))
 
     @cached_property
     def hosts(self) -> frozenset[str]:
@@ -108,7 +103,7 @@ class Facts:
 
     @cached_property
     def masks(self) -> dict[str, dict[str, int]]:
-        """The rows of each value of each column, the most frequent first, and of what is read out of the columns."""
+        """The rows of each value of each column, the most frequent first, and of values derived from columns."""
         masks = {name: _value_rows(self._facts(name)) for name in _GROUPED if name in self.frame}
         for name, ends in _ENDPOINTS.items():
             masks[name] = _united(pair for end in ends for pair in masks.get(end, {}).items())
@@ -126,9 +121,8 @@ class Facts:
 
     def _exchanges(self, masks: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
-        pairs: dict[str, list[tuple[str, int]]] = {
-            n: [] for n in ("replied", "asked method", "asked path", "reply")
-        }
+        pairs: dict[str, list[tuple[str, int]]]
+        pairs = {name: [] for name in ("replied", "asked method", "asked path", "reply")}
         if not {"stream", "method", "status"} <= set(self.frame):
             return {}
         cells = {name: self._facts(name) for name in ("method", "status", "uri") if name in self.frame}
@@ -138,12 +132,9 @@ class Facts:
             replied = [index for index in inside if cells["status"][index]]
             for request, after in zip(requests, [*requests[1:], len(self.frame)], strict=False):
                 sender_rows = next((r for r in masks.get("source", {}).values() if r >> request & 1), 0)
-                back = [
-                    i
-                    for i in inside
-                    if request < i < after and i not in requests and not sender_rows >> i & 1
-                ]
-                pairs["reply"].append((str(request), sum(1 << i for i in back)))
+                between = (i for i in inside if request < i < after and i not in requests)
+                answer = sum(1 << i for i in between if not sender_rows >> i & 1)
+                pairs["reply"].append((str(request), answer))
             for request, reply in zip(requests, replied, strict=False):
                 pairs["replied"].append((str(cells["status"][reply]), 1 << request))
                 pairs["asked method"].append((str(cells["method"][request]), 1 << reply))
@@ -158,7 +149,7 @@ class Facts:
         return frozenset(value for value in cells if value is not None)
 
     def cell(self, packet: str, column: str) -> str | None:
-        """Return what stands in one cell, in small letters; None where there is no such cell, or it is empty."""
+        """Return a cell in lower case; None where there is no such cell, or it is empty."""
         numbers = self._column("number") if {"number", column} <= set(self.frame) else []
         return self._column(column)[numbers.index(packet)] if packet in numbers else None
 
@@ -188,7 +179,7 @@ class Facts:
         return reduce(or_, self.masks.get(column, {}).values(), 0)
 
     def first_rows(self, column: str) -> int:
-        """Return one row for each value of a column: as many rows as there are different values."""
+        """Return the first row of each value of a column."""
         return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.all_rows
 
     @cached_property
@@ -209,7 +200,7 @@ class Facts:
 
     @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
     def counts_in(self, base: int) -> frozenset[int]:
-        """Return every count of rows of a set under filters, complements, sums of two and three, and of values."""
+        """Return every count of rows and values under filters, complements, and sums of two and three."""
         rows_in_base = base.bit_count()
         counts = {0, rows_in_base}
         chosen: list[set[int]] = []
@@ -228,7 +219,7 @@ class Facts:
         return frozenset(counts)
 
     def groups(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield every set of rows that a column and value, or a kind of row, make, with the row indices."""
+        """Yield the rows of every value, of requests and of replies, with their indices."""
         sets = {self.all_rows, *(rows for values in self.masks.values() for rows in values.values())}
         sets |= {self.rows_with(name) for name in ("method", "status")}
         for rows in sets - {0}:
@@ -265,7 +256,7 @@ class Facts:
 
     @cached_property
     def shares(self) -> frozenset[float]:
-        """Shares in percent: of one set of rows in another that holds it."""
+        """Shares in percent of one set of rows in another."""
         sets = [rows for rows, _ in self.groups()]
         wholes = [self.all_rows, self.rows_with("method"), self.rows_with("status")]
         for name in ("stream", "source", "address", "host"):
@@ -274,7 +265,7 @@ class Facts:
         return frozenset(100 * value for share in counts for value in (share, 1 - share))
 
     def rates(self, base: int, *, sized: bool) -> frozenset[float]:
-        """Return packets, or bytes, for each second of the sets of rows within a base, and of the whole sample."""
+        """Return packets or bytes per second of the sets of rows within a base."""
         if "time" not in self.frame or not self.all_rows:
             return frozenset()
         time = [float(value) for value in self.frame["time"]]

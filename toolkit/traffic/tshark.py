@@ -1,18 +1,22 @@
-"""tshark, started the same way and ended whatever happens; and its fast reader, one line of fields a packet."""
+"""Start tshark and end it in any case; the two readers of captures, plain tshark and PyShark."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import queue
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Final, cast
+from subprocess import Popen
+from typing import IO, Any, Final, cast
 
 from toolkit.errors import InputError
 from toolkit.files import similar_file
@@ -58,7 +62,7 @@ def _read_version(path: str) -> tuple[int, ...]:
 
 @contextmanager
 def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """Run a program of Wireshark with its words in a file, and leave no process behind, whatever happens."""
+    """Run a program of Wireshark with its messages in a file, and end it in any case."""
     # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
     # like a short capture.
     program = find_program(name)
@@ -81,7 +85,7 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
 
 @contextmanager
 def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run tshark on a capture, and raise what it complained of when its output has been read to the end."""
+    """Run tshark on a capture, and raise its error message after its output has been read."""
     with running("tshark", arguments) as (process, complaints):
         yield process
         code = process.wait()
@@ -113,15 +117,15 @@ def complaint(words: str, capture: Path) -> str:
     lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
     lines = [line for line in lines if not line.startswith("Running as user")]
     text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
-    return one_line(text).removesuffix(".")
+    return printable_line(text).removesuffix(".")
 
 
-def one_line(text: str) -> str:
+def printable_line(text: str) -> str:
     r"""Return a text that cannot break a line or steer a terminal."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
-def records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
+def fast_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
     """Yield one record a packet, in the order of the capture, in constant memory.
 
     A tab separates fields and a line feed packets; tshark escapes both, and the carriage return that separates
@@ -129,20 +133,12 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
     """
     check_capture(capture)
     fields = tshark_fields(tshark_version())
-    options = [word for field in fields for word in ("-e", field)]
-    chosen = ["-Y", display_filter] if display_filter else []
-    form = [
-        "-T",
-        "fields",
-        "-E",
-        "separator=/t",
-        "-E",
-        f"aggregator={SEVERAL}",
-        "-E",
-        "occurrence=a",
-        *options,
-    ]
-    with running_tshark(["-n", "-r", str(capture.absolute()), *chosen, *form], capture.absolute()) as tshark:
+    arguments = ["-n", "-r", str(capture.absolute()), *(["-Y", display_filter] if display_filter else [])]
+    arguments += ["-T", "fields"]
+    for option in ("separator=/t", f"aggregator={SEVERAL}", "occurrence=a"):
+        arguments += ["-E", option]
+    arguments += [word for field in fields for word in ("-e", field)]
+    with running_tshark(arguments, capture.absolute()) as tshark:
         count, remainder = len(fields), b""
         while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
             complete, _, remainder = (remainder + chunk).rpartition(b"\n")
@@ -155,3 +151,124 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
                         "this version of tshark cannot be used, report it with the capture"
                     )
                 yield record
+
+
+# PyShark requests every field, which is slow and lacks the protocol: here only the fields of a sample. It starts
+# processes through asyncio's child watcher, which fails outside the main thread: here it reads a pipe. It kills tshark
+# at the end, which hides the exit code of a truncated capture: here tshark ends.
+_BATCH: Final = 64  # records handed over at a time: a lock for each would cost more than reading it
+_BATCHES: Final = 64  # batches that may wait, so that a slow consumer bounds the memory
+# As ``-T fields`` writes them; measured with tshark 4.0 for every byte, and tested.
+_ESCAPED: Final = str.maketrans({"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"})
+
+
+def pyshark_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
+    """Yield the same records as ``fast_records``, read by PyShark in a thread, so that a running kernel can use it."""
+    check_capture(capture)
+    source = _file_capture(capture.absolute(), display_filter)
+    with running_tshark(source.arguments, capture.absolute()) as tshark:
+        waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
+        leave = threading.Event()
+        worker = threading.Thread(
+            target=_read, args=(source, tshark, waiting, leave), name="toolkit-pyshark", daemon=True
+        )
+        worker.start()
+        try:
+            while (item := waiting.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield from item
+        finally:
+            leave.set()
+            tshark.kill()  # does nothing once it has ended; a stopped consumer has no use for the rest
+            worker.join()
+
+
+def _read(
+    source: Any,
+    tshark: Popen[bytes],
+    waiting: queue.Queue[list[Record] | BaseException | None],
+    leave: threading.Event,
+) -> None:
+    """Run PyShark's reading in this thread's own loop; the last item in the queue is None or an error."""
+    batch: list[Record] = []
+
+    def hand_over(item: list[Record] | BaseException | None) -> None:
+        while not leave.is_set():
+            try:
+                return waiting.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+        return None
+
+    def keep(record: Record) -> None:
+        batch.append(record)
+        if len(batch) >= _BATCH:
+            hand_over(batch.copy())
+            batch.clear()
+
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(source.read(tshark, keep))
+        hand_over(batch)
+        tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
+        hand_over(None)
+    except BaseException as error:  # whatever it is, the consumer raises it in its own thread
+        hand_over(error)
+    finally:
+        loop.close()
+
+
+def _file_capture(capture: Path, display_filter: str | None) -> Any:
+    """Return PyShark's FileCapture with the process taken out of its hands."""
+    from pyshark import FileCapture
+    from pyshark.tshark.output_parser.tshark_ek import TsharkEkJsonParser
+
+    fields = tshark_fields(tshark_version())
+    keys = [field.replace(".", "_") for field in fields]
+
+    class Parser(TsharkEkJsonParser):
+        """PyShark's parser of the EK stream, for packets that hold a few fields in place of all layers."""
+
+        def _parse_single_packet(self, packet: bytes) -> Record:
+            import json
+
+            layers = json.loads(packet.decode(errors="replace"))["layers"]
+            return tuple(
+                SEVERAL.join(value.translate(_ESCAPED) for value in layers[key]) if key in layers else ""
+                for key in keys
+            )
+
+    class Source(FileCapture):
+        """PyShark's capture of a file, read from a tshark that was started elsewhere."""
+
+        @property
+        def arguments(self) -> list[str]:
+            """The command that PyShark builds, without the program."""
+            return ["-n", "-T", "ek", *self.get_parameters()]
+
+        async def read(self, tshark: Popen[bytes], keep: Callable[[Record], None]) -> None:
+            """Hand every record of the stream to ``keep``."""
+            stream = asyncio.StreamReader()
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(stream), tshark.stdout
+            )
+            try:
+                await self._go_through_packets_from_fd(stream, keep)
+            finally:
+                transport.close()
+
+        def _setup_tshark_output_parser(self) -> Parser:
+            return Parser()
+
+        def _get_tshark_version(self) -> Any:
+            from packaging.version import Version
+
+            return Version(".".join(map(str, tshark_version())))
+
+    options = [word for field in fields for word in ("-e", field)]
+    # A loop that never runs keeps PyShark from looking for one, and from replacing the child watcher of the user.
+    return Source(
+        str(capture), use_ek=True, keep_packets=False, display_filter=display_filter, custom_parameters=options,
+        eventloop=object(),
+    )  # fmt: skip
