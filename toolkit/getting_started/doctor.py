@@ -105,7 +105,7 @@ def open_lab() -> None:
     if copies := copied_notebooks(folder):
         command.append(f"--LabApp.default_url=/lab/tree/{copies[0].relative_to(folder).as_posix()}")
     # Messages of widgets over subshells run beside the cells (jupyterlab#19719), and some were never answered.
-    ours = str(Path(__file__).resolve().parent / "viewer")
+    ours = str(Path(__file__).resolve().parents[1] / "viewer")
     paths = os.pathsep.join(filter(None, (ours, os.environ.get("JUPYTER_CONFIG_PATH"))))
     os.execve(sys.executable, command, {**os.environ, "JUPYTER_CONFIG_PATH": paths})
 
