@@ -1,4 +1,4 @@
-"""The command line: each command is one function here, which calls one that stands elsewhere and prints its summary.
+"""The command line: each command is one function here, which calls one of another room and prints its summary.
 
 Heavy packages are imported inside the commands, so that help is instant. Exit codes: 0 done, 1 done but some runs
 failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
@@ -331,13 +331,13 @@ def analyse(
     of promptfoo (.json) or an archive of `toolkit export`. Several are put one under the other.
     """
     from toolkit.report.show import written_summary
-    from toolkit.scores.scores import Scores, pairs_of
+    from toolkit.scores.scores import Scores, parse_pairs
 
     _check_format(format, bundle)
     scores = Scores.load(
         *files,
-        columns=pairs_of(columns, "column", "OURS=THEIRS, e.g. item=doc"),
-        values=pairs_of(values, "value", "TEXT=NUMBER, e.g. A=4"),
+        columns=parse_pairs(columns, "column", "OURS=THEIRS, e.g. item=doc"),
+        values=parse_pairs(values, "value", "TEXT=NUMBER, e.g. A=4"),
         output=options.pop("out"),
         **options,
     )
