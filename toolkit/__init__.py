@@ -41,13 +41,13 @@ _FROM: Final = {
     ),
 }
 """Where the names that notebooks import stand; a name is looked up once."""
-_WHERE: Final = {name: module for module, names in _FROM.items() for name in names.split()}
+_MODULES: Final = {name: module for module, names in _FROM.items() for name in names.split()}
 
-__all__ = ["DIMENSIONS", "__version__", *_WHERE]
+__all__ = ["DIMENSIONS", "__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _MODULES:
         raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"toolkit.{_WHERE[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"toolkit.{_MODULES[name]}"), name)
+    return value

@@ -60,22 +60,22 @@ BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_alt
 """Analyses that need two judges."""
 BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 """Analyses that need two prompt lengths."""
-_BUNDLE: Final = {
-    "reliability": "reliability",
-    "generalizability": "generalizability",
-    "length": "length",
-    "length_bias": "length_bias",
-    "mixed_model": "mixed_model",
-    "pareto": "cost_quality",
-    "missing": "missing",
-    "ceiling": "ceiling",
-    "power": "power",
-    "compare_models": "models",
-    "required_elements": "elements",
-    "focus": "focus",
-    "calibration": "calibration",
-}
-"""Analyses of the thesis bundle, in its order, with the names of their files."""
+_BUNDLE: Final = (
+    *(
+        "reliability",
+        "generalizability",
+        "length",
+        "length_bias",
+        "mixed_model",
+        "pareto",
+        "missing",
+        "ceiling",
+    ),
+    *("power", "compare_models", "required_elements", "focus", "calibration"),
+)
+"""Analyses of the thesis bundle, in its order."""
+_FILE_NAMES: Final = {"pareto": "cost_quality", "compare_models": "models", "required_elements": "elements"}
+"""Names of files of the bundle that are not the name of the analysis."""
 
 
 class Analysable:
@@ -243,13 +243,13 @@ class Analysable:
         ``study.focus().frame()``, ``print(study.focus().sentence())``
         """
         frames = self._frames_for("focus")
-        now, other = frames.judgements, frames.judged_otherwise
-        if now.empty or other.empty:
+        now, otherwise = frames.judgements, frames.judged_otherwise
+        if now.empty or otherwise.empty:
             raise InputError(
                 f"study {frames.name}: its runs were not judged both with focus sentences and without; change "
                 "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
             )
-        on, off = (now, other) if (now["focus"] != "off").any() else (other, now)
+        on, off = (now, otherwise) if (now["focus"] != "off").any() else (otherwise, now)
         return frames.once(stats.focus_contrast, on, off, score=score or frames.score)
 
     def dimension_profile(self) -> DimensionProfile:
@@ -386,7 +386,7 @@ class Analysable:
             "calibration": len(frames.human) > 0,
         }
         names = [name for name in _BUNDLE if present.get(name, True) and name not in frames.unanswerable]
-        return {_BUNDLE[name]: (QUESTIONS[name], getattr(frames, name)()) for name in names}
+        return {_FILE_NAMES.get(name, name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str], scale: tuple[float, float]) -> Reliability:
@@ -413,7 +413,7 @@ class Results:
         default_factory=list
     )
 
-    def same_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
+    def reuse_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the earlier frame where the new one is equal to it; else forget what was calculated from it."""
         earlier = self.frames.get(kind)
         if earlier is not None:
@@ -421,7 +421,7 @@ class Results:
                 return earlier
             outdated: list[Any] = [earlier]
             for entry in list(self.calculated):
-                if any(used is old for used in entry[1] for old in outdated):
+                if any(input_frame is old for input_frame in entry[1] for old in outdated):
                     outdated.append(entry[3])
                     self.calculated.remove(entry)
         self.frames[kind] = frame
@@ -439,7 +439,7 @@ def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
 
         source = self._sources[kind]
         frame = source() if callable(source) else source
-        return self._results.same_frame(kind, pd.DataFrame() if frame is None else frame)
+        return self._results.reuse_frame(kind, pd.DataFrame() if frame is None else frame)
 
     read.__doc__ = meaning
     return cached_property(read)
@@ -524,9 +524,9 @@ class Analyses(Analysable):
 
     def once(self, calculate: Callable[..., R], *frames: Any, **settings: Any) -> R:
         """Return what a calculation gives of frames under settings; it is done once for the same frames."""
-        for function, its_frames, its_settings, result in self._results.calculated:
-            same = function is calculate and its_settings == settings
-            if same and len(its_frames) == len(frames) and all(map(is_, its_frames, frames)):
+        for function, stored_frames, stored_settings, result in self._results.calculated:
+            matches = function is calculate and stored_settings == settings
+            if matches and len(stored_frames) == len(frames) and all(map(is_, stored_frames, frames)):
                 stored: R = result
                 return stored
         calculated = calculate(*frames, **settings)

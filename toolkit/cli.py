@@ -1,4 +1,4 @@
-"""The command line: each command is one function here, which calls one that stands elsewhere and prints its summary.
+"""The command line: each command is one function here, which calls one of another room and prints its summary.
 
 Heavy packages are imported inside the commands, so that help is instant. Exit codes: 0 done, 1 done but some runs
 failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,9 @@ _FORMAT = click.option(
     help="Of the bundle: a document for Word, or in Markdown, besides.",
 )
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
+_STUDY_OPTION = functools.partial(
+    click.option, "--study", required=True, callback=_read_study, metavar="PATH"
+)
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
@@ -78,22 +81,35 @@ def samples() -> None:
     """Record traffic, and turn captures into the CSV of a sample."""
 
 
-def _command(group: click.Group = cli, name: str | None = None, **about: Any) -> Callable[..., Any]:
+def _command(group: click.Group = cli, name: str | None = None, **options: Any) -> Callable[..., Any]:
     """Make a command with ``--json`` of a function that returns a summary, or yields one after the other."""
 
     def register(function: Callable[..., Summary | Iterator[Summary]]) -> click.Command:
         @functools.wraps(function)
-        def run(as_json: bool, **given: Any) -> int:
-            found = function(**given)
-            if isinstance(found, Summary):
-                return _finish(found, as_json)
-            return [_finish(one, as_json) for one in (list(found)[-1:] if as_json else found)][-1]
+        def run(as_json: bool, **arguments: Any) -> int:
+            result = function(**arguments)
+            if isinstance(result, Summary):
+                return _finish(result, as_json)
+            return [_finish(summary, as_json) for summary in (list(result)[-1:] if as_json else result)][-1]
 
         # Click keeps them last first: --json stands behind all other options in the help.
         run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
-        return group.command(name, **about)(run)
+        return group.command(name, **options)(run)
 
     return register
+
+
+def _confirm(study: Study, yes: bool, requests: Callable[[], Iterable[Any]]) -> None:
+    """Stop before requests that cost more than the study spends unasked, unless the user said ``--yes``."""
+    from toolkit.pipeline import confirm_asking
+
+    if not yes:
+        confirm_asking(study.plan, study.store, requests())
+
+
+def _check_format(format: str, bundle: bool) -> None:
+    if format != "latex" and not bundle:
+        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
 
 
 def _finish(summary: Summary, as_json: bool) -> int:
@@ -210,8 +226,7 @@ def figures(study: Study, bundle: str | None, format: str) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
     from toolkit.report.show import written_summary
 
-    if bundle is None and format != "latex":
-        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
+    _check_format(format, bundle is not None)
     if bundle is None:
         return written_summary(study.figures(progress=True))
     return written_summary(study.bundle(bundle or None, format, progress=True))
@@ -229,10 +244,10 @@ def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
     return register(study, Study.load(pilot) if pilot else None, out)
 
 
-@_command(name="verify", short_help="Hold STUDY against what its ledger gives.")
+@_command(name="verify", short_help="Compare STUDY with what its ledger gives.")
 @_STUDY
 @click.option(
-    "--export", type=_PATH, metavar="DIR", help="Hold a folder that `toolkit export` wrote against it, too."
+    "--export", type=_PATH, metavar="DIR", help="Compare a folder that `toolkit export` wrote, too."
 )
 def verify(study: Study, export: Path | None) -> Summary:
     """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
@@ -316,32 +331,19 @@ def analyse(
     of promptfoo (.json) or an archive of `toolkit export`. Several are put one under the other.
     """
     from toolkit.report.show import written_summary
-    from toolkit.scores.scores import Scores, pairs_of
+    from toolkit.scores.scores import Scores, parse_pairs
 
-    if format != "latex" and not bundle:
-        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
+    _check_format(format, bundle)
     scores = Scores.load(
         *files,
-        columns=pairs_of(columns, "column", "OURS=THEIRS, e.g. item=doc"),
-        values=pairs_of(values, "value", "TEXT=NUMBER, e.g. A=4"),
+        columns=parse_pairs(columns, "column", "OURS=THEIRS, e.g. item=doc"),
+        values=parse_pairs(values, "value", "TEXT=NUMBER, e.g. A=4"),
         output=options.pop("out"),
         **options,
     )
     yield scores.summary()
     written = scores.bundle(format=format, progress=True) if bundle else scores.figures(progress=True)
     yield written_summary(written, scores.summary().fields)
-
-
-@_command(short_help="ICC, alpha and Pearson of a file of ratings.")
-@click.argument("ratings", type=_PATH)
-def reliability(ratings: Path) -> Summary:
-    """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
-    from toolkit.report.show import reliability_text
-    from toolkit.stats.agreement.ratings import read_ratings
-    from toolkit.stats.agreement.reliability import reliability as analyse
-
-    result = analyse(read_ratings(ratings))
-    return Summary(result.to_dict(), reliability_text(result))
 
 
 @_command(short_help="Score a one-shot test, with its interval.")
@@ -374,9 +376,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 
 @_command(short_help="Compare judges on answers with known labels.")
 @click.argument("file", metavar="FILE", type=str)
-@click.option(
-    "--study", required=True, callback=_read_study, metavar="PATH", help="Whose judges are compared."
-)
+@_STUDY_OPTION(help="Whose judges are compared.")
 @click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="Repeatable; cot by default.")
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
 @click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")
@@ -394,14 +394,12 @@ def hallucination(
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
     from toolkit.hallucination.comparison import compare_hallucination, comparison_requests
     from toolkit.hallucination.labelled import read_items, some_items
-    from toolkit.pipeline import confirm_asking
 
     items = some_items(read_items(file), limit, study.file.seed)
-    asked: tuple[Mode, ...] = modes or ("cot",)
-    if not yes:
-        confirm_asking(study.plan, study.store, comparison_requests(study.plan, items, asked, k))
-    found = compare_hallucination(study.plan, study.store, items, asked, k)
-    return found.summary(found.figures(figures) if figures else ())
+    selected: tuple[Mode, ...] = modes or ("cot",)
+    _confirm(study, yes, lambda: comparison_requests(study.plan, items, selected, k))
+    comparison = compare_hallucination(study.plan, study.store, items, selected, k)
+    return comparison.summary(comparison.figures(figures) if figures else ())
 
 
 @_command(judges)
@@ -412,13 +410,14 @@ def hallucination(
 @_YES
 def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
-    from toolkit.pipeline import confirm_asking
     from toolkit.probes.job import probe_judges, probe_requests, probe_targets, write_cards
 
     plan, store = study.plan, study.store
-    if not yes:
-        targets = probe_targets(plan, store, replies=replies, attacks=attacks)
-        confirm_asking(plan, store, probe_requests(plan, targets))
+
+    def requests() -> Iterable[Any]:
+        return probe_requests(plan, probe_targets(plan, store, replies=replies, attacks=attacks))
+
+    _confirm(study, yes, requests)
     result = probe_judges(plan, store, replies=replies, attacks=attacks)
     return result.summary(write_cards(study, result, figures) if figures else ())
 
@@ -428,20 +427,18 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
     """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
-    from toolkit.pipeline import confirm_asking
     from toolkit.probes.elements import ask_elements, element_targets, elements_summary
 
     plan, store = study.plan, study.store
-    if not yes:
-        confirm_asking(plan, store, [target.request for target in element_targets(plan, store)])
+    _confirm(study, yes, lambda: [target.request for target in element_targets(plan, store)])
     return elements_summary(study, ask_elements(plan, store))
 
 
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
-@click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
+@click.option("--all", "show_all", is_flag=True, help="Show every problem, not three of each kind.")
 @click.option("--figures", type=_PATH, help="Write the figure of the dataset into this folder.")
-def check(dataset: str, every: bool, figures: Path | None) -> Summary:
+def check(dataset: str, show_all: bool, figures: Path | None) -> Summary:
     """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
@@ -449,10 +446,10 @@ def check(dataset: str, every: bool, figures: Path | None) -> Summary:
     from toolkit.prompts.check import check_summary
 
     if figures is None:
-        return check_summary(dataset, every=every)
+        return check_summary(dataset, every=show_all)
     from toolkit.report.plots.dataset import write_dataset_figures
 
-    return check_summary(dataset, every=every, files=write_dataset_figures(dataset, figures, single=False))
+    return check_summary(dataset, every=show_all, files=write_dataset_figures(dataset, figures, single=False))
 
 
 @_command(prompts, short_help="List what changed between two versions of a dataset.")
@@ -467,9 +464,7 @@ def diff(before: str, after: str) -> Summary:
 
 @_command(prompts, short_help="Write bases of prompts from documents.")
 @click.argument("folder", metavar="FOLDER", type=_PATH)
-@click.option(
-    "--study", required=True, callback=_read_study, metavar="PATH", help="Whose model, budget and store."
-)
+@_STUDY_OPTION(help="Whose model, budget and store.")
 @click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
 @click.option(
     "--out", type=_PATH, metavar="DIR", help="The dataset; prompts/ in the study's output by default."
@@ -488,12 +483,10 @@ def write(
     few for a length there is no base, and the line says so. What was paid for is not asked again.
     """
     from toolkit.authoring.job import write_prompts, writer_job
-    from toolkit.pipeline import confirm_asking
 
     plan, store = study.plan, study.store
     job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
-    if not yes:
-        confirm_asking(plan, store, job.requests())
+    _confirm(study, yes, job.requests)
     return write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
@@ -548,11 +541,11 @@ def main(arguments: list[str] | None = None) -> None:
 
     With ``--json`` an error is also an object on standard output, with ``error`` and ``exit_code``.
     """
-    given = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     # After the name of the command it is not ours: of `samples capture OUT -- COMMAND` it is the command's.
-    debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), given)
+    debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), words)
     try:
-        code = cli.main(args=given, prog_name="toolkit", standalone_mode=False)
+        code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()  # `toolkit` alone: what it says is help, in lines
         code = error.exit_code
@@ -561,12 +554,12 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         line, code = _line(error), _exit_code(error)
         click.echo(f"toolkit: {line}", err=True)
-        if "--json" in takewhile(lambda argument: argument != "--", given):
+        if "--json" in takewhile(lambda argument: argument != "--", words):
             click.echo(json.dumps({"error": line, "exit_code": code}))
     sys.exit(code or 0)
 
 
-def _one_line(text: str) -> str:
+def _visible_line(text: str) -> str:
     return visible(" ".join(text.split()))  # servers and files may have had a hand in it
 
 
@@ -574,19 +567,22 @@ def _line(error: BaseException) -> str:
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return "stopped; what was answered is kept, run the same command again to go on"
     if isinstance(error, click.ClickException):
-        of = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "toolkit"
-        where = f" ({of} --help shows how)" if isinstance(error, click.UsageError) else ""
-        return _one_line(error.format_message()) + where
+        if not isinstance(error, click.UsageError):
+            return _visible_line(error.format_message())
+        command = error.ctx.command_path if error.ctx else "toolkit"
+        return f"{_visible_line(error.format_message())} ({command} --help shows how)"
     if isinstance(error, ToolkitError):
-        return _one_line(str(error))
+        return _visible_line(str(error))
     if isinstance(error, Exception) and type(error).__module__ == "pymongo.errors":
         from toolkit.store.writer import reason_of, what_to_do
 
-        return f"the store failed ({_one_line(reason_of(error))}); {what_to_do(error)}"
+        return f"the store failed ({_visible_line(reason_of(error))}); {what_to_do(error)}"
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that is not the user's
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{_one_line(place + error.strerror)}; what was kept before stays, mend it and run again"
-    unexpected = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
+        location = f"{error.filename}: " if error.filename else ""
+        return (
+            f"{_visible_line(location + error.strerror)}; what was saved before stays, mend it and run again"
+        )
+    unexpected = f"unexpected {type(error).__name__}: {_visible_line(str(error))}"
     return f"{unexpected}; `toolkit --debug COMMAND ...` shows where"
 
 

@@ -1,4 +1,4 @@
-"""One tree of errors: each is one line that says what is wrong, where, and what to do."""
+"""Errors of the toolkit: each is one line that says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ToolkitError(Exception):
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C, heard in time: what was sent has come home, and what was answered is saved."""
+    """Ctrl-C: every request that was sent has been answered, and every reply is saved."""
 
     def __init__(self) -> None:
         super().__init__("stopped; what was answered is kept, run the same again to go on")
@@ -32,7 +32,7 @@ class InputError(ToolkitError):
 
 
 class NotAnswerable(InputError):
-    """The scores in hand lack what a question needs; ``why`` says what."""
+    """The scores lack what an analysis needs; ``why`` says what."""
 
     def __init__(self, question: str, why: str) -> None:
         super().__init__(f"{question}: {why}")
@@ -84,5 +84,5 @@ class ModelError(ToolkitError):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the call has still to be sent, or to come home: it did not fail, and the study goes on with it."""
+        """Whether the call is still to be sent or answered: it did not fail, and the study goes on with it."""
         return self.reason in ("stopped", "batch_unknown", "not_in_ledger")

@@ -1,9 +1,8 @@
-"""Files: written whole or not at all, what killed processes left of them, and what people wrote as TOML or tables.
+"""Files are written whole or not at all, leftovers of killed processes are removed, and files of people are checked.
 
-Who makes something that is to vanish puts the `mark` of the running system into its name and holds it by `held` for as
-long as it is in use; a lock dies with its holder, where a pid lives on in another process. Whoever comes next finds by
-`left` what nobody holds any more. What has the mark of another system is left alone, be it of another machine that
-shares the disk or of this one before it was started anew: some disks do not tell one machine of the locks of another.
+A temporary file has the `mark` of the running system in its name and is locked by `held` while it is in use, because a
+lock ends with its process and a pid may be used again. `left` finds files that nobody locks. Files with the mark of
+another system are left alone: some disks do not show the locks of another machine.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def mark() -> str:
 
 
 def held(handle: int) -> bool:
-    """Hold an open file or folder until it is closed; false when somebody took it for left before we did."""
+    """Lock an open file or folder until it is closed; false when another process has locked or removed it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -67,13 +66,13 @@ def held(handle: int) -> bool:
 
 
 def left(folder: Path, name: str) -> Iterator[Path]:
-    """Yield what nobody holds any more, each held while it is looked at, so that it is removed by one process only."""
+    """Yield the files that nobody locks, each locked meanwhile, so that one process only removes it."""
     try:
-        known = [entry for entry in os.scandir(folder) if re.fullmatch(name, entry.name)]
+        entries = [entry for entry in os.scandir(folder) if re.fullmatch(name, entry.name)]
     except OSError:
         return
-    for entry in known:
-        # Gone meanwhile, somebody else's, held by its user, or on a disk without locks: none of our business.
+    for entry in entries:
+        # Removed meanwhile, of another user, locked, or on a disk without locks: left alone.
         with contextlib.suppress(OSError):
             kind = os.O_RDONLY if entry.is_dir(follow_symlinks=False) else os.O_RDWR
             handle = os.open(entry.path, kind | os.O_NOFOLLOW)
@@ -105,7 +104,7 @@ def append_durably(path: Path, lines: bytes) -> None:
                 continue
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 1))
-            # Behind what a killed process left half written comes a new line.
+            # A killed process may have left half a line.
             file.write(b"\n" + lines if size and file.read(1) != b"\n" else lines)
             file.flush()
             os.fsync(file.fileno())
@@ -114,7 +113,7 @@ def append_durably(path: Path, lines: bytes) -> None:
 
 @contextlib.contextmanager
 def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
-    """Open what is to be written in pieces as `write_atomically` writes a whole: there at the end, or not there."""
+    """Open a file to be written in pieces: at the end it is there as a whole, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
     with _draft(path) as (stream, draft):
@@ -126,7 +125,7 @@ def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """Yield a new file beside another one, held until it has its name; it is removed when it comes to none."""
+    """Yield a new file beside another one, locked until it is renamed, and removed where writing fails."""
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{mark()}-")
         with os.fdopen(handle, "wb") as stream:
@@ -150,9 +149,9 @@ def _sweep(folder: Path) -> None:
 
 def shipped(name: str) -> Path:
     """Return a folder that ships beside the package: of the source tree, or of what a wheel installed."""
-    beside = Path(__file__).resolve().parent.parent / name
-    if (beside.parent / "pyproject.toml").is_file():
-        return beside
+    folder = Path(__file__).resolve().parent.parent / name
+    if (folder.parent / "pyproject.toml").is_file():
+        return folder
     for path in files("llm-security-toolkit") or ():
         if path.parts[-3:-1] == ("llm-security-toolkit", name) and Path(str(path.locate())).is_file():
             return Path(str(path.locate())).resolve().parent
@@ -165,14 +164,14 @@ def workspace() -> Path:
     The current folder where it has templates, else the source tree; of an installed wheel the current folder, where the
     templates are copied to.
     """
-    here, templates = Path.cwd(), shipped("templates")
-    if (here / "templates" / "demo.toml").is_file():
-        return here
+    current, templates = Path.cwd(), shipped("templates")
+    if (current / "templates" / "demo.toml").is_file():
+        return current
     if (templates.parent / "pyproject.toml").is_file():
         return templates.parent
     for folder in (templates, shipped("notebooks")):
-        shutil.copytree(folder, here / folder.name, dirs_exist_ok=True)
-    return here
+        shutil.copytree(folder, current / folder.name, dirs_exist_ok=True)
+    return current
 
 
 def similar_file(path: Path | Traversable) -> str:
@@ -274,15 +273,15 @@ def annotation_at(model: type[BaseModel], keys: Sequence[int | str]) -> Any:
     return annotation
 
 
-def _parts(annotation: Any, known: Callable[[Any], Any]) -> Iterator[Any]:
-    yield from filter(None, [known(annotation)])
+def _parts(annotation: Any, pick: Callable[[Any], Any]) -> Iterator[Any]:
+    yield from filter(None, [pick(annotation)])
     for part in get_args(annotation):
-        yield from _parts(part, known)
+        yield from _parts(part, pick)
 
 
 def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
     """Return what is wrong with a key or value of a file that a model refuses, and which may have been meant."""
-    keys, given = fault["loc"], fault["input"]
+    keys, value = fault["loc"], fault["input"]
     if fault["type"] == "extra_forbidden":
         fields = next(
             _parts(annotation_at(model, keys[:-1]), lambda part: getattr(part, "model_fields", None))
@@ -292,7 +291,7 @@ def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
     if fault["type"] != "literal_error":
         return message
     values = _parts(annotation_at(model, keys), lambda part: part if isinstance(part, str) else None)
-    return f"{message}; {suggestion(given, values)}".rstrip("; ")
+    return f"{message}; {suggestion(value, values)}".rstrip("; ")
 
 
 def checked(model: type[M], data: Any, where: str) -> M:
@@ -315,5 +314,5 @@ def checked(model: type[M], data: Any, where: str) -> M:
             path, message = path[:-1], f"unknown key {path[-1]!r}, {message}" + f"; {missing}" * bool(absent)
         elif first["type"] == "model_type":
             message = "must be a table"
-        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)
-        raise InputError(f"{where}{', ' if place else ''}{place}: {message}") from None
+        location = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)
+        raise InputError(f"{where}{', ' if location else ''}{location}: {message}") from None

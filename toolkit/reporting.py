@@ -32,7 +32,7 @@ def rooms_on_top() -> Iterator[None]:
 class Reported(Analysable):
     """Whatever can be analysed, with a name and an output folder of its own."""
 
-    _not_asked: ClassVar[Collection[str]] = ()
+    _inapplicable: ClassVar[Collection[str]] = ()
     """Questions that are never asked of this kind."""
 
     @property
@@ -49,7 +49,7 @@ class Reported(Analysable):
         """Return what was used: inputs and their hashes, settings, parameters, and versions."""
         raise NotImplementedError
 
-    def _about(self, frames: Analyses) -> About:
+    def _figure_context(self, frames: Analyses) -> About:
         """Return what every figure says besides its numbers."""
         raise NotImplementedError
 
@@ -61,7 +61,7 @@ class Reported(Analysable):
         rows = [
             (title, name, name not in reasons, reasons.get(name, ""))
             for name, title in QUESTIONS.items()
-            if name not in self._not_asked
+            if name not in self._inapplicable
         ]
         return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
 
@@ -97,7 +97,7 @@ class Reported(Analysable):
         from toolkit.report.registry import write_figures
 
         with names_kept(frames.names):
-            return write_figures(frames.read(), self._about(frames), folder, only, progress=progress)
+            return write_figures(frames.read(), self._figure_context(frames), folder, only, progress=progress)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic as a table and as a sentence, and return the paths."""
@@ -108,7 +108,7 @@ class Reported(Analysable):
         from toolkit.report.registry import write_statistics
 
         with names_kept(frames.names):
-            return write_statistics(frames.read().analyses(), self._about(frames), folder)
+            return write_statistics(frames.read().analyses(), self._figure_context(frames), folder)
 
     @rooms_on_top()
     def bundle(

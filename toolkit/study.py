@@ -129,7 +129,7 @@ class Study(Reported):
         """
         return self.execute(progress=progress, limit=limit, replay=replay).to_dict()
 
-    def execute(self, **how: Any) -> Outcome:
+    def execute(self, **options: Any) -> Outcome:
         """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
         from toolkit.errors import Stopped
         from toolkit.pipeline import run_plan
@@ -140,7 +140,7 @@ class Study(Reported):
                 from toolkit.adaptive.rounds import run_adaptively as run
         self._results.clear()  # frames of many runs are large
         try:
-            return run(self.plan, self.store, **how)
+            return run(self.plan, self.store, **options)
         except KeyboardInterrupt:  # also before the first request, and after the last
             raise Stopped from None
 
@@ -287,8 +287,8 @@ class Study(Reported):
     def _without_judges(self) -> Mapping[str, str]:
         """What a test without judges has no scores for."""
         name = self.plan.test.name
-        why = f"test {name} has no judges; study.results() and study.compare_models() have its numbers"
-        return {} if self.plan.test.judged else dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, why)
+        reason = f"test {name} has no judges; study.results() and study.compare_models() have its numbers"
+        return {} if self.plan.test.judged else dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
 
     @property
     def unanswerable(self) -> Mapping[str, str]:
@@ -439,7 +439,7 @@ class Study(Reported):
             raise InputError(
                 f"study {self.name}: test {self.plan.test.name} has no experiments; only one_shot has"
             )
-        return experiments_frame(one.found for one in self.annotations())
+        return experiments_frame(item.found for item in self.annotations())
 
     def methods(self) -> pd.DataFrame:
         """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
@@ -539,13 +539,15 @@ class Study(Reported):
     ) -> list[Path]:
         from toolkit.report.show import need_results
 
-        done = (frames.runs["status"] == "succeeded").sum()
-        need_results({"study": self.name, "done": done}, "run it first: `toolkit run STUDY`, or study.run()")
+        succeeded = (frames.runs["status"] == "succeeded").sum()
+        need_results(
+            {"study": self.name, "done": succeeded}, "run it first: `toolkit run STUDY`, or study.run()"
+        )
         if not self.plan.test.judged:
             return self._test_figures(folder)
         return super()._draw(frames, folder, only, progress=progress)
 
-    def _about(self, frames: Analyses) -> About:
+    def _figure_context(self, frames: Analyses) -> About:
         from toolkit.report.figure import about_study
 
         return about_study(frames, self.plan)
@@ -560,14 +562,14 @@ class Study(Reported):
         from toolkit.table_files import csv_bytes
         from toolkit.thesis.methods import methods_section, what_was_done
 
-        drawn = self._draw(frames, folder, progress=progress)
+        files = self._draw(frames, folder, progress=progress)
         if self.plan.test.judged and frames.is_judged:
-            drawn += self._write_statistics(frames, folder)
-        done = what_was_done(self.plan, self.store, frames, status, manifest, drawn)
-        if done.decisions and done.decisions.at:
-            changes = csv_bytes(done.decisions.changes)
-            drawn.append(write_atomically(folder / "deviations.csv", changes))
-        return drawn, methods_section(done)
+            files += self._write_statistics(frames, folder)
+        record = what_was_done(self.plan, self.store, frames, status, manifest, files)
+        if record.decisions and record.decisions.at:
+            changes = csv_bytes(record.decisions.changes)
+            files.append(write_atomically(folder / "deviations.csv", changes))
+        return files, methods_section(record)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of

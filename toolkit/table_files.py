@@ -1,4 +1,4 @@
-"""Tables as files: the one place that writes CSV, and the one that reads the tables people hand in.
+"""Tables as files: all CSV is written here, and all tables of people are read here.
 
 A spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula and runs it, and replies, names
 of models and captures are chosen by strangers. Such a text, and one that begins with a tab, a line end, NUL or an
@@ -36,7 +36,7 @@ MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _SEPARATORS: Final = (",", ";", "\t")
 _SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE)
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-_SHOWN: Final = 200
+_CUT: Final = 200
 
 
 def guard(text: str) -> str:
@@ -45,7 +45,7 @@ def guard(text: str) -> str:
 
 
 def unguard(text: str) -> str:
-    """Return what ``guard`` was given."""
+    """Return the text that ``guard`` was called with."""
     return text[1:] if text[:1] == "'" and text[1:2] and text[1] in _RISKY else text
 
 
@@ -63,10 +63,10 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
         return value if value is None or isinstance(value, Number) else guard(str(value))
 
     safe = frame.copy()
-    for place, dtype in enumerate(frame.dtypes):
+    for column, dtype in enumerate(frame.dtypes):
         if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype)):
-            cells = frame.iloc[:, place].astype(object).map(cell, na_action="ignore")
-            safe.isetitem(place, cells.to_list())
+            cells = frame.iloc[:, column].astype(object).map(cell, na_action="ignore")
+            safe.isetitem(column, cells.to_list())
     safe.columns = [guard(str(name)) for name in frame.columns]
     sink = _Lines()
     safe.to_csv(sink, index=False, lineterminator="\r\n")
@@ -160,9 +160,9 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
     nothing = (None, "")
     header: list[str] = []
     named: list[int] = []
-    for line, given in records:
+    for line, record in records:
         # One look at the first sign, and a look at all cells only where they may be empty: tables have 200,000 rows.
-        cells = [unguard(cell) if isinstance(cell, str) and cell[:1] == "'" else cell for cell in given]
+        cells = [unguard(cell) if isinstance(cell, str) and cell[:1] == "'" else cell for cell in record]
         if not any(cells) and all(cell in nothing for cell in cells):
             continue
         if not header:
@@ -195,7 +195,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
 def read_text(path: Path) -> str:
     """Return the text of a table, see `toolkit.files.read_text`; UTF-16 without its mark is refused."""
     text = files.read_text(path, wide=True)
-    if text[:_SHOWN].count("\0") * 3 > len(text[:_SHOWN]):
+    if text[:_CUT].count("\0") * 3 > len(text[:_CUT]):
         raise InputError(f"{path}: its first line is not UTF-8; save the file as UTF-8")
     return text
 
@@ -230,7 +230,7 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
             f"{path}: Excel files need openpyxl: pip install 'llm-security-toolkit[excel]', or save it as CSV"
         ) from None
 
-    def rows_of(*, values: bool) -> dict[str, list[tuple[int, list[Any]]]]:
+    def load_rows(*, values: bool) -> dict[str, list[tuple[int, list[Any]]]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and extensions that are not read
             book = openpyxl.load_workbook(path, read_only=True, data_only=values)
@@ -246,14 +246,14 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
         with zipfile.ZipFile(path) as file:
             for name in file.namelist():
                 member_size(file, name)
-        sheets, formulas = rows_of(values=True), rows_of(values=False)
+        sheets, formulas = load_rows(values=True), load_rows(values=False)
     except FileNotFoundError:
         raise InputError(
             f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
         ) from None
     except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
         raise InputError(
-            f"{path}: cannot be read as Excel ({one_line(str(error), _SHOWN)}); save it as .xlsx or CSV, without a "
+            f"{path}: cannot be read as Excel ({one_line(str(error), _CUT)}); save it as .xlsx or CSV, without a "
             "password"
         ) from None
     if len(formulas) > 1:
@@ -262,13 +262,13 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
         )
     calculated = {line: cells for rows in sheets.values() for line, cells in rows}
     for line, cells in next(iter(formulas.values()), []):
-        shown = calculated.get(line, [None] * len(cells))
+        results = calculated.get(line, [None] * len(cells))
         for at, cell in enumerate(cells):
-            if isinstance(cell, str) and cell[:1] == "=" and shown[at] is None:
+            if isinstance(cell, str) and cell[:1] == "=" and results[at] is None:
                 raise InputError(
                     f"{path}, line {line}: {one_line(cell, 80)} was not calculated; save it again with Excel"
                 )
-        yield line, shown
+        yield line, results
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -279,8 +279,10 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(written, object_pairs_hook=distinct_keys)
         except (ValueError, RecursionError) as error:
-            why = one_line(str(error), _SHOWN)
-            raise InputError(f"{path}, line {line}: is not valid JSON ({why}); one object a line") from None
+            reason = one_line(str(error), _CUT)
+            raise InputError(
+                f"{path}, line {line}: is not valid JSON ({reason}); one object a line"
+            ) from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
         yield line, row

@@ -1,4 +1,4 @@
-"""The field's words, each spelling once; counts in sentences; and what a command has to say at its end."""
+"""Names that the whole toolkit shares, counts and choices in sentences, and the result of a command."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def scale_words(scale: tuple[float, float], between: str = " to ") -> str:
 
 def counted(number: int, plural: str) -> str:
     """Return a number with its noun."""
-    return f"{number} {plural if number != 1 else _one(plural)}"
+    return f"{number} {plural if number != 1 else _singular(plural)}"
 
 
 def total_aud(amounts: Iterable[float | None]) -> float:
-    """Return a sum of money, rounded once: the same in every order and on every store; what is absent adds nothing."""
+    """Return an exact sum of money, the same in every order and on every store; a missing amount adds nothing."""
     return math.fsum(amount for amount in amounts if amount is not None)
 
 
 def agreeing(number: int, words: str) -> str:
-    """Return words with their verbs in the number of what they are said of."""
-    return words if number != 1 else _VERB.sub(lambda found: _VERBS[found[1]], words)
+    """Return words with their verbs in the singular where the number is one."""
+    return words if number != 1 else _VERB.sub(lambda match: _VERBS[match[1]], words)
 
 
 def coverage(confidence: float) -> str:
@@ -63,7 +63,7 @@ def coverage(confidence: float) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text on one line, its blanks made one, cut with a mark where it is longer than it may be."""
+    """Return a text on one line with single blanks, cut with a mark where it is longer than `most`."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
@@ -82,7 +82,7 @@ def is_unseen(character: str) -> bool:
 
 def suggestion(name: object, names: Iterable[object]) -> str:
     """Return "did you mean NAME? ", to stand before what is allowed; nothing where no name is spelled nearly so."""
-    by_spelling = {str(other).casefold(): str(other) for other in names}
+    by_spelling = {str(text).casefold(): str(text) for text in names}
     near = get_close_matches(str(name).casefold(), by_spelling, n=1)
     return f"did you mean {by_spelling[near[0]]}? " if near else ""
 
@@ -92,17 +92,17 @@ def choices(name: object, names: Iterable[str], lead: str = "use one of") -> str
     return f"{suggestion(name, allowed := tuple(names))}{lead} {', '.join(allowed)}"
 
 
-def _one(plural: str) -> str:
+def _singular(plural: str) -> str:
     words = plural.split(" ")
-    for place, word in enumerate(words):
+    for position, word in enumerate(words):
         if word in _SINGULAR or (len(word) > 3 and word.endswith("s") and not word.endswith("ss")):
-            return " ".join([*words[:place], _SINGULAR.get(word, word[:-1]), *words[place + 1 :]])
+            return " ".join([*words[:position], _SINGULAR.get(word, word[:-1]), *words[position + 1 :]])
     return plural
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a command has to say: fields for ``--json``, text for people, and an exit code."""
+    """Result of a command: fields for ``--json``, text for people, and an exit code."""
 
     fields: Mapping[str, Any]
     text: str

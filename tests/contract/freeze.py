@@ -60,7 +60,7 @@ def observed(study: Study) -> dict[str, Any]:
     return found
 
 
-def commands(study: Path, ratings: Path) -> dict[str, Any]:
+def commands(study: Path) -> dict[str, Any]:
     """Return what commands print with ``--json`` on a finished study."""
     lines = {
         "status": ["status", study],
@@ -71,7 +71,6 @@ def commands(study: Path, ratings: Path) -> dict[str, Any]:
         "replay": ["run", study, "--replay"],
         "score": ["score", 7, 2, 1],
         "prompts check": ["prompts", "check", "demo"],
-        "reliability": ["reliability", ratings],
     }
     return {name: _call([*map(str, line), "--json"]) for name, line in lines.items()}
 
@@ -151,10 +150,7 @@ def make(folder: Path) -> dict[str, Any]:
             _call(["ratings", "import", str(path), str(write_ratings(folder / "people.csv", ids[:24]))])
         found[name] = observed(study)
         study.store.close()
-    ratings = folder / "ratings.csv"
-    lines = [f"t{t},j{j},{(t * 7 + j * 3) % 9 / 2 + 0.5}" for t in range(12) for j in range(3)]
-    ratings.write_text("\n".join(["target,judge,score", *lines]) + "\n")
-    found["commands"] = commands(folder / "whole.toml", ratings)
+    found["commands"] = commands(folder / "whole.toml")
     return found
 
 

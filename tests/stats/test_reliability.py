@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 import pingouin as pg
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.cli import cli
+from toolkit.report.show import reliability_text
 from toolkit.stats.agreement.icc import (
     CLUSTERED_METHOD,
     F_METHOD,
@@ -364,10 +363,9 @@ def test_the_interval_for_other_judges_is_the_mixture_that_its_formula_says():
     assert (mean.low, mean.high) == pytest.approx(tuple(1 - 1 / f), abs=0.005)
 
 
-def test_these_judges_stand_second_and_are_called_so(tmp_path):
-    """In frame, sentence, JSON and on the command line."""
+def test_these_judges_stand_second_and_are_called_so():
+    """In frame, sentence, JSON and text."""
     ratings = clustered_table()
-    ratings.to_csv(tmp_path / "ratings.csv", index=False)
     result = reliability(ratings)
     frame = result.frame()
     assert frame["n"][0] == "12 bases, 36 answers, 3 judges"
@@ -377,7 +375,7 @@ def test_these_judges_stand_second_and_are_called_so(tmp_path):
     assert first["high"] - first["low"] > second["high"] - second["low"]
     assert result.icc_these_judges["score"][0].sentence().startswith("ICC(A,1), these judges = ")
     assert "that of ICC(A,.) holds for judges drawn anew" in " ".join(result.notes)
-    said = CliRunner().invoke(cli, ["reliability", str(tmp_path / "ratings.csv")]).output
+    said = reliability_text(result)
     assert said.index("for judges drawn anew") < said.index("ICC(A,1), these judges")
 
 

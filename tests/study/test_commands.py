@@ -33,37 +33,16 @@ def table(ratings: list[list[float]]) -> list[tuple[object, ...]]:
     return [(f"t{i}", f"j{j}", score) for i, row in enumerate(ratings) for j, score in enumerate(row)]
 
 
-def test_reliability_on_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
-    """The six coefficients and alpha of Shrout & Fleiss (1979), Table 2, in words and, unrounded, as one object."""
-    path = write_ratings(tmp_path, table(GOLDEN["ratings"]))
-    code, out, _ = toolkit("reliability", path)
-    assert code == 0
-    published = {**GOLDEN["icc"], "alpha over judges": GOLDEN["icc"]["ICC(C,k)"]}
-    for name, value in published.items():
-        assert any(line.strip().startswith(name) and f" {value:.4f} " in line for line in out.splitlines()), (
-            name
-        )
-    fields = json.loads(toolkit("reliability", path, "--json")[1])
-    values = {estimate["name"]: estimate["estimate"] for estimate in fields["icc"]["score"]}
-    assert values["ICC(A,1)"] == pytest.approx(GOLDEN["icc"]["ICC(A,1)"], abs=1e-6)
-    fields = json.loads(toolkit("reliability", write_ratings(tmp_path, table([[3, 3]] * 4)), "--json")[1])
-    assert {estimate["estimate"] for estimate in fields["icc"]["score"]} == {None}
-
-
-@pytest.mark.parametrize(
-    ("rows", "says"),
-    [
-        (table([[3, 3, 3]] * 4), "not estimable"),
-        (table([[1], [2], [3]]), "not estimable"),
-        ([*table([[1, 2], [2, 3], [4, 4], [5, 4]]), ("t9", "j0", "")], "left out"),
-        ([*table([[1, 2], [2, 3], [4, 4]]), ("t0", "j0", 5)], "t0"),
-    ],
-    ids=["constant", "one judge", "missing", "duplicate"],
-)
-def test_reliability_says_what_it_did(toolkit: Callable, tmp_path: Path, rows: list, says: str) -> None:
-    """Constant scores, one judge, a missing rating and duplicates are said in words, never made up."""
-    code, out, _ = toolkit("reliability", write_ratings(tmp_path, rows))
-    assert (code, says in out, "nan" in out.lower()) == (0, True, False)
+def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
+    """The six coefficients of Shrout & Fleiss (1979), Table 2, from a file of ratings with a column ``target``."""
+    code, out, _ = toolkit(
+        "analyse", write_ratings(tmp_path, table(GOLDEN["ratings"])), "--out", tmp_path / "out"
+    )
+    assert (code, "Agreement of the judges" in out) == (0, True)
+    with (tmp_path / "out" / "figures" / "icc_forest.csv").open(newline="") as source:
+        rows = [row for row in csv.DictReader(source) if row["dimension"] == "composite"]
+    values = {row["form"]: float(row["estimate"]) for row in rows}
+    assert values == {name: pytest.approx(value, abs=1e-6) for name, value in GOLDEN["icc"].items()}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +64,8 @@ def test_score(toolkit: Callable, counts: tuple[int, ...], raw: float, score: fl
         ("run nowhere.toml", "nowhere.toml: no such study file"),
         ("run no\x1b[2Jwhere.toml", "no[U+001B][2Jwhere.toml: no such study file"),  # acts on no terminal
         ("status nowhere.toml", "no such study file"),
-        ("reliability nowhere.csv", "nowhere.csv"),
+        ("analyse nowhere.csv", "nowhere.csv"),
+        ("reliability nowhere.csv", "No such command 'reliability'"),
         ("import nowhere.zip", "nowhere.zip"),
         ("samples convert in out", "in"),
         ("fly", "No such command 'fly'"),

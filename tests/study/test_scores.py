@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import time
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from toolkit import Scores, Study
+from toolkit import Scores, Study, stats
 from toolkit.analyses import QUESTIONS
 from toolkit.audit.export import export_study
 from toolkit.cli import cli
@@ -245,3 +247,20 @@ def test_two_hundred_thousand_rows_are_analysed_in_a_minute(tmp_path, judges) ->
     files = scores.figures()
     assert time.process_time() - start < 60, f"{loaded:.0f} s of it to load"
     assert max(path.stat().st_size for path in files if path.suffix == ".svg") < 3_000_000
+
+
+def test_units_come_with_the_frame_and_survive_a_copy(scores) -> None:
+    """Also where statistics are called with the frame alone; no setting of the process holds the scale."""
+    other = Scores(ratings().assign(score=lambda frame: frame["score"] / 7), name="shares")
+    for given, ends in ((scores, "1-7"), (other, "0-1")):
+        unit = f"score points ({ends})"
+        runs = given.runs()
+        assert {one.unit for _, one in stats.compare_models(runs, "composite").rows()} == {unit}
+        assert given.ceiling().shares["all"][0].name.startswith(f"composite at the ceiling ({ends[-1]})")
+        lengths = runs.assign(length_bin="S")
+        by_model = stats.compare_lengths_by_model(lengths, "composite")
+        assert {one.per_bin[0].unit for one in by_model.values()} == {unit}
+        assert {one.unit for one in stats.compare_lengths(lengths, "composite").per_bin} == {unit}
+        mean = stats.compare_models(runs, "composite").differences[0]
+        for copied in (copy.deepcopy(mean), pickle.loads(pickle.dumps(mean))):
+            assert (copied, copied.unit.scale) == (mean, mean.unit.scale)

@@ -67,8 +67,8 @@ def ask_within(
     ends, total = monotonic() + seconds, len(study.plan.runs[:limit])
     status, judges = study.status(), len(study.plan.judges)
     # A study that was stopped may have more replies than judged ones.
-    whole = min(status["runs"]["succeeded"], status["judgements"]["done"] // judges)
-    count, new_calls = whole // _BASE * _BASE, 0
+    judged = min(status["runs"]["succeeded"], status["judgements"]["done"] // judges)
+    count, new_calls = judged // _BASE * _BASE, 0
     while True:
         begun = monotonic()
         count = min(total, count + _BASE)
@@ -112,23 +112,24 @@ def planted_and_found(study: Study) -> pd.DataFrame:
     truths = {entry.name: entry.planted for entry in study.file.models if entry.planted}
     rows: list[tuple[str, float, Estimate]] = []
     if len(truths) == len(study.file.models):
-        contrasts = {one.name: one for one in study.length().contrasts}
+        contrasts = {estimate.name: estimate for estimate in study.length().contrasts}
         added = {
-            key: sum(getattr(one, key) for one in truths.values()) / len(truths) for key in _STEPS.values()
+            key: sum(getattr(truth, key) for truth in truths.values()) / len(truths)
+            for key in _STEPS.values()
         }
         rows += [(name, added[key], contrasts[name]) for name, key in _STEPS.items() if name in contrasts]
-        for found in study.compare_models().differences if len(truths) > 1 else ():
-            one, other = (truths[name] for name in found.name.split(" - "))
-            rows.append((found.name, one.level - other.level, found))
+        for estimate in study.compare_models().differences if len(truths) > 1 else ():
+            first, second = (truths[name] for name in estimate.name.split(" - "))
+            rows.append((estimate.name, first.level - second.level, estimate))
         ensemble = study.file.judges.by_role()
         judges = {role: judge.planted for role, judge in ensemble.items() if judge.planted}
         leniency = study.reliability().details.severity[study.file.analysis.score].leniency
-        for role, found in leniency.items() if len(judges) == len(ensemble) else ():
-            others = [one.severity for name, one in judges.items() if name != role]
-            rows.append((found.name, sum(others) / len(others) - judges[role].severity, found))
-        failures = sum(one.failures for one in truths.values()) / len(truths)
+        for role, estimate in leniency.items() if len(judges) == len(ensemble) else ():
+            severities = [judge.severity for name, judge in judges.items() if name != role]
+            rows.append((estimate.name, sum(severities) / len(severities) - judges[role].severity, estimate))
+        failures = sum(truth.failures for truth in truths.values()) / len(truths)
         rows.append(("runs without a score", failures, study.missing().overall[0]))
-    table = [(what, planted, one.estimate, one.low, one.high) for what, planted, one in rows]
+    table = [(name, planted, result.estimate, result.low, result.high) for name, planted, result in rows]
     numbers = ["planted", "found", "low", "high"]
     frame = pd.DataFrame(table, columns=["what", *numbers]).astype(dict.fromkeys(numbers, "float64"))
     return frame.assign(inside=frame["planted"].between(frame["low"], frame["high"]))
@@ -137,24 +138,24 @@ def planted_and_found(study: Study) -> pd.DataFrame:
 def _last_screen(
     study: Study,
     status: dict,
-    asked: int,
+    requested: int,
     new_calls: int,
     kinds: dict[str, int],
     notebooks: int,
     seconds: float,
 ) -> str:
-    where, planned = _short(study.output), len(study.plan.runs)
+    folder, planned = _short(study.output), len(study.plan.runs)
     tool = ".venv/bin/toolkit" if Path(".venv/bin/toolkit").is_file() else "toolkit"
     runs, judgements = status["runs"]["succeeded"], status["judgements"]
-    more = "" if asked == planned else "; the same command goes on with the next"
+    more = "" if requested == planned else "; the same command goes on with the next"
     return f"""
 The demo is done in {seconds:.0f} s.
 
-  asked  {asked} of {planned} runs{more}
+  asked  {requested} of {planned} runs{more}
   made   {runs} runs and {judgements["done"]} judgements, {judgements["scored"]} with scores;
          {new_calls} calls were asked just now
          {kinds[".pdf"]} figures as PDF, SVG and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks
-  where  {where}/ (figures/, tables/, notebooks/); every reply is kept in {_short(study.plan.store_folder)}/
+  where  {folder}/ (figures/, tables/, notebooks/); every reply is kept in {_short(study.plan.store_folder)}/
          {_short(study.output.parent / "planted")}/ is a study whose truth is known: no language model answered
   cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
   note   {study.note}

@@ -1,4 +1,4 @@
-"""The machine: what the toolkit needs of it, what is there, what to do about the rest; and JupyterLab on it."""
+"""Check what the toolkit needs on this machine, say what to do about the rest, and open JupyterLab."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolkit.words import Summary
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One thing that was looked at; ``needed`` says whether the demo fails without it."""
 
     what: str
@@ -29,11 +29,11 @@ class Finding:
 def examine() -> Summary:
     """Look at everything the toolkit needs, a line for each; exit code 2 when something needed is missing."""
     tshark = shutil.which("tshark")
-    how = tshark or "apt-get install tshark (for network captures)"
+    advice = tshark or "apt-get install tshark (for network captures)"
     findings = [
-        Finding("python", sys.version_info >= (3, 11), platform.python_version()),
-        *(_looked(what, look) for what, look in _LOOKS.items()),
-        Finding("tshark", tshark is not None, how, needed=False),
+        Check("python", sys.version_info >= (3, 11), platform.python_version()),
+        *(_looked(name, look) for name, look in _LOOKS.items()),
+        Check("tshark", tshark is not None, advice, needed=False),
         *_keys(),
     ]
     lines = [
@@ -45,11 +45,11 @@ def examine() -> Summary:
     return Summary(fields, "\n".join(lines), 2 if bad else 0)
 
 
-def _looked(what: str, look: Callable[[], str]) -> Finding:
+def _looked(name: str, look: Callable[[], str]) -> Check:
     try:
-        return Finding(what, True, look())
+        return Check(name, True, look())
     except (ToolkitError, ImportError, OSError) as error:
-        return Finding(what, False, str(error))
+        return Check(name, False, str(error))
 
 
 def _store() -> str:
@@ -80,16 +80,16 @@ def _demo_model() -> str:
     return str(find_weights().name)
 
 
-def _keys() -> list[Finding]:
+def _keys() -> list[Check]:
     from toolkit.models.catalogue import model_names, model_spec
     from toolkit.models.registry import read_environment
 
     environment = read_environment()
     names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
     return [
-        Finding(name, there, "set" if there else "not set (environment or .env)", needed=False)
+        Check(name, is_set, "set" if is_set else "not set (environment or .env)", needed=False)
         for name in names
-        for there in [bool(environment.get(name))]
+        for is_set in [bool(environment.get(name))]
     ]
 
 

@@ -1,4 +1,4 @@
-"""What each column of somebody's table is taken for: said before anything is calculated, and changed by name."""
+"""Find out what each column of a table is, check every cell, and say what was assumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.errors import InputError
 from toolkit.table_files import MISSING, number_of
 from toolkit.words import LENGTH_BINS, SCALE, counted, one_line, suggestion
 
-KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
     "model": ("model", "model_name", "system", "system_id", "generator", "llm"),
     "judge": ("judge", "rater", "annotator", "evaluator", "grader", "scorer", "worker", "rater_id", "annotator_id"),
@@ -38,7 +38,7 @@ MEANING: Final[Mapping[str, str]] = {
     "scenario": "scenario", "aud_cost": "cost of an answer in AUD", "output_tokens": "tokens of the answer",
     "human": "whether a person rated", "failure": "why there is no score", "judge_repeat": "repeat of the judge",
 }  # fmt: skip
-PLACE: Final = ["place", "number"]
+LOCATION: Final = ["place", "number"]
 """Names of the index of rows that were read from files."""
 _PEOPLE: Final = frozenset(
     {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
@@ -57,12 +57,12 @@ _HIGH_CODES: Final = (99.0, 999.0, 9999.0, 99999.0)
 """What people and programs write for a score that is missing."""
 _NAMES: Final = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
-_WHOLE: Final = re.compile(r"-?\d+\.0+", re.ASCII)
+_INTEGER: Final = re.compile(r"-?\d+\.0+", re.ASCII)
 Values = Mapping[str | float, float | None]
 
 
 def take_columns(
-    rows: pd.DataFrame, chosen: Mapping[str, str], where: str
+    rows: pd.DataFrame, chosen: Mapping[str, str], source: str
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the columns of a table under our names, and which of its columns each of ours is.
 
@@ -73,55 +73,53 @@ def take_columns(
     """
     chosen = {("base" if ours == "item" else ours): theirs or "" for ours, theirs in chosen.items()}
     if rows.empty:
-        raise InputError(f"{where}: holds no rows; give one row a score")
+        raise InputError(f"{source}: holds no rows; give one row a score")
     names = [str(name) for name in rows]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{where}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
+        raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
-        if ours not in KNOWN:
-            of_ours = ", ".join("item" if name == "base" else name for name in KNOWN)
+        if ours not in USUAL_NAMES:
+            listed = ", ".join("item" if name == "base" else name for name in USUAL_NAMES)
             raise InputError(
-                f"{where}: {ours!r} is no column of ours; {suggestion(ours, KNOWN)}use one of {of_ours}"
+                f"{source}: {ours!r} is no column of ours; {suggestion(ours, USUAL_NAMES)}use one of {listed}"
             )
         if theirs and theirs not in names:
             raise InputError(
-                f"{where}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
+                f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
     spelled: dict[str, list[str]] = {}
     for name in names:
         spelled.setdefault(name.strip().lower(), []).append(name)
-    taken: dict[str, str] = {}
-    for ours, usual in KNOWN.items():
-        free = {*names} - {*taken.values(), *chosen.values()}
-        matches = next(
-            (found for name in usual if (found := [*free.intersection(spelled.get(name, ()))])), []
-        )
+    columns: dict[str, str] = {}
+    for ours, usual in USUAL_NAMES.items():
+        free = {*names} - {*columns.values(), *chosen.values()}
+        matches = next((hits for name in usual if (hits := [*free.intersection(spelled.get(name, ()))])), [])
         if chosen.get(ours) == "":
             continue
         if ours not in chosen and len(matches) > 1:
             item = "item" if ours == "base" else ours
             raise InputError(
-                f"{where}: the columns {', '.join(sorted(map(repr, matches)))} may each be the {item}; say which by "
+                f"{source}: the columns {', '.join(sorted(map(repr, matches)))} may each be the {item}; say which by "
                 f"--column {item}=NAME"
             )
         if ours in chosen or matches:
-            taken[ours] = chosen.get(ours) or matches[0]
+            columns[ours] = chosen.get(ours) or matches[0]
     for ours in ("base", "score"):
-        if ours not in taken:
+        if ours not in columns:
             item = "item" if ours == "base" else ours
             raise InputError(
-                f"{where}: no column is known as the {item} (found: {_listed(names)}); name it with "
+                f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
                 f"--column {item}=NAME"
             )
-    selected = rows.set_axis(names, axis=1)[list(taken.values())]
-    return selected.set_axis(list(taken), axis=1), taken
+    selected = rows.set_axis(names, axis=1)[list(columns.values())]
+    return selected.set_axis(list(columns), axis=1), columns
 
 
 def _listed(names: Sequence[str]) -> str:
     return one_line(", ".join(names), 500)
 
 
-def long_rows(rows: pd.DataFrame, judges: Sequence[str], where: str) -> tuple[pd.DataFrame, list[str]]:
+def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[pd.DataFrame, list[str]]:
     """Return a table with a column for each judge as one with a row for each score, and what was taken for judges.
 
     Without `judges` a table is wide where it has no column of scores and two or more that count judges (judge_1,
@@ -129,7 +127,7 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], where: str) -> tuple[pd
     """
     names = [str(name) for name in rows]
     usual = {name.strip().lower() for name in names}
-    if not judges and not usual.intersection((*KNOWN["score"], *KNOWN["judge"])):
+    if not judges and not usual.intersection((*USUAL_NAMES["score"], *USUAL_NAMES["judge"])):
         judges = [name for name in names if _COUNTED.fullmatch(name.strip())]
         judges = judges if len(judges) > 1 else []
     if not judges:
@@ -137,32 +135,32 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], where: str) -> tuple[pd
     for name in judges:
         if names.count(name) != 1:
             raise InputError(
-                f"{where}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
+                f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
             )
-    if taken := [name for name in ("judge", "score") if name in names]:
+    if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
-            f"{where}: has a column {taken[0]!r} and a column for each judge; leave out one or the other"
+            f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
     wide = rows.set_axis(names, axis=1)
-    others = [name for name in names if name not in judges]
-    long = wide.melt(others, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    columns = [name for name in names if name not in judges]
+    long = wide.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 
 
-def place_of(rows: pd.DataFrame, at: int, where: str) -> str:
+def row_location(rows: pd.DataFrame, at: int, source: str) -> str:
     """Return file and line of a row, or its number in a frame."""
-    file, number = rows.index[at] if rows.index.names == PLACE else (f"{where}, row", at + 1)
+    file, number = rows.index[at] if rows.index.names == LOCATION else (f"{source}, row", at + 1)
     return f"{file} {number}"
 
 
-def checked_rows(rows: pd.DataFrame, where: str, values: Values) -> pd.DataFrame:
+def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
 
-    def refuse(at: int, what: str) -> InputError:
-        return InputError(f"{place_of(rows, at, where)}: {one_line(what, 500)}")
+    def refuse(at: int, fault: str) -> InputError:
+        return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
 
     checked = pd.DataFrame(index=range(len(rows)))
-    for name in KNOWN:
+    for name in USUAL_NAMES:
         if name not in rows:
             continue
         cells = rows[name].tolist()
@@ -189,14 +187,14 @@ def checked_rows(rows: pd.DataFrame, where: str, values: Values) -> pd.DataFrame
                 for at, value in enumerate(cells)
             ]
             if name in ("base", "judge"):
-                checked[name] = _one_spelling(checked[name])
+                checked[name] = _unify_spelling(checked[name])
             blank = sorted({value for value in texts if value.strip() and labels[value] is None})
             if blank and name in ("cluster", "scenario"):
                 note = f"{MEANING[name]}: {_listed(blank)} is taken for empty"
                 checked.attrs["notes"] = [*checked.attrs.get("notes", ()), note]
     for name in _NAMES:
-        if name in checked and (gone := checked[name].isna().to_numpy()).any():
-            raise refuse(int(gone.argmax()), f"the {MEANING[name]} is empty; every row needs one")
+        if name in checked and (empty := checked[name].isna().to_numpy()).any():
+            raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
     if "length_bin" in checked:
         odd = checked["length_bin"].notna() & ~checked["length_bin"].isin(list(LENGTH_BINS))
         if odd.any() or checked["length_bin"].isna().any():
@@ -208,11 +206,11 @@ def checked_rows(rows: pd.DataFrame, where: str, values: Values) -> pd.DataFrame
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
-    for name, of in (("cluster", ["base"]), ("scenario", ["base"])):
-        if name in checked and (checked.groupby(of)[name].nunique() > 1).any():
-            item = checked.groupby(of)[name].nunique().gt(1).idxmax()
+    for name, keys in (("cluster", ["base"]), ("scenario", ["base"])):
+        if name in checked and (checked.groupby(keys)[name].nunique() > 1).any():
+            item = checked.groupby(keys)[name].nunique().gt(1).idxmax()
             raise InputError(
-                f"{where}: item {item!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
+                f"{source}: item {item!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
             )
     _refuse_twice(checked, refuse)
     return checked
@@ -227,9 +225,9 @@ def _refuse_twice(checked: pd.DataFrame, refuse: Any) -> None:
     twice = checked.duplicated(keys)
     if twice.any():
         at = int(twice.to_numpy().argmax())
-        told = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
+        cells = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
         raise refuse(
-            at, f"{told} has a score already; keep one, or name what tells them apart (--column repeat=NAME)"
+            at, f"{cells} has a score already; keep one, or name what tells them apart (--column repeat=NAME)"
         )
 
 
@@ -258,13 +256,15 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
     return text
 
 
-def _one_spelling(labels: pd.Series) -> pd.Series:
+def _unify_spelling(labels: pd.Series) -> pd.Series:
     """Return names in which 1.0 is 1 where both are there: a column of numbers with a gap is written so."""
     names = set(labels.dropna())
-    same = {
-        name: whole for name in names if _WHOLE.fullmatch(name) and (whole := name.partition(".")[0]) in names
+    spellings = {
+        name: integer
+        for name in names
+        if _INTEGER.fullmatch(name) and (integer := name.partition(".")[0]) in names
     }
-    return labels.replace(same) if same else labels
+    return labels.replace(spellings) if spellings else labels
 
 
 def _key(value: Any) -> str | float:
@@ -274,7 +274,7 @@ def _key(value: Any) -> str | float:
     return text if number is None else number
 
 
-def values_given(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
+def parse_values(values: Mapping[Any, Any]) -> dict[str | float, float | None]:
     """Return what scores are worth by their text; nothing, an empty text and NaN say that a score is missing."""
     worths: dict[str | float, float | None] = {}
     for value, number in values.items():
@@ -299,24 +299,24 @@ def missing_codes(scores: pd.Series) -> list[float]:
 
     -1 among 0 and 1 may be a score of its own, and so may every number that is on the scale of the others.
     """
-    whole = scores.dropna()
-    others = whole[~whole.isin((*_LOW_CODES, *_HIGH_CODES))]
-    if others.empty or others.min() < 0:
+    scored = scores.dropna()
+    plain_scores = scored[~scored.isin((*_LOW_CODES, *_HIGH_CODES))]
+    if plain_scores.empty or plain_scores.min() < 0:
         return []
-    plain = others.max() > 1 or (others % 1 != 0).any()
+    plain = plain_scores.max() > 1 or (plain_scores % 1 != 0).any()
     low = [code for code in _LOW_CODES if plain or code < -1]
-    high = [code for code in _HIGH_CODES if others.max() <= code / 9]
-    return [code for code in (*low, *high) if (whole == code).any()]
+    high = [code for code in _HIGH_CODES if plain_scores.max() <= code / 9]
+    return [code for code in (*low, *high) if (scored == code).any()]
 
 
-def without_codes(scores: pd.Series, rows: pd.DataFrame, where: str) -> tuple[pd.Series, list[str]]:
+def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[pd.Series, list[str]]:
     """Return scores in which codes for missing are missing, and what was taken for one, with its rows."""
     notes = []
     for code in missing_codes(scores):
         at = (scores == code).to_numpy().nonzero()[0]
         notes.append(
             f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
-            f"({_places(rows, at, where)}); --scale LOW HIGH that holds it says that it is a score"
+            f"({_row_numbers(rows, at, source)}); --scale LOW HIGH that holds it says that it is a score"
         )
     codes = scores.isin(missing_codes(scores))
     ambiguous = int((scores == -1).sum()) if set(scores.dropna()) in ({-1, 0, 1}, {-1, 1}, {-1, 0}) else 0
@@ -327,25 +327,25 @@ def without_codes(scores: pd.Series, rows: pd.DataFrame, where: str) -> tuple[pd
     return scores.mask(codes), notes
 
 
-def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFrame, where: str) -> None:
+def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFrame, source: str) -> None:
     """Raise ``InputError`` that names the rows whose score is outside of a scale."""
     at = ((scores < scale[0]) | (scores > scale[1])).to_numpy().nonzero()[0]
     if len(at):
         raise InputError(
-            f"{where}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
-            f"{counted(len(at), 'rows')} ({_places(rows, at, where)}); correct the scale, or say that it is missing "
-            f"(--values {scores.iloc[at[0]]:g}=)"
+            f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
+            f"{counted(len(at), 'rows')} ({_row_numbers(rows, at, source)}); correct the scale, or say that it is "
+            f"missing (--values {scores.iloc[at[0]]:g}=)"
         )
 
 
-def _places(rows: pd.DataFrame, at: Sequence[int] | np.ndarray, where: str) -> str:
+def _row_numbers(rows: pd.DataFrame, at: Sequence[int] | np.ndarray, source: str) -> str:
     """Return the first rows, each file once, and how many more there are."""
-    shown: dict[str, list[str]] = {}
+    rows_by_file: dict[str, list[str]] = {}
     for row in at[:5]:
-        file, _, number = place_of(rows, int(row), where).rpartition(" ")
-        shown.setdefault(file, []).append(number)
+        file, _, number = row_location(rows, int(row), source).rpartition(" ")
+        rows_by_file.setdefault(file, []).append(number)
     more = f" and {len(at) - 5} more" if len(at) > 5 else ""
-    return ", ".join(f"{file} {', '.join(numbers)}" for file, numbers in shown.items()) + more
+    return ", ".join(f"{file} {', '.join(numbers)}" for file, numbers in rows_by_file.items()) + more
 
 
 _PERCENTAGES: Final = "percentages, 85% is 85"
@@ -375,7 +375,7 @@ def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
     """Return a column of numbers, missing ones as NaN."""
-    found = []
+    numbers = []
     for at, value in enumerate(values):
         number = math.nan
         if not _empty(value):
@@ -387,8 +387,8 @@ def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
                     "like 4.5 or leave it empty"
                     + (", or say what it is worth (--values A=4)" if name == "score" else ""),
                 )
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def _number(value: Any) -> float:
@@ -411,11 +411,11 @@ def _is_person(value: Any, at: int, refuse: Any) -> bool:
     return word in _PEOPLE
 
 
-def scale_of(scores: pd.Series) -> tuple[float, float]:
+def usual_scale(scores: pd.Series) -> tuple[float, float]:
     """Return the narrowest common scale that holds all scores, else their ends as whole numbers."""
     low, high = float(scores.min()), float(scores.max())
-    whole = bool((scores.dropna() % 1 == 0).all())
+    integers = bool((scores.dropna() % 1 == 0).all())
     for first, last in _SCALES:
-        if first <= low and high <= last and (whole or first == 0 or low >= first):
+        if first <= low and high <= last and (integers or first == 0 or low >= first):
             return first, last
     return math.floor(low), math.ceil(high)

@@ -22,7 +22,7 @@ LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
 WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _NAMED: Final = 4
-SHOWN: Final = 80
+CUT: Final = 80
 Rows = list[dict[str, Any]]
 
 
@@ -48,19 +48,21 @@ def json_text(value: Any) -> str:
 
 
 @contextmanager
-def reading(path: Path, place: str, writer: str) -> Iterator[None]:
+def reading(path: Path, location: str, writer: str) -> Iterator[None]:
     """Say in one line where a file is not as its writer writes it, whatever of its shape is wrong."""
     try:
         yield
     except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
-        why = one_line(f"{type(error).__name__}: {error}", 200)
-        raise InputError(f"{path}{place}: cannot {writer} ({why}); correct it, or write it again") from None
+        reason = one_line(f"{type(error).__name__}: {error}", 200)
+        raise InputError(
+            f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
+        ) from None
 
 
-def table(value: Any, what: str) -> Mapping[str, Any]:
+def table(value: Any, label: str) -> Mapping[str, Any]:
     """Return a JSON object as it is; raises ``TypeError`` for another value."""
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} is {one_line(repr(value), SHOWN)}, no object")
+        raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no object")
     return value
 
 
@@ -69,17 +71,17 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def whole_number(value: Any, what: str) -> int:
+def checked_count(value: Any, label: str) -> int:
     """Return a whole number that counts something; raises ``TypeError`` for another value."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
-        raise TypeError(f"{what} is {one_line(repr(value), SHOWN)}, no whole number from 0")
+        raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no whole number from 0")
     return value
 
 
-def name_of(value: Any, what: str) -> str:
+def checked_name(value: Any, label: str) -> str:
     """Return a name or number as text; raises ``TypeError`` for another value."""
     if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-        raise TypeError(f"{what} is {one_line(repr(value), SHOWN)}, no name")
+        raise TypeError(f"{label} is {one_line(repr(value), CUT)}, no name")
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -88,7 +90,7 @@ def is_filled(value: Any) -> bool:
     return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
 
 
-def score_of(value: Any, name: str) -> float | None:
+def parse_score(value: Any, name: str) -> float | None:
     """Return a score as a number; what a tool wrote in its own letters is counted as that tool counts it.
 
     Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
@@ -102,12 +104,12 @@ def score_of(value: Any, name: str) -> float | None:
     elif isinstance(value, bool | int | float):
         number = float(value)
     if number is None or math.isinf(number):
-        raise ValueError(f"the value of {name}, {one_line(repr(value), SHOWN)}, is no number")
+        raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
     return number
 
 
 def several_names(names: Iterable[object]) -> str:
     """Return the first names and how many more there are."""
-    told = [str(name) for name in names]
-    more = len(told) - _NAMED
-    return ", ".join(told) if more <= 1 else f"{', '.join(told[:_NAMED])} and {more} more"
+    texts = [str(name) for name in names]
+    more = len(texts) - _NAMED
+    return ", ".join(texts) if more <= 1 else f"{', '.join(texts[:_NAMED])} and {more} more"

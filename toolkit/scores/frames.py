@@ -16,10 +16,10 @@ from toolkit.words import DIMENSIONS, one_line
 LONE: Final = "score"
 """The judge of scores that name none."""
 _RUN = ["base", "length_bin", "model", "repeat"]
-_ABOUT = ("cluster", "scenario", "aud_cost", "output_tokens")
+_ANSWER_COLUMNS = ("cluster", "scenario", "aud_cost", "output_tokens")
 _DEFAULTS: Final = {
     "length_bin": WHOLE, "model": "model", "judge": LONE, "repeat": 0, "judge_repeat": 0, "human": False,
-    "failure": None, **dict.fromkeys(_ABOUT),
+    "failure": None, **dict.fromkeys(_ANSWER_COLUMNS),
 }  # fmt: skip
 
 _MOST_ALONE: Final = 12
@@ -31,7 +31,7 @@ _COLUMNS: Final = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "
 """Names of columns of the frames: no dimension has one of them, for each is a column of its own."""
 
 
-def by_themselves(rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, list[str]]:
+def by_themselves(rows: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
     """Return rows in which judges that share no answer with others are methods of their own, and what was done.
 
     A mean over the answers of one judge and the answers of another would compare the judges, not the models.
@@ -51,29 +51,29 @@ def by_themselves(rows: pd.DataFrame, where: str) -> tuple[pd.DataFrame, list[st
     labels = {end: " + ".join(judge for judge in home if home[judge] == end) for end in home.values()}
     if len(labels) > 1 and len(home) > _MOST_ALONE and (sets.map(len) < 2).all():
         raise InputError(
-            f"{where}: no answer has two of its {len(home)} judges; leave their column out, which takes them for one "
+            f"{source}: no answer has two of its {len(home)} judges; leave their column out, which takes them for one "
             "(--column judge=)"
         )
     if len(labels) < 2 or len(home) > _MOST_ALONE:
         return rows, []
-    of_answer = sets.map(lambda judges: labels[home[next(iter(judges))]])
-    label = answer.map(of_answer)
-    own = rows["judge"].map(home).map(labels).mask(people)
+    labels_by_answer = sets.map(lambda judges: labels[home[next(iter(judges))]])
+    label = answer.map(labels_by_answer)
+    judge_labels = rows["judge"].map(home).map(labels).mask(people)
     alone = {label for end, label in labels.items() if list(home.values()).count(end) == 1}
     # A row without a score, of a judge that others share no answer with, is none where others gave the answer theirs.
-    rows = rows[label.isna() | own.isna() | (label == own)]
-    label = label.fillna(own).fillna(next(iter(labels.values())))[rows.index]
+    rows = rows[label.isna() | judge_labels.isna() | (label == judge_labels)]
+    label = label.fillna(judge_labels).fillna(next(iter(labels.values())))[rows.index]
     model = rows["model"] + ", " if "model" in rows else ""
     rows = rows.assign(model=model + label, fewest=label.map(lambda name: 1 if name in alone else 2))
-    told = "; ".join(labels.values())
+    methods = "; ".join(labels.values())
     return rows.reset_index(drop=True), [
-        f"judges that share no answer are each analysed by themselves, as methods: {one_line(told, 200)} "
+        f"judges that share no answer are each analysed by themselves, as methods: {one_line(methods, 200)} "
         "(--column judge= takes them for one)"
     ]
 
 
-def frames_of(
-    rows: pd.DataFrame, name: str, where: str
+def make_frames(
+    rows: pd.DataFrame, name: str, source: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return runs, judgements, ratings by people and the dimensions of checked rows.
 
@@ -89,16 +89,16 @@ def frames_of(
     rows["run_id"] = list(map(" / ".join, zip(*(rows[name].astype(str) for name in _RUN), strict=True)))
     several = _several_values(rows)
     if several:
-        raise InputError(f"{where}: {one_line(several, 300)}; an answer has one")
+        raise InputError(f"{source}: {one_line(several, 300)}; an answer has one")
     if rows["human"].all():
         rows["human"] = False  # people who rated are the judges, where nobody else is
     if "fewest" not in rows:
         rows["fewest"] = 2 if rows.loc[~rows["human"], "judge"].nunique() > 1 else 1
     dimensions = tuple(dict.fromkeys(rows["dimension"])) if "dimension" in rows else ()
     if columns := [part for part in dimensions if part in _COLUMNS]:
-        raise InputError(f"{where}: the dimension {columns[0]!r} has the name of a column; give it another")
-    said = _judgements(rows, dimensions, name)
-    judgements, human = said[~said["human"]], said[said["human"]]
+        raise InputError(f"{source}: the dimension {columns[0]!r} has the name of a column; give it another")
+    judged = _judgements(rows, dimensions, name)
+    judgements, human = judged[~judged["human"]], judged[judged["human"]]
     runs = _runs(rows, judgements, dimensions, name)
     if len(human):
         human = human.assign(rater=human["judge"], reasons=None, source="file", version=1)
@@ -120,21 +120,21 @@ def _several_values(rows: pd.DataFrame) -> str:
 
 def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.DataFrame:
     keys = ["run_id", "judge", "judge_repeat", "human"]
-    about = ["cluster", "scenario", *_RUN]
-    once = rows.drop_duplicates(keys).set_index(keys)[[*about, "failure"]]
+    copied = ["cluster", "scenario", *_RUN]
+    once = rows.drop_duplicates(keys).set_index(keys)[[*copied, "failure"]]
     if dimensions:
         wide = rows.set_index([*keys, "dimension"])["score"].unstack("dimension")[list(dimensions)]
         wide["composite"] = wide.mean(axis=1, skipna=False)
     else:
         wide = rows.set_index(keys)[["score"]].rename(columns={"score": "composite"})
-    said = once.join(wide.astype("float64")).reset_index()
-    failed = said[[*dimensions, "composite"]].isna().all(axis=1)
-    return said.assign(
-        study=name, prompt_id=said["base"], judge_model=said["judge"], related=False, focus="off", failed=failed,
-        failure=said["failure"].where(said["failure"].notna(), "no score").where(failed, None),
-        composite_strict=said["composite"], zeros=0, expected_composite=np.nan,
+    judged = once.join(wide.astype("float64")).reset_index()
+    failed = judged[[*dimensions, "composite"]].isna().all(axis=1)
+    return judged.assign(
+        study=name, prompt_id=judged["base"], judge_model=judged["judge"], related=False, focus="off", failed=failed,
+        failure=judged["failure"].where(judged["failure"].notna(), "no score").where(failed, None),
+        composite_strict=judged["composite"], zeros=0, expected_composite=np.nan,
         **dict.fromkeys(("aud_cost", "latency_ms", "input_tokens", "output_tokens"), np.nan),
-        call_id=said["run_id"] + " / " + said["judge"] + " / " + said["judge_repeat"].astype(str),
+        call_id=judged["run_id"] + " / " + judged["judge"] + " / " + judged["judge_repeat"].astype(str),
     )  # fmt: skip
 
 
@@ -143,17 +143,17 @@ def _runs(rows: pd.DataFrame, judgements: pd.DataFrame, dimensions: Sequence[str
     by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
     counts = by_judge["composite"].groupby("run_id").count()
     means, spread = by_judge.groupby("run_id").mean(), by_judge["composite"].groupby("run_id").std()
-    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ABOUT, "fewest"]]
+    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ANSWER_COLUMNS, "fewest"]]
     counting = counts.reindex(runs.index).fillna(0).astype(int)
     judged = counting >= runs.pop("fewest")
     reasons = judgements[judgements["failed"]].groupby("run_id")["failure"].first()
     tokens = pd.to_numeric(runs["output_tokens"], errors="coerce")
-    found = runs.join(means.where(judged.reindex(means.index))).assign(
+    table = runs.join(means.where(judged.reindex(means.index))).assign(
         study=name, prompt_id=runs["base"], category=None, status="succeeded", excluded=False, defect=None,
         failure=reasons.reindex(runs.index).where(~judged, None), judge_count=counting, judged=judged,
         composite_std=spread.reindex(runs.index).where(judged), zeros=0, total_tokens=tokens, tokens_estimated=False,
         output_tokens=tokens, aud_cost=pd.to_numeric(runs["aud_cost"], errors="coerce"), judge_aud_cost=np.nan,
     )  # fmt: skip
-    found["composite_strict"] = found["composite"]
-    ordered = found.reset_index().sort_values(["model", "base", "length_bin", "repeat"], ignore_index=True)
+    table["composite_strict"] = table["composite"]
+    ordered = table.reset_index().sort_values(["model", "base", "length_bin", "repeat"], ignore_index=True)
     return ordered.astype({"failure": "object", "output_tokens": "float64"})

@@ -14,16 +14,16 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scores.fields import (
-    SHOWN,
+    CUT,
     Read,
     Rows,
+    checked_count,
+    checked_name,
     json_text,
     mapping,
-    name_of,
+    parse_score,
     reading,
-    score_of,
     table,
-    whole_number,
 )
 from toolkit.words import one_line
 
@@ -55,7 +55,7 @@ def read_promptfoo(path: Path, results: Any) -> Read:
     for number, result in enumerate(listed, 1):
         with reading(path, f", result {number}", "be read as promptfoo writes it"):
             for index in ("testIdx", "promptIdx"):
-                whole_number(table(result, "the result").get(index) or 0, index)
+                checked_count(table(result, "the result").get(index) or 0, index)
             provider = result.get("provider")
             label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
             prompt = result.get("prompt")
@@ -63,10 +63,10 @@ def read_promptfoo(path: Path, results: Any) -> Read:
             key = (named, result.get("promptIdx"))
             failure = _failure(result)
             row = {
-                "model": name_of(label, "provider"),
-                "test": _test_of(result),
+                "model": checked_name(label, "provider"),
+                "test": _test_key(result),
                 "prompt": key,
-                "score": None if failure else score_of(result["score"], "score"),
+                "score": None if failure else parse_score(result["score"], "score"),
                 "failure": failure,
                 "number": number,
                 "index": result.get("testIdx"),
@@ -74,21 +74,21 @@ def read_promptfoo(path: Path, results: Any) -> Read:
             prompts.setdefault(row["model"], {}).setdefault(key, len(prompts[row["model"]]) + 1)
         rows.append(row)
     _name_tests(rows)
-    seen: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for row in sorted(rows, key=lambda row: (row["index"] or 0, row["number"])):
         several = prompts[row["model"]]
         if len(several) > 1:
-            told = [named for named, _ in several]
-            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in told) and len(
-                {*told}
-            ) == len(told)
+            labels = [named for named, _ in several]
+            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in labels) and len(
+                {*labels}
+            ) == len(labels)
             row["model"] += f", {row['prompt'][0]}" if short else f", prompt {several[row['prompt']]}"
-        row["repeat"] = seen[row["base"], row["model"]]
-        seen[row["base"], row["model"]] += 1
+        row["repeat"] = counts[row["base"], row["model"]]
+        counts[row["base"], row["model"]] += 1
     notes = ["costs of promptfoo are in USD and were not taken"]
     if (most := max(map(len, prompts.values()))) > 1:
         notes.append(f"{most} prompts: each with its provider is a model")
-    if repeats := max(seen.values()) - 1:
+    if repeats := max(counts.values()) - 1:
         notes.append(
             f"tests with the same variables are repeats of one item: up to {repeats + 1} an item and model"
         )
@@ -100,7 +100,7 @@ def read_promptfoo(path: Path, results: Any) -> Read:
     )
 
 
-def _test_of(result: Mapping[str, Any]) -> tuple[str, str]:
+def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:
     """Return what tells a test from others and its variables as text; both are empty where nothing tells it."""
     case = mapping(result.get("testCase"))
     variables = {
@@ -108,12 +108,12 @@ def _test_of(result: Mapping[str, Any]) -> tuple[str, str]:
         for name, value in (mapping(result.get("vars")) or mapping(case.get("vars"))).items()
         if not name.startswith("_") and name != "sessionId"  # promptfoo fills them anew in each repeat
     }
-    told = [variables, case.get("description"), case.get("assert")]
+    identity = [variables, case.get("description"), case.get("assert")]
     texts = [
         json_text(value) if len(variables) == 1 else f"{name}={json_text(value)}"
         for name, value in variables.items()
     ]
-    return json.dumps(told, sort_keys=True) if any(told) else "", ", ".join(texts)
+    return json.dumps(identity, sort_keys=True) if any(identity) else "", ", ".join(texts)
 
 
 def _name_tests(rows: Rows) -> None:
@@ -122,13 +122,13 @@ def _name_tests(rows: Rows) -> None:
     for row in rows:
         key, text = row["test"]
         names.setdefault(one_line(text, 60), set()).add(key)
-    places: Counter[Any] = Counter()
+    orders: Counter[Any] = Counter()
     for row in rows:
         key, text = row["test"]
         name = one_line(text, 60)
         if not key:  # nothing tells tests apart but their order
-            order = places[row["model"], row["prompt"]]
-            places[row["model"], row["prompt"]] += 1
+            order = orders[row["model"], row["prompt"]]
+            orders[row["model"], row["prompt"]] += 1
             name = f"test {order if row['index'] is None else row['index']}"
         elif not name or name != text or len(names[name]) > 1:
             name = f"{name or 'test'} [{hashlib.sha256(key.encode(errors='replace')).hexdigest()[:8]}]"
@@ -148,5 +148,5 @@ def _failure(result: Mapping[str, Any]) -> str | None:
             continue
         reason = str(part.get("reason") or "")
         if mapping(part.get("metadata")).get("graderError") or _GRADER.match(reason):
-            return f"the grader failed: {one_line(reason, SHOWN)}"
+            return f"the grader failed: {one_line(reason, CUT)}"
     return None

@@ -21,20 +21,20 @@ from toolkit.errors import InputError
 from toolkit.files import ZSTD, member_size, read_json, similar_file
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
+    CUT,
     LETTERS,
-    SHOWN,
     WORDS,
     Read,
     Rows,
+    checked_count,
+    checked_name,
     is_filled,
     json_text,
     mapping,
-    name_of,
+    parse_score,
     reading,
-    score_of,
     several_names,
     table,
-    whole_number,
 )
 from toolkit.scores.promptfoo import read_promptfoo
 from toolkit.table_files import ROW_FILES, number_of, read_rows
@@ -60,14 +60,14 @@ def name_methods(logs: Iterable[Read]) -> None:
     for log in logs:
         if log.kind == _INSPECT:
             by_model.setdefault(log.rows["model"].iloc[0], []).append(log)
-    for model, same in by_model.items():
-        names = sorted({name for log in same for name in log.settings})
+    for model, group in by_model.items():
+        names = sorted({name for log in group for name in log.settings})
         differing = [
             name
             for name in names
-            if any(log.settings.get(name) != same[0].settings.get(name) for log in same)
+            if any(log.settings.get(name) != group[0].settings.get(name) for log in group)
         ]
-        for log in same if differing else ():
+        for log in group if differing else ():
             label = ", ".join(
                 f"{name} {one_line(json_text(log.settings[name]), 60)}"
                 for name in differing
@@ -141,37 +141,37 @@ def _lm_eval(
     task, _, stamp = path.stem.removeprefix("samples_").rpartition("_")
     for line, row in numbered:
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            name_of(row["doc_id"], "doc_id")
+            checked_name(row["doc_id"], "doc_id")
             if row.get("filter") is not None:
-                name_of(row["filter"], "filter")
+                checked_name(row["filter"], "filter")
     filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
     saved, notes = _first_filter(
         path, [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
     )
-    known = _metrics(saved[0][1])
-    lists = [name for name in known if not any(_is_plain(row.get(name)) for _, row in saved)]
-    usable = [name for name in known if name not in lists]
+    names = _metrics(saved[0][1])
+    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in saved)]
+    usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
-        other = f"; no number a document: {several_names(lists)}" if lists else ""
+        remaining = f"; no number a document: {several_names(lists)}" if lists else ""
         listed = choices(metric, usable, "it has") if usable else "it has none"
-        raise InputError(f"{path}: has no metric {metric or ''}; {listed}{other}")
-    taken, model = metric or usable[0], _lm_eval_model(path, stamp)
+        raise InputError(f"{path}: has no metric {metric or ''}; {listed}{remaining}")
+    selected, model = metric or usable[0], _lm_eval_model(path, stamp)
     rows = []
     for line, row in saved:
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
-            score = score_of(worth(row.get(taken), values), taken)
+            score = parse_score(worth(row.get(selected), values), selected)
         rows.append(
             {
-                "base": f"{task or path.stem}/{name_of(row['doc_id'], 'doc_id')}",
+                "base": f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}",
                 "model": model,
                 "score": score,
             }
         )
-    notes.insert(0, f"score is the metric {taken}{_others(usable, taken, 'metric')}")
+    notes.insert(0, f"score is the metric {selected}{_alternatives(usable, selected, 'metric')}")
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
-    if not (beside := path.with_name(f"results_{stamp}.json")).is_file():
-        notes.append(f"no {beside.name} beside it: the model is named after the folder, {model}")
+    if not (results_file := path.with_name(f"results_{stamp}.json")).is_file():
+        notes.append(f"no {results_file.name} beside it: the model is named after the folder, {model}")
     return Read(
         pd.DataFrame(rows, index=[line for line, _ in saved]), "samples of lm-eval", notes, unit="line"
     )
@@ -182,9 +182,9 @@ def _first_filter(
 ) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
     """Return the rows of the first of filters of one name: lm-eval writes all documents of one, then the next."""
     first: dict[str, tuple[int, dict[str, Any]]] = {}
-    counts = Counter(name_of(row["doc_id"], "doc_id") for _, row in rows)
+    counts = Counter(checked_name(row["doc_id"], "doc_id") for _, row in rows)
     for line, row in rows:
-        first.setdefault(name_of(row["doc_id"], "doc_id"), (line, row))
+        first.setdefault(checked_name(row["doc_id"], "doc_id"), (line, row))
     if max(counts.values()) == 1:
         return rows, []
     saved = list(first.values())
@@ -204,19 +204,19 @@ def _is_plain(value: Any) -> bool:
 
 
 def _metrics(row: Mapping[str, Any]) -> list[str]:
-    told = row.get("metrics")
-    if isinstance(told, list):
-        return [str(name) for name in told]
-    given = {"doc_id", "filter"}
-    return [name for name, value in row.items() if name not in given and isinstance(value, int | float)]
+    listed = row.get("metrics")
+    if isinstance(listed, list):
+        return [str(name) for name in listed]
+    keys = {"doc_id", "filter"}
+    return [name for name, value in row.items() if name not in keys and isinstance(value, int | float)]
 
 
 def _lm_eval_model(path: Path, stamp: str) -> str:
     """Return the model that the results of the same time name, else that of the folder: other results are another's."""
     results = path.with_name(f"results_{stamp}.json")
-    if results.is_file() and isinstance(about := read_json(results), Mapping):
-        named = mapping(mapping(about.get("config")).get("model_args")).get("pretrained")
-        return str(about.get("model_name") or named or path.parent.name)
+    if results.is_file() and isinstance(content := read_json(results), Mapping):
+        named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
+        return str(content.get("model_name") or named or path.parent.name)
     return path.parent.name or "model"
 
 
@@ -229,7 +229,7 @@ def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
         start = table(json.loads(_member(path, file, head)), head)
         samples = []
         for name in names:
-            with reading(path, f", {one_line(name, SHOWN)}", "be read as a whole log of inspect_ai"):
+            with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
                 sample = json.loads(_member(path, file, name))
                 # Of a sample what is read of it: its messages and events are most of a log.
                 fields = ("id", "epoch", "scores", "error", "invalidation", "metadata")
@@ -239,17 +239,17 @@ def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
 
 def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
     """Return a member of a zip, of Zstandard too, which inspect_ai writes and zipfile of Python 3.11 cannot read."""
-    size, about = member_size(file, name), file.getinfo(name)
-    if about.flag_bits & 1:
+    size, entry = member_size(file, name), file.getinfo(name)
+    if entry.flag_bits & 1:
         raise RuntimeError("it is encrypted")
-    if about.compress_type != ZSTD:
+    if entry.compress_type != ZSTD:
         return file.read(name)
     with path.open("rb") as raw:
-        raw.seek(about.header_offset + 26)  # of the local header: lengths of the name and of what is extra
+        raw.seek(entry.header_offset + 26)  # of the local header: lengths of the name and of what is extra
         lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")
         raw.seek(lengths, 1)
-        content = pa.Codec("zstd").decompress(raw.read(about.compress_size), size, asbytes=True)
-    if zlib.crc32(content) != about.CRC:
+        content = pa.Codec("zstd").decompress(raw.read(entry.compress_size), size, asbytes=True)
+    if zlib.crc32(content) != entry.CRC:
         raise zipfile.BadZipFile(f"bad CRC-32 of {name}")
     return bytes(content)
 
@@ -259,8 +259,8 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     with reading(path, "", "be read as a log of inspect_ai"):
         head = table(log["eval"], "eval")
         task, model = (
-            name_of(head.get("task", path.stem), "task"),
-            name_of(head.get("model", "model"), "model"),
+            checked_name(head.get("task", path.stem), "task"),
+            checked_name(head.get("model", "model"), "model"),
         )
         listed = enumerate(samples, 1)
     read: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -268,32 +268,32 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
             failed = "error in the sample" if sample.get("error") else None
-            where = {
-                "base": f"{task}/{name_of(sample['id'], 'id')}",
+            sample_row = {
+                "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
-                "repeat": max(whole_number(1 if epoch is None else epoch, "epoch") - 1, 0),
+                "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
                 "failure": failed or ("the sample was made invalid" if sample.get("invalidation") else None),
-                **_of_ours(sample.get("metadata")),
+                **_run_fields(sample.get("metadata")),
             }
             scores = table(sample.get("scores") or {}, "scores")
-            read.append((where, {name: _value(score) for name, score in scores.items()}))
-    scorers = list(dict.fromkeys(judge for _, given in read for judge in given))
+            read.append((sample_row, {name: _value(score) for name, score in scores.items()}))
+    scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
     if metric is not None and metric not in scorers:
         raise InputError(f"{path}: has no scorer {metric}; it has {several_names(scorers)}")
     if not scorers:
         raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
     ours = "run_id" in read[0][0]
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
-    if lost := sum(1 for where, given in read if where["failure"] and given):
+    if lost := sum(1 for sample_row, by_scorer in read if sample_row["failure"] and by_scorer):
         notes.append(
             f"{lost} of {len(read)} samples have an error besides scores: they are missing, not scored"
         )
     worths: dict[tuple[str, str | None], list[float | None]] = {}
     lettered = False
     for judge in [metric] if metric else scorers:
-        column = [None if where["failure"] else given.get(judge) for where, given in read]
-        parts = _parts_of(
-            column if any(map(is_filled, column)) else (given.get(judge) for _, given in read), ours
+        column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
+        parts = _score_keys(
+            column if any(map(is_filled, column)) else (by_scorer.get(judge) for _, by_scorer in read), ours
         )
         cells = {
             name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
@@ -308,23 +308,23 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
                 texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
                 if None in unread.values() and len(texts) == len(filled):  # a reason beside numbers, say
                     notes.append(
-                        f"{label} is text ({one_line(repr(cell), SHOWN)} in sample {at}) and was not taken; "
+                        f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
                         "--values TEXT=NUMBER says what it is worth"
                     )
                     continue
                 hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
-                where = read[at - 1][0]
+                sample_row = read[at - 1][0]
                 raise InputError(
-                    f"{path}, sample {at} ({one_line(where['base'], SHOWN)}, epoch {where['repeat'] + 1}): the value "
-                    f"of {label}, {one_line(repr(cell), SHOWN)}, is no number; "
+                    f"{path}, sample {at} ({one_line(sample_row['base'], CUT)}, epoch {sample_row['repeat'] + 1}): the "
+                    f"value of {label}, {one_line(repr(cell), CUT)}, is no number; "
                     + (f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else "")
                     + "take another scorer (--metric NAME)"
                 )
             lettered |= any(_is_letter(cell, values) for cell in filled)
-            worths[judge, name] = [score_of(worth(cell, values), label) for cell in cells[name]]
+            worths[judge, name] = [parse_score(worth(cell, values), label) for cell in cells[name]]
     rows: Rows = [
-        {**where, "judge": judge, "dimension": name, "score": column[at]}
-        for at, (where, _) in enumerate(read)
+        {**sample_row, "judge": judge, "dimension": name, "score": column[at]}
+        for at, (sample_row, _) in enumerate(read)
         # A scorer that gave this sample no score has one that is missing, of each of its parts.
         for (judge, name), column in worths.items()
     ]
@@ -380,7 +380,7 @@ def _is_score(value: Any, values: Values) -> bool:
     return isinstance(value, bool | int | float) and is_filled(value)
 
 
-def _parts_of(values: Iterable[Any], ours: bool) -> list[str | None]:
+def _score_keys(values: Iterable[Any], ours: bool) -> list[str | None]:
     """Return the keys of a scorer's values; the composites of our own logs are calculated again from the others."""
     names = list(dict.fromkeys(str(name) for value in values if isinstance(value, Mapping) for name in value))
     return [*(name for name in names if not ours or name not in _COMPOSITES or len(names) == 1)] or [None]
@@ -391,17 +391,17 @@ def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> 
         return value.get(name)
     if name is not None and is_filled(value):
         raise InputError(
-            f"{path}, sample {number}: {judge} has the value {one_line(repr(value), SHOWN)} and in other samples one "
+            f"{path}, sample {number}: {judge} has the value {one_line(repr(value), CUT)} and in other samples one "
             f"for each of several keys; take another scorer (--metric NAME)"
         )
     return value
 
 
-def _of_ours(metadata: Any) -> dict[str, Any]:
+def _run_fields(metadata: Any) -> dict[str, Any]:
     """Return what a log that we wrote says of a run besides its scores."""
-    given = mapping(metadata) if mapping(metadata).get("run_id") is not None else {}
-    known = ("run_id", "base", "cluster", "length_bin", "scenario", "aud_cost", "output_tokens")
-    return {name: given[name] for name in known if given.get(name) is not None}
+    fields = mapping(metadata) if mapping(metadata).get("run_id") is not None else {}
+    names = ("run_id", "base", "cluster", "length_bin", "scenario", "aud_cost", "output_tokens")
+    return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
 def _archive(path: Path) -> Read:
@@ -410,11 +410,13 @@ def _archive(path: Path) -> Read:
 
     archive = check_archive(path)
 
-    def every(name: str) -> Iterator[Mapping[str, Any]]:
-        return (one for block in archive.blocks(name) for one in block)
+    def documents(name: str) -> Iterator[Mapping[str, Any]]:
+        return (document for block in archive.blocks(name) for document in block)
 
-    prompts = {(one["prompt_id"], one["dataset_version"]): one for one in every("prompts")}
-    bases = {key: one["metadata"]["base_scenario"] for key, one in prompts.items()}
+    prompts = {
+        (document["prompt_id"], document["dataset_version"]): document for document in documents("prompts")
+    }
+    bases = {key: document["metadata"]["base_scenario"] for key, document in prompts.items()}
     first: dict[str, str] = {}
     cluster = {base: base for base in bases.values()}
 
@@ -423,32 +425,32 @@ def _archive(path: Path) -> Read:
             base = cluster[base]
         return base
 
-    for key, one in sorted(prompts.items()):
-        ends = sorted((home(first.setdefault(one["text"], bases[key])), home(bases[key])))
+    for key, document in sorted(prompts.items()):
+        ends = sorted((home(first.setdefault(document["text"], bases[key])), home(bases[key])))
         cluster[ends[1]] = ends[0]
     runs = {}
-    for run in every("runs"):
+    for run in documents("runs"):
         key = (run["prompt_id"], run["dataset_version"])
-        about = {"base": bases[key], "model": run["model"], "repeat": run["repeat"]}
-        about |= {"cluster": home(bases[key]), "scenario": prompts[key].get("scenario")}
-        about |= {"length_bin": run.get("prompt_length_bin"), "failure": run.get("failure")}
-        about["aud_cost"] = (run.get("economics") or {}).get("aud_cost")
-        about["output_tokens"] = (run.get("tokens") or {}).get("output")
-        runs[run["run_id"]] = (about, set((run.get("judge_calls") or {}).values()))
+        row = {"base": bases[key], "model": run["model"], "repeat": run["repeat"]}
+        row |= {"cluster": home(bases[key]), "scenario": prompts[key].get("scenario")}
+        row |= {"length_bin": run.get("prompt_length_bin"), "failure": run.get("failure")}
+        row["aud_cost"] = (run.get("economics") or {}).get("aud_cost")
+        row["output_tokens"] = (run.get("tokens") or {}).get("output")
+        runs[run["run_id"]] = (row, set((run.get("judge_calls") or {}).values()))
     rows: Rows = []
-    for said in every("judgements"):
-        about, counting = runs.get(said["run_id"], ({}, set()))
-        if said["call_id"] in counting:
-            scores = said.get("scores") or {}
-            who = {"judge": said["judge"], "judge_repeat": said.get("judge_repeat") or 0}
-            about = {**about, **who, "failure": said.get("reason")}
-            rows += [{**about, "dimension": name, "score": scores.get(name)} for name in DIMENSIONS]
+    for judgement in documents("judgements"):
+        row, counting = runs.get(judgement["run_id"], ({}, set()))
+        if judgement["call_id"] in counting:
+            scores = judgement.get("scores") or {}
+            judge = {"judge": judgement["judge"], "judge_repeat": judgement.get("judge_repeat") or 0}
+            row = {**row, **judge, "failure": judgement.get("reason")}
+            rows += [{**row, "dimension": name, "score": scores.get(name)} for name in DIMENSIONS]
     if not rows:
         raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
     notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
     return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=SCALE)
 
 
-def _others(known: Iterable[str], taken: str, what: str) -> str:
-    left = [name for name in known if name != taken]
-    return f", and not {several_names(left)} (--{what} NAME takes another)" if left else ""
+def _alternatives(names: Iterable[str], selected: str, option: str) -> str:
+    remaining = [name for name in names if name != selected]
+    return f", and not {several_names(remaining)} (--{option} NAME takes another)" if remaining else ""

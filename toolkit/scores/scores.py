@@ -1,4 +1,4 @@
-"""`Scores`: a tidy frame of anybody's scores in hand, with the analyses, figures and bundle of a study."""
+"""`Scores`: anybody's scores as a tidy frame, with the analyses, figures and bundle of a study."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from toolkit.report.figure import About
 
-_OWN: Final = ("required_elements", "focus")
+_STUDIES_ONLY: Final = ("required_elements", "focus")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 
 
 class Scores(Reported):
-    """Anybody's scores in hand: look at them, analyse them, draw them, write them up.
+    """Anybody's scores: look at them, analyse them, draw them, write them up.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Scores(Reported):
     0.45
     """
 
-    _not_asked = _OWN
+    _inapplicable = _STUDIES_ONLY
 
     def __init__(
         self,
@@ -80,39 +80,39 @@ class Scores(Reported):
             check_scale,
             checked_rows,
             long_rows,
-            scale_of,
+            parse_values,
             take_columns,
-            values_given,
+            usual_scale,
             without_codes,
         )
-        from toolkit.scores.frames import by_themselves, frames_of
+        from toolkit.scores.frames import by_themselves, make_frames
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
-        where = frame.attrs.get("file", name)
-        frame, notes = long_rows(frame, judges, where)
-        rows, self.taken = take_columns(frame, columns or {}, where)
-        checked = checked_rows(rows, where, values_given(values or {}))
+        source = frame.attrs.get("file", name)
+        frame, notes = long_rows(frame, judges, source)
+        rows, self.taken = take_columns(frame, columns or {}, source)
+        checked = checked_rows(rows, source, parse_values(values or {}))
         notes += checked.attrs.get("notes", ())
         if scale is None:
-            checked["score"], codes = without_codes(checked["score"], rows, where)
+            checked["score"], codes = without_codes(checked["score"], rows, source)
             notes += codes
         if checked["score"].isna().all():
-            raise InputError(f"{where}: no row has a score; there is nothing to analyse")
+            raise InputError(f"{source}: no row has a score; there is nothing to analyse")
         self._name = name
-        self.scale = scale or checked.attrs.get("scale") or scale_of(checked["score"])
+        self.scale = scale or checked.attrs.get("scale") or usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
             raise InputError(
                 f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
             )
-        check_scale(checked["score"], self.scale, rows, where)
+        check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
         self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
-        checked, alone = by_themselves(checked, where)
+        checked, alone = by_themselves(checked, source)
         self.notes: tuple[str, ...] = (*notes, *alone)
-        *tables, self.dimensions_scored = frames_of(checked, name, where)
+        *tables, self.dimensions_scored = make_frames(checked, name, source)
         self._runs, self._judgements, self._human = tables
         for table in tables:
             table.attrs["scale"] = self.scale
@@ -148,7 +148,7 @@ class Scores(Reported):
         """
         import pandas as pd
 
-        from toolkit.scores.columns import PLACE, long_rows, take_columns, values_given
+        from toolkit.scores.columns import LOCATION, long_rows, parse_values, take_columns
         from toolkit.scores.readers import name_methods, read_file
 
         if not paths:
@@ -156,7 +156,7 @@ class Scores(Reported):
         files = [Path(path) for path in paths]
         named = name or _plain(files[0])
         parts, notes = [], []
-        logs = [read_file(file, metric, values_given(values or {})) for file in files]
+        logs = [read_file(file, metric, parse_values(values or {})) for file in files]
         name_methods(logs)
         for file, read in zip(files, logs, strict=True):
             scale = scale or read.scale
@@ -168,7 +168,9 @@ class Scores(Reported):
             parts.append((f"{file}, {read.unit}", rows))
             notes += [*([f"{file.name} is {read.kind}"] if read.tidy else []), *read.notes]
         several = len(files) > 1
-        together = pd.concat([rows for _, rows in parts], keys=[place for place, _ in parts], names=PLACE)
+        together = pd.concat(
+            [rows for _, rows in parts], keys=[location for location, _ in parts], names=LOCATION
+        )
         together.attrs["file"] = ", ".join(map(str, files))
         chosen = columns
         if several:  # their columns have our names already
@@ -176,22 +178,22 @@ class Scores(Reported):
                 ours: theirs and ("base" if ours == "item" else ours)
                 for ours, theirs in (columns or {}).items()
             }
-        found = cls(
+        scores = cls(
             together, name=named, scale=scale, columns=chosen, output=output, judges=() if several else judges,
             values=values,
         )  # fmt: skip
-        found.notes = tuple(dict.fromkeys([*notes, *found.notes]))
-        found.sources = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-        return found
+        scores.notes = tuple(dict.fromkeys([*notes, *scores.notes]))
+        scores.sources = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        return scores
 
     def __repr__(self) -> str:
         """Say what the scores are of."""
         runs, judgements = self._runs, self._judgements
-        told = [counted(runs["base"].nunique(), "items")]
-        told += [counted(runs["model"].nunique(), "models")] if "model" in self.taken else []
-        told += [counted(judgements["judge"].nunique(), "judges")] if "judge" in self.taken else []
-        told += [counted(self._human["rater"].nunique(), "people")] if len(self._human) else []
-        return f"Scores {self.name!r}: {', '.join(told)}, scale {self.scale[0]:g}-{self.scale[1]:g}"
+        counts = [counted(runs["base"].nunique(), "items")]
+        counts += [counted(runs["model"].nunique(), "models")] if "model" in self.taken else []
+        counts += [counted(judgements["judge"].nunique(), "judges")] if "judge" in self.taken else []
+        counts += [counted(self._human["rater"].nunique(), "people")] if len(self._human) else []
+        return f"Scores {self.name!r}: {', '.join(counts)}, scale {self.scale[0]:g}-{self.scale[1]:g}"
 
     def _repr_html_(self) -> str:
         from toolkit.report.show import lines_html
@@ -228,29 +230,29 @@ class Scores(Reported):
     @cached_property
     def unanswerable(self) -> Mapping[str, str]:
         """Questions that these scores cannot answer, by the name of the analysis, with the reason."""
-        runs, taken = self._runs, self.taken
-        why: dict[str, str] = {}
+        runs, columns = self._runs, self.taken
+        reasons: dict[str, str] = {}
         judges = self._judgements["judge"].nunique()
         if judges < 2:
-            told = "no column judge" if "judge" not in taken else "one judge"
-            why |= dict.fromkeys(BY_JUDGES, f"{told}: agreement is not estimable")
+            lack = "no column judge" if "judge" not in columns else "one judge"
+            reasons |= dict.fromkeys(BY_JUDGES, f"{lack}: agreement is not estimable")
         elif (runs["judge_count"] < 2).all():
-            why |= dict.fromkeys(BY_JUDGES, "no answer has two judges: agreement is not estimable")
-        if "length_bin" not in taken:
-            why |= dict.fromkeys(BY_LENGTH, "no column length_bin (S, M, L)")
-        if "output_tokens" not in taken:
-            why["length_bias"] = "no column output_tokens"
-        if "scenario" not in taken:
-            why.setdefault("mixed_model", "no column scenario")
+            reasons |= dict.fromkeys(BY_JUDGES, "no answer has two judges: agreement is not estimable")
+        if "length_bin" not in columns:
+            reasons |= dict.fromkeys(BY_LENGTH, "no column length_bin (S, M, L)")
+        if "output_tokens" not in columns:
+            reasons["length_bias"] = "no column output_tokens"
+        if "scenario" not in columns:
+            reasons.setdefault("mixed_model", "no column scenario")
         if not self.dimensions_scored:
-            why["dimension_profile"] = "no column dimension"
-        if "aud_cost" not in taken:
-            why["pareto"] = "no column aud_cost (AUD)"
+            reasons["dimension_profile"] = "no column dimension"
+        if "aud_cost" not in columns:
+            reasons["pareto"] = "no column aud_cost (AUD)"
         if runs["model"].nunique() < 2:
-            why["compare_models"] = "one model" if "model" in taken else "no column model"
+            reasons["compare_models"] = "one model" if "model" in columns else "no column model"
         if not len(self._human):
-            why["calibration"] = "no column human that tells people from judges"
-        return why | dict.fromkeys(_OWN, "is asked of studies that the toolkit ran")
+            reasons["calibration"] = "no column human that tells people from judges"
+        return reasons | dict.fromkeys(_STUDIES_ONLY, "is asked of studies that the toolkit ran")
 
     def summary(self) -> Summary:
         """Return what each column was taken for, and which questions can be answered and which not, and why."""
@@ -258,23 +260,23 @@ class Scores(Reported):
 
         runs = self._runs
         missing = int((~runs["judged"]).sum())
-        told_scale = "" if self.given_scale else ", told from the scores"
-        told = [repr(self), *(f"  {note}" for note in self.notes)]
-        told += ["Columns:", *(f"  {theirs}: {MEANING[ours]}" for ours, theirs in self.taken.items())]
-        told += [f"  not used: {', '.join(self.left)}"] if self.left else []
-        told += [
-            f"  scale {self.scale[0]:g} to {self.scale[1]:g}{told_scale}",
+        scale_note = "" if self.given_scale else ", told from the scores"
+        lines = [repr(self), *(f"  {note}" for note in self.notes)]
+        lines += ["Columns:", *(f"  {theirs}: {MEANING[ours]}" for ours, theirs in self.taken.items())]
+        lines += [f"  not used: {', '.join(self.left)}"] if self.left else []
+        lines += [
+            f"  scale {self.scale[0]:g} to {self.scale[1]:g}{scale_note}",
             f"  {missing} of {counted(len(runs), 'answers')} without a score: missing, not zero"
             + (", also where one judge alone scored" if self._judgements["judge"].nunique() > 1 else ""),
         ]
-        asked = self.questions()
-        told += self._answerable(asked)
+        questions = self.questions()
+        lines += self._answerable(questions)
         fields = {
             "name": self.name, "columns": self.taken, "not_used": self.left, "scale": list(self.scale),
             "answers": len(runs), "missing": missing, "notes": list(self.notes),
-            "questions": asked.to_dict("records"),
+            "questions": questions.to_dict("records"),
         }  # fmt: skip
-        return Summary(fields, "\n".join(told))
+        return Summary(fields, "\n".join(lines))
 
     def frames(self) -> Analyses:
         """Return every analysis of the scores; each is made once."""
@@ -293,7 +295,7 @@ class Scores(Reported):
             unanswerable=self.unanswerable,
         )
 
-    def _about(self, frames: Analyses) -> About:
+    def _figure_context(self, frames: Analyses) -> About:
         from toolkit.report.figure import about_scores
 
         return about_scores(frames, self.note)
@@ -303,8 +305,8 @@ class Scores(Reported):
     ) -> tuple[list[Path], Any]:
         from toolkit.thesis.methods import scores_section
 
-        drawn = [*self._draw(frames, folder, progress=progress), *self._write_statistics(frames, folder)]
-        return drawn, scores_section(frames, manifest, drawn)
+        files = [*self._draw(frames, folder, progress=progress), *self._write_statistics(frames, folder)]
+        return files, scores_section(frames, manifest, files)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""
@@ -314,12 +316,12 @@ class Scores(Reported):
         return scores_manifest(self.name, self.sources, settings, parameters)
 
 
-def pairs_of(texts: Iterable[str], what: str, example: str) -> dict[str, str]:
+def parse_pairs(texts: Iterable[str], option: str, example: str) -> dict[str, str]:
     """Return what ``NAME=VALUE`` of a command line says, an empty value too."""
-    pairs = [text.rpartition("=") if what == "value" else text.partition("=") for text in texts]
+    pairs = [text.rpartition("=") if option == "value" else text.partition("=") for text in texts]
     for name, sign, value in pairs:
         if not (name and sign):
-            raise InputError(f"{what} {one_line(name or value, 80)!r}: write it as {example}")
+            raise InputError(f"{option} {one_line(name or value, 80)!r}: write it as {example}")
     return {name: value for name, _, value in pairs}
 
 
