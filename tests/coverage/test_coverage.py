@@ -134,7 +134,8 @@ def test_the_stored_counts_have_every_check_and_the_page_in_docs_is_made_from_th
 def test_the_stored_counts_are_true_to_a_fresh_run(one, studies):
     """The first setting of each check: the same quantities, and shares within five standard errors."""
     fresh = run.verify([replace(one, settings=one.settings[:1])], studies)
-    stored = {row.quantity: row.share for row in run.stored() if row.setting is one.settings[0]}
+    first = (one.name, one.settings[0].label)
+    stored = {row.quantity: row.share for row in run.stored() if (row.check.name, row.setting.label) == first}
     assert {row.quantity for row in fresh} == set(stored)
     for row in fresh:
         share = stored[row.quantity]

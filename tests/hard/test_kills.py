@@ -101,8 +101,8 @@ def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path: Path, stor
                 done = calls.count_documents({"state": "done"})
                 lost += (server.count - before[0]) - (done - before[1])
                 assert 0 < done < 16
-                # A run is judged before the next is asked.
-                assert calls.count_documents({"purpose": "run", "state": "done"}) <= 1 + done // 4
+                # Two at a time: a run is judged before a third is asked.
+                assert calls.count_documents({"purpose": "run", "state": "done"}) <= 2 + done // 4
             outcome = study.execute(progress=False)
             assert (outcome.succeeded, outcome.failed, outcome.judged) == (4, 0, 4)
             assert calls.count_documents({"state": "done"}) == 16

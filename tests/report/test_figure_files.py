@@ -36,6 +36,7 @@ from toolkit.report.show import (
     show_figure,
 )
 from toolkit.report.style import PALETTE, model_styles, new_figure, score_axis, thesis_style
+from toolkit.words import SCALE
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -319,7 +320,7 @@ def test_the_score_axis_shows_the_whole_scale_whatever_the_data(which) -> None:
     """No difference looks larger than it is."""
     axes = new_figure(85, 60).subplots()
     axes.plot([2.4, 2.5], [2.4, 2.5])
-    score_axis(axes, "score", which=which)
+    score_axis(axes, SCALE, "score", which=which)
     low, high = getattr(axes, f"get_{which}lim")()
     assert low <= 0
     assert high >= 5

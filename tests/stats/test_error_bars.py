@@ -74,6 +74,9 @@ def test_rates_have_intervals_of_their_own():
     assert (perfect.estimate, perfect.p_value) == (0.0, 1.0)
     assert -0.35 < perfect.low < -0.2
     assert perfect.high == pytest.approx(-perfect.low)
+    half = rate_difference("a - b", [0.0, 1.0] * 6, [0.0, 1.0] * 6, list(range(12)))
+    assert (half.estimate, half.low) == (0.0, pytest.approx(-half.high))
+    assert 0.1 < half.high < 0.3
 
 
 @QUICK

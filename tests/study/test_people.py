@@ -317,7 +317,7 @@ def test_raters_are_compared_with_each_other_and_what_has_no_number_says_why():
     assert found[-1].name == "ICC(A,1) of human:anna and human:ben"
     difference = found[1]
     assert (difference.estimate, difference.missing) == (None, 3)
-    assert "no run was scored by both" in difference.note
+    assert difference.reason == "no run was scored by both"
     assert not found[0].estimable
 
 

@@ -123,7 +123,7 @@ def test_a_missing_experiment_leaves_the_method_without_a_score():
     assert raw.reason == score.reason == "incomplete: I1+I0+H = 8 of 10"
     assert score.missing == 2
     assert mean_raw.estimate is None
-    assert "plain/host" in mean_raw.note
+    assert "plain/host" in mean_raw.reason
     frame = experiments_frame(annotated)
     assert frame["verdict"].isna().sum() == 2
     assert frame["why"].iloc[0] == "incomplete: run failed: timeout: no reply"

@@ -197,15 +197,15 @@ def _interval_text(rows: Sequence[Scored]) -> str:
     """Say what the intervals are, and what is missing."""
     raws = [_estimates(scored)[1] for scored in rows]
     missing = sum(scored.missing for scored in rows)
-    noted = [(raw, f"{_label(scored)} ({raw.remarks})") for scored, raw in zip(rows, raws, strict=True)]
-    whys = [note for raw, note in noted if raw.estimate is None]
-    partly = [note for raw, note in noted if raw.estimate is not None and raw.missing]
+    labelled = [(_label(scored), raw) for scored, raw in zip(rows, raws, strict=True)]
+    unscored = [f"{label} ({raw.reason})" for label, raw in labelled if raw.estimate is None]
+    partly = [f"{label} ({raw.note})" for label, raw in labelled if raw.estimate is not None and raw.missing]
     return captions.join(
         captions.interval_words(raws),
         f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
         if missing
         else "",
-        f"Not scored: {'; '.join(whys)}." if whys else "",
+        f"Not scored: {'; '.join(unscored)}." if unscored else "",
         f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
     )
 

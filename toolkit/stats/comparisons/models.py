@@ -167,14 +167,16 @@ def rate_difference(
     difference = replace(empty, estimate=float((a - b).mean()))
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
-    low, high = _hybrid_ends(a, b, labels, max(answers or 0, len(labels)))
     by_t = clustered_mean(a - b, labels)
+    low, high = _hybrid_ends(a, b, labels, max(answers or 0, len(labels)), tied=not by_t.error)
     if by_t.low is not None and by_t.high is not None:
         low, high = max(-1.0, min(low, by_t.low)), min(1.0, max(high, by_t.high))
     return replace(difference, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
 
 
-def _hybrid_ends(a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: int) -> tuple[float, float]:
+def _hybrid_ends(
+    a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: int, *, tied: bool
+) -> tuple[float, float]:
     groups = len(set(labels))
     ends, rates, pulls = [], [], []
     for values in (a, b):
@@ -185,6 +187,8 @@ def _hybrid_ends(a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: 
         pulls.append(_sums(values - p, labels))
     squares = float(pulls[0] @ pulls[0]) * float(pulls[1] @ pulls[1])
     r = float(pulls[0] @ pulls[1]) / math.sqrt(squares) if squares > 0 else 0.0
+    if tied and r > 0:  # at r = 1 and rates of .5 nothing would be left: Newcombe (1998) corrects r for continuity
+        r *= 1 - 2 / groups
     return mover(rates[0], ends[0], rates[1], ends[1], r)
 
 
