@@ -427,7 +427,7 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
     """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
-    from toolkit.probes.elements import ask_elements, element_targets, elements_summary
+    from toolkit.probes.job import ask_elements, element_targets, elements_summary
 
     plan, store = study.plan, study.store
     _confirm(study, yes, lambda: [target.request for target in element_targets(plan, store)])

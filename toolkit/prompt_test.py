@@ -42,16 +42,9 @@ class PromptWithContext:
 
 @dataclass(frozen=True)
 class TestItem:
-    """The smallest measurable piece: prompts that are read together, and their common context.
+    """The smallest measurable piece: prompts that are read together, each in a call of its own.
 
-    Parameters
-    ----------
-    item_id
-        Name of the item, unique in the test.
-    prompts
-        Prompts that the model sees, each in a call of its own.
-    context
-        Data that the model never sees: an expected word, a base, a length bin.
+    ``item_id`` is unique in the test. The model never sees ``context``: an expected word, a base, a length bin.
     """
 
     __test__: ClassVar[bool] = False  # pytest collects classes that begin with Test
@@ -63,18 +56,9 @@ class TestItem:
 
 @dataclass(frozen=True)
 class PromptReply:
-    """The reply of one run to one prompt.
+    """The reply of one run to one prompt; where the run failed, ``text`` is ``None`` and ``failure`` says why.
 
-    Parameters
-    ----------
-    prompt
-        The prompt.
-    text
-        The reply; ``None`` when the run failed, and then ``failure`` says why.
-    run_id, model, repeat
-        The run, the model's name in the study, and the repeat index.
-    failure
-        Why there is no reply.
+    ``model`` is the model's name in the study, ``repeat`` the repeat index.
     """
 
     prompt: PromptWithContext
@@ -87,18 +71,9 @@ class PromptReply:
 
 @dataclass(frozen=True)
 class TestItemAnnotations:
-    """The replies of one model to one item in one repeat, with every annotation.
+    """The replies of one model to one item in one repeat, in the order of its prompts, with their annotations.
 
-    Parameters
-    ----------
-    item
-        The item.
-    replies
-        One per prompt, in the order of the prompts.
-    annotations
-        For each annotator one annotation per reply, in the same order; ``None`` where there is none.
-    missing
-        For each annotator one reason per reply why there is no annotation; ``None`` where there is one.
+    ``annotations`` has for each annotator one annotation per reply, ``None`` where there is none, and ``missing`` why.
     """
 
     __test__: ClassVar[bool] = False

@@ -21,7 +21,7 @@ from stub_server import StubServer
 from waiting import wait_for
 
 from toolkit.batch import BatchResult, run_batch
-from toolkit.batch.pool import Cluster, differences, facts
+from toolkit.batch.run import Cluster, differences, facts
 from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
 from toolkit.store.documents import Call, Run
@@ -79,8 +79,8 @@ def what_came(study: Study) -> tuple[dict[tuple[str, int], str], float, int]:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
     # The workers compare their code with ours, and a developer may edit it between their start and ours.
-    (tmp_path / "pin.py").write_text("from toolkit.batch import pool\npool.code_hash = lambda: 'the same'\n")
-    monkeypatch.setattr("toolkit.batch.pool.code_hash", lambda: "the same")
+    (tmp_path / "pin.py").write_text("from toolkit.batch import run\nrun.code_hash = lambda: 'the same'\n")
+    monkeypatch.setattr("toolkit.batch.run.code_hash", lambda: "the same")
     script = """
 import sys, time
 from distributed import LocalCluster
@@ -181,7 +181,7 @@ def test_without_the_package_or_a_scheduler_it_is_one_line(
 ) -> None:
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     grid = {"list": [{}]}
-    monkeypatch.setattr("toolkit.batch.pool.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("toolkit.batch.run.CONNECT_SECONDS", 0.3)
     with pytest.raises(InputError, match=r"no Dask scheduler answers there"):
         run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -217,7 +217,7 @@ def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ev
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Gone, says: str
 ) -> None:
     """What had not begun stays queued and the batch says so; what runs on is waited for, and counts as it ended."""
-    monkeypatch.setattr("toolkit.batch.pool.DESERTED_SECONDS", -1.0)
+    monkeypatch.setattr("toolkit.batch.run.DESERTED_SECONDS", -1.0)
     monkeypatch.setattr(
         "toolkit.batch.run.connected", lambda *_: contextlib.nullcontext((Cluster(client, {}), 1))
     )

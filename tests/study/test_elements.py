@@ -19,7 +19,7 @@ from stub_server import StubServer
 import toolkit.prompts.dataset as dataset_module
 from toolkit.judges.elements import parse_elements
 from toolkit.judges.parse import Unreadable
-from toolkit.probes.elements import ask_elements, elements_by_prompt
+from toolkit.probes.job import ask_elements, elements_by_prompt
 from toolkit.stats import required_elements
 from toolkit.store import embedded
 from toolkit.study import Study

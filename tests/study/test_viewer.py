@@ -18,8 +18,7 @@ from toolkit.store.dictionary import typed
 from toolkit.store.frames import RUN_TYPES
 from toolkit.study import Study
 from toolkit.viewer.model import OpenRun, disagreement, open_runs, with_people
-from toolkit.viewer.page import rows, write_page
-from toolkit.viewer.parts import run_html, state
+from toolkit.viewer.page import rows, run_html, state, write_page
 from toolkit.words import DIMENSIONS
 
 REMARK = "Too mild: <script>document.title='OWNED'</script> \x1b[31m$5"

@@ -21,8 +21,7 @@ from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.viewer import page as page_module
 from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, search_texts, with_people
-from toolkit.viewer.page import page_html, rows, static_html, write_page
-from toolkit.viewer.parts import run_html, state
+from toolkit.viewer.page import page_html, rows, run_html, state, static_html, write_page
 
 OURS = set(
     re.findall(

@@ -103,13 +103,7 @@ class Document:
 
 
 def read_documents(folder: Path) -> tuple[Document, ...]:
-    """Return the documents of a folder by name: its Markdown, text and PDF files.
-
-    Raises
-    ------
-    InputError
-        One line, where there is no document, or one cannot be read, has no text, or has too much for one request.
-    """
+    """Return the documents of a folder by name: its Markdown, text and PDF files."""
     if not folder.is_dir():
         raise InputError(
             f"{folder}: no such folder; {similar_file(folder)}give one with documents ({', '.join(SUFFIXES)})"
@@ -147,15 +141,7 @@ def _pdf_pages(path: Path) -> list[str]:
 
 
 def join_pages(pages: Sequence[str]) -> str:
-    r"""Return the text of pages as one: without page numbers, running heads, and hyphens at ends of lines.
-
-    A hyphen is kept before a digit, and in a word that has a hyphen elsewhere in the text.
-
-    Examples
-    --------
-    >>> join_pages(["Policy 7\nStaff re-\nport", "Policy 7\nit by 2026-04-\n03."])
-    'Staff report\nit by 2026-04-03.'
-    """
+    """Return pages as one text without page numbers, running heads, and hyphens at ends of lines."""
     lines = [page.splitlines() for page in pages]
     edges = Counter(
         shape for page in lines for shape in {_shape(line) for line in page[:_EDGE] + page[-_EDGE:]}

@@ -238,13 +238,7 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
 
 
 def base_names(documents: Sequence[Document]) -> list[str]:
-    """Return a unique name, safe as a path, for the base of each document.
-
-    Examples
-    --------
-    >>> base_names([Document(name, "", "") for name in ("../Überfall 7.md", "a b.md", "a-b.md")])
-    ['doc_uberfall_7', 'doc_a_b_10ad72d8', 'doc_a_b_d8f2f1c5']
-    """
+    """Return a unique name, safe as a path, for the base of each document."""
     counts = Counter(map(_slug, documents))
     names = []
     for document in documents:

@@ -155,19 +155,7 @@ class Finding:
 
 
 def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> tuple[Finding, ...]:
-    """Read one judge reply: exactly one JSON object with a list of findings, or raise `Unreadable`.
-
-    One unreadable finding makes the reply unreadable: leaving it out would make the segment look better than the
-    judge found it.
-
-    Examples
-    --------
-    >>> parse_findings('{"findings": []}', ["clarity"])
-    ()
-    >>> parse_findings('{"findings": [{"dimension": "clarity", "severity": "bad", "what": ""}]}', ["clarity"])
-    Traceback (most recent call last):
-    toolkit.judges.parse.Unreadable: unknown severity: 'bad'
-    """
+    """Read exactly one JSON object with a list of findings; one unreadable finding makes the reply `Unreadable`."""
     answer = one_object(text, finish_reason)
     check_keys(answer, ("findings",))
     listed = answer["findings"]

@@ -189,10 +189,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JudgeReply(Generic[T]):
-    """The readable reply of a judge after at most one repair, or the ``reason`` why there is none.
-
-    ``interrupted``: a request is still to be sent, so that there is no judgement yet.
-    """
+    """The readable reply of a judge, or why there is none; ``interrupted``: a request is still to be sent."""
 
     read: T | None
     reason: str | None

@@ -138,14 +138,7 @@ def shipped_words(name: str) -> Mapping[str, Any]:
 
 
 def load_rubric(name_or_path: str | Path) -> Rubric:
-    """Read a rubric: by its name one that ships with the toolkit, by its path a TOML file.
-
-    Examples
-    --------
-    >>> rubric = load_rubric("seed-v1")
-    >>> rubric.names[0], rubric.scale, rubric.shows_task
-    ('technical_accuracy', (0.0, 5.0), False)
-    """
+    """Read a rubric: by its name one that ships with the toolkit, by its path a TOML file."""
     name = str(name_or_path)
     if name in SHIPPED:
         return checked(Rubric, shipped_words(name), name)

@@ -36,10 +36,7 @@ from toolkit.words import DIMENSIONS, choices
 
 
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
-    """Return the raters whose running rounds hold a reply, by run id, their names sorted.
-
-    A round runs from its first rating until each of its rateable replies has all scores; the rater may return to any.
-    """
+    """Return the raters whose rounds hold a reply, by run id; a round runs until all its replies have all scores."""
     study, rubric_hash = plan.study.name, plan.rubric.digest
     rounds = list(store.objects(RatingRound).filter(study=study, rubric_hash=rubric_hash))
     if not rounds:

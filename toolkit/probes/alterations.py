@@ -57,13 +57,7 @@ class Altering:
 
 
 def probes_of(source: Altering) -> tuple[Probe, ...]:
-    """Return the altered versions of one reply, the same for the same arguments.
-
-    Examples
-    --------
-    >>> [(probe.kind, probe.variant, probe.reason) for probe in probes_of(Altering("Close port 443.", 7))[1:]]
-    [('planted', 'port', None), ('shuffled', 'paragraphs', 'one paragraph: nothing can be put into another order')]
-    """
+    """Return the altered versions of one reply, the same for the same arguments."""
     probes = [probe for make in KINDS.values() for probe in make(source)]
     if source.text.strip():
         return tuple(probes)

@@ -1,4 +1,7 @@
-"""Has the judges of a study judge altered versions of its replies, through its gateway and under its budget."""
+"""Has the judges of a study judge altered versions of its replies, or look for required elements in its replies.
+
+Every request goes through the study's gateway and counts for its budget.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.models.base import Answer, Ask, ModelRequest
@@ -21,8 +25,8 @@ from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
-from toolkit.store.records import reply_texts, stored_runs
-from toolkit.words import DIMENSIONS, Summary, choices, total_aud
+from toolkit.store.records import judgement_record, reply_texts, stored_runs
+from toolkit.words import DIMENSIONS, Summary, choices, counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -293,3 +297,94 @@ def _base(run: PlannedRun) -> str:
 
 def _bin(run: PlannedRun) -> str:
     return str(getattr(run.item.context, "length_bin", ""))
+
+
+# --- required elements, a second instrument beside the rubric ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ElementTarget:
+    """One reply, the elements that its base requires, and one judge."""
+
+    run: PlannedRun
+    run_id: str
+    text: str
+    elements: Sequence[str]
+    judge: JudgeSpec
+    related: bool
+
+    @property
+    def request(self) -> ModelRequest:
+        """The request to the judge."""
+        return elements_request(self.judge, self.elements, self.run.prompt.text, self.text)
+
+
+def elements_by_prompt(plan: Plan) -> Mapping[str, Sequence[str]]:
+    """Return the required elements by prompt, where the dataset has them."""
+    return {p.prompt_id: p.metadata["elements"] for p in plan.dataset.prompts if p.metadata.get("elements")}
+
+
+def element_targets(plan: Plan, store: Store) -> tuple[ElementTarget, ...]:
+    """Return every stored reply of a base with elements, once for each judge; no model is called."""
+    required = elements_by_prompt(plan)
+    if not required:
+        raise InputError(
+            f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
+            'elements, or take dataset = "rq1_controlled"'
+        )
+    replies = usable_replies(plan, store)
+    return tuple(
+        ElementTarget(
+            run,
+            *replies[run.key],
+            required[run.prompt.prompt_id],
+            spec.of_run(run.repeat),
+            run.model in spec.related,
+        )
+        for run in plan.runs
+        if run.key in replies and run.prompt.prompt_id in required
+        for spec in plan.judges_of(run.model).values()
+    )
+
+
+def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Judgement, ...]:
+    """Have every judge look for the required elements in every reply; replies in the ledger are used again."""
+    targets = element_targets(plan, store)
+    store.add_rubric(DIGEST, INSTRUMENT, DIGEST[:12], CONTENT)
+
+    async def work(ask: Ask, stop: threading.Event) -> tuple[Judgement, ...]:
+        async def look(target: ElementTarget) -> Judgement:
+            judgement = await find_elements(
+                target.text,
+                target.run.prompt.text,
+                target.elements,
+                judge=target.judge,
+                ask=ask,
+                related=target.related,
+            )
+            if judgement.answered:
+                store.writer.post(judgement_record(target.run_id, plan.study.name, judgement))
+            return judgement
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(look(target)) for target in targets]
+        return tuple(task.result() for task in tasks)
+
+    return ask_study(plan, store, work, requests=[target.request for target in targets], progress=progress)
+
+
+def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
+    """Summarise the judgements and their agreement with the rubric; exit code 1 where a judge did not answer."""
+    result = study.required_elements()
+    unanswered = sum(not judgement.answered for judgement in judgements)
+    unread = sum(judgement.failed and judgement.answered for judgement in judgements)
+    lines = [
+        f"elements  {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered"
+    ]
+    fields = {
+        "judgements": len(judgements),
+        "unreadable": unread,
+        "unanswered": unanswered,
+        "elements": result.to_dict(),
+    }
+    return Summary(fields, "\n".join([*lines, result.sentence()]), int(unanswered > 0))

@@ -15,7 +15,7 @@ import numpy as np
 
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.content import dates_in, readability, scars_in, sums_in, technical_in
-from toolkit.prompts.dataset import TASK, Dataset, Prompt, clusters_of, load_dataset
+from toolkit.prompts.dataset import TASK, Dataset, Prompt, by_bin, clusters_of, load_dataset
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
@@ -42,23 +42,7 @@ class Problem:
 
 
 def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
-    """Check a dataset and list its problems: what `toolkit prompts check` prints.
-
-    Parameters
-    ----------
-    source
-        A name, folder or file as `load_dataset` takes it.
-    every
-        Show every problem and not the first ``EXAMPLES`` of each kind.
-    files
-        Figures that were written; they are named at the end.
-
-    Returns
-    -------
-    Summary
-        Each kind with its count and its problems, cut to ``LONGEST_LINE`` characters (the fields have all of them,
-        whole); a line with the counts; the files. Exit code 0 when there is no problem, 1 otherwise.
-    """
+    """Check a dataset and list its problems: what `toolkit prompts check` prints; exit code 1 where there is one."""
     dataset = load_dataset(source, check_ranges=False)
     problems = check_dataset(dataset)
     bin_counts = Counter(prompt.length_bin for prompt in dataset.prompts)
@@ -111,29 +95,20 @@ def _grade(mean: float | None) -> str:
 def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
     """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
     texts = {}
-    for length_bin in LENGTH_BINS:
-        members = [prompt for prompt in prompts if prompt.length_bin == length_bin]
-        if members:
-            tokens = [prompt.token_count for prompt in members]
-            alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
-            grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
-            texts[length_bin] = {
-                "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
-                "grade": float(np.mean(grades)) if grades else None,
-                "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
-            }
+    for length_bin, members in by_bin(prompts).items():
+        tokens = [prompt.token_count for prompt in members]
+        alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
+        grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
+        texts[length_bin] = {
+            "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
+            "grade": float(np.mean(grades)) if grades else None,
+            "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
+        }
     return texts
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
-    """Return every problem that would confound a comparison of prompt lengths, in the order of the prompts.
-
-    Examples
-    --------
-    >>> from toolkit.prompts.dataset import load_dataset
-    >>> check_dataset(load_dataset("demo"))
-    ()
-    """
+    """Return every problem that would confound a comparison of prompt lengths, in the order of the prompts."""
     problems = [problem for check in CHECKS for problem in check(dataset.prompts)]
     position = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
     return tuple(sorted(problems, key=lambda problem: position[problem.prompt_id]))
@@ -303,11 +278,10 @@ def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     reported: set[str] = set()
-    for length_bin in LENGTH_BINS:
-        members = [prompt for prompt in prompts if prompt.length_bin == length_bin]
+    for members in by_bin(prompts).values():
         plain = [" ".join(prompt.text.split()) for prompt in members]
-        alike = np.tril(jaccard(plain), -1) if members else np.zeros((0, 0))
-        for number, nearest in enumerate(alike.argmax(axis=1) if members else ()):
+        alike = np.tril(jaccard(plain), -1)
+        for number, nearest in enumerate(alike.argmax(axis=1)):
             first, second, share = members[number], members[nearest], alike[number, nearest]
             if (
                 share > NEAR

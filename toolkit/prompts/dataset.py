@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -317,15 +317,14 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     return {base: top(base) for base in above}
 
 
-def digest_of(prompts: Iterable[Prompt]) -> str:
-    """Return the SHA-256 of the content of prompts, independent of their order.
+def by_bin(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+    """Return the prompts of each length bin that occurs, the shortest bin first."""
+    bins = {name: [prompt for prompt in prompts if prompt.length_bin == name] for name in LENGTH_BINS}
+    return {name: members for name, members in bins.items() if members}
 
-    Examples
-    --------
-    >>> prompts = load_dataset("demo").prompts
-    >>> digest_of(prompts) == digest_of(prompts[::-1])
-    True
-    """
+
+def digest_of(prompts: Iterable[Prompt]) -> str:
+    """Return the SHA-256 of the content of prompts, independent of their order."""
     names = ("prompt_id", "text", "scenario", "category", "length_bin", "dataset_version", "base")
     content = [
         [*(getattr(prompt, name) for name in names), dict(prompt.metadata)]

@@ -25,16 +25,7 @@ class Change:
 
 
 def diff_datasets(before: Dataset, after: Dataset) -> tuple[Change, ...]:
-    """Return the prompts that differ, in the order of the later version, removed ones last.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> demo = load_dataset("demo")
-    >>> less = replace(demo, prompts=demo.prompts[1:])
-    >>> [(change.kind, change.prompt_id) for change in diff_datasets(demo, less)]
-    [('removed', 'academic_soc_001_s')]
-    """
+    """Return the prompts that differ, in the order of the later version, removed ones last."""
     old = {prompt.prompt_id: prompt for prompt in before.prompts}
     new = {prompt.prompt_id: prompt for prompt in after.prompts}
     changes = [_change(old.get(name), prompt) for name, prompt in new.items()]

@@ -8,19 +8,13 @@ import numpy as np
 import pandas as pd
 
 from toolkit.prompts.content import readability
-from toolkit.prompts.dataset import FACT_KINDS, Dataset, Prompt
+from toolkit.prompts.dataset import FACT_KINDS, Dataset, by_bin
 from toolkit.prompts.similarity import NEAR, jaccard, novelty
-from toolkit.words import LENGTH_BINS, SCENARIOS
+from toolkit.words import SCENARIOS
 
 CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
 """Upper ends of the classes of similarity; texts of the first class share no gram."""
 UNTOLD: Final = "not told"
-
-
-def by_bin(dataset: Dataset) -> dict[str, list[Prompt]]:
-    """Return the prompts of each length bin that the dataset has, the shortest first."""
-    bins = {name: [prompt for prompt in dataset.prompts if prompt.length_bin == name] for name in LENGTH_BINS}
-    return {name: prompts for name, prompts in bins.items() if prompts}
 
 
 def prompts_profile(dataset: Dataset) -> pd.DataFrame:
@@ -43,7 +37,7 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
         base: position for position, base in enumerate(dict.fromkeys(p.base for p in dataset.prompts), 1)
     }
     rows: list[dict[str, Any]] = []
-    for length_bin, prompts in by_bin(dataset).items():
+    for length_bin, prompts in by_bin(dataset.prompts).items():
         new = novelty([prompt.text for prompt in prompts], [prompt.base for prompt in prompts])
         rows += [
             {
@@ -73,7 +67,7 @@ def similarity_profile(dataset: Dataset) -> pd.DataFrame:
     {'L': 66, 'M': 66, 'S': 66}
     """
     rows = []
-    for length_bin, prompts in by_bin(dataset).items():
+    for length_bin, prompts in by_bin(dataset.prompts).items():
         bases = np.array([prompt.base for prompt in prompts])
         distinct = np.triu(bases[:, None] != bases[None, :], 1)
         classes = np.searchsorted(CLASSES, jaccard([prompt.text for prompt in prompts])[distinct] - 1e-9)
@@ -85,7 +79,7 @@ def similarity_profile(dataset: Dataset) -> pd.DataFrame:
 def facts_profile(dataset: Dataset) -> pd.DataFrame:
     """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
     rows = []
-    for length_bin, prompts in by_bin(dataset).items():
+    for length_bin, prompts in by_bin(dataset.prompts).items():
         kind_lists = [
             prompt.metadata["fact_kinds"] for prompt in prompts if prompt.metadata.get("fact_kinds")
         ]

@@ -22,13 +22,7 @@ def grams(text: str) -> frozenset[str]:
 
 
 def jaccard(texts: Sequence[str]) -> np.ndarray:
-    """Return the Jaccard similarity of all pairs of texts as a square matrix.
-
-    Examples
-    --------
-    >>> jaccard(["a b c d e f", "a b c d e g", "x"]).round(2).tolist()
-    [[1.0, 0.33, 0.0], [0.33, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    """
+    """Return the Jaccard similarity of all pairs of texts as a square matrix."""
     gram_sets = [grams(text) for text in texts]
     number: dict[str, int] = {}
     columns = [number.setdefault(gram, len(number)) for gram_set in gram_sets for gram in gram_set]

@@ -167,7 +167,7 @@ def _drawn_by(kind: str) -> Any:
 
 def _surroundings() -> str:
     """Return ``notebook`` where a person looks at one, ``terminal``, or ``log``: a file, a pipe, or papermill."""
-    # Templates run by papermill have TOOLKIT_BATCH in their environment; see `toolkit.batch.pool`.
+    # Templates run by papermill have TOOLKIT_BATCH in their environment; see `toolkit.batch.run`.
     if "ipykernel" in sys.modules and not os.environ.get("TOOLKIT_BATCH"):
         from IPython import get_ipython
 

@@ -18,8 +18,7 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, Judgement, Run
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
-from toolkit.viewer.page import STYLE, heading, rows, static_html, write_page
-from toolkit.viewer.parts import run_html
+from toolkit.viewer.page import STYLE, heading, rows, run_html, static_html, write_page
 
 if TYPE_CHECKING:
     import pandas as pd

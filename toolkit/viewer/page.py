@@ -1,7 +1,7 @@
-"""Writes runs as one self-contained HTML page that needs neither notebook nor store.
+"""HTML of runs for the notebook, and one self-contained page of runs that needs neither notebook nor store.
 
-It loads nothing, and its policy forbids loading and every script but its own. The data are packed in parts, so that a
-page of 10,000 runs opens as fast as one of ten. The same runs give the same bytes.
+Every text passes `escaped`, `marked_text` or `markdown_html`. The page loads nothing, and its policy forbids
+loading and every script but its own. Its data are packed in parts, so that 10,000 runs open as fast as ten.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
+from toolkit.judges.judgement import Judgement
 from toolkit.store.filters import planned_runs
-from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, with_people
-from toolkit.viewer.parts import number, run_html, state
-from toolkit.viewer.visible import escaped, visible
+from toolkit.store.ratings import UNFINISHED, Rating
+from toolkit.viewer.markdown import markdown_html
+from toolkit.viewer.model import HIDDEN, JudgedReply, LedgerCall, OpenRun, open_runs, with_people
+from toolkit.viewer.visible import escaped, marked_text, visible
 from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -43,6 +45,226 @@ _STATIC: Final = {
 }  # fmt: skip
 _FOLDER: Final = Path(__file__).parent
 STYLE: Final = (_FOLDER / "app.css").read_text("utf-8")
+MISSING: Final = "–"
+IGNORED_BY_MATHJAX: Final = "tex2jax_ignore mathjax_ignore"
+"""Classes of elements with text of models, in which a dollar sign begins no formula."""
+_NO_SHORTCUTS: Final = "data-lm-suppress-shortcuts='true'"
+"""Attribute of elements with focus: JupyterLab would use arrow keys and letters as its shortcuts."""
+_FIRST_CALL: Final = (
+    "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
+    "and perhaps not its only one.</p>"
+)
+
+
+def number(value: Any, digits: int = 2, unit: str = "") -> str:
+    """Return a number as text: a dash where it is missing, and never a zero for a small one."""
+    if value is None:
+        return MISSING
+    least = 10.0**-digits
+    small = 0 < value < least / 2
+    return f"{unit} {'<' if small else ''}{least if small else value:,.{digits}f}".strip()
+
+
+def state(facts: Mapping[Any, Any]) -> str:
+    """Return the state of a run: failed, the defect of its reply, or whether it is judged or hidden."""
+    if facts["status"] != "succeeded":
+        return str(facts["status"])
+    verdict = str(facts["defect"]) if facts["excluded"] else "judged" if facts["judged"] else "not judged"
+    return f"hidden, {verdict}" if facts.get(HIDDEN) else verdict
+
+
+def _people_composite(facts: Mapping[str, Any]) -> str:
+    composite = facts.get("people_composite")
+    return MISSING if composite is None else f"{number(composite)} ({facts['people_count']})"
+
+
+def title(facts: Mapping[str, Any]) -> str:
+    """Return the title of a run, as text."""
+    return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
+
+
+def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
+    """Return a text in a named box that a keyboard can scroll; ``find`` names a text as received, for searches."""
+    attribute = f" data-find='{find}'" if find else ""
+    return (
+        f"<{tag} dir='auto' class='tv-text {IGNORED_BY_MATHJAX}' tabindex='0' {_NO_SHORTCUTS} role='region'{attribute} "
+        f"aria-label='{escaped(name)}'>{content}</{tag}>"
+    )
+
+
+def run_html(run: OpenRun) -> str:
+    """Return a run as HTML: facts, prompt, reply, judges, calls."""
+    prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
+    calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
+    return (
+        f"<h2>{escaped(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
+        f"<div>{prompt}{_reply(run)}</div><div>{_judges(run)}{calls}</div></div>"
+    )
+
+
+def _facts(run: OpenRun) -> str:
+    facts = run.facts
+    composite = number(facts["composite"])
+    if facts["composite_low"] is not None:
+        composite += f" [{number(facts['composite_low'])}, {number(facts['composite_high'])}]"
+    if facts["judge_count"] is not None:
+        composite += f", {facts['judge_count']} judges"
+    tokens = f"{number(facts['input_tokens'], 0)} in, {number(facts['output_tokens'], 0)} out"
+    fields = {
+        "Composite": composite,
+        "People": _people_composite(facts),
+        "Scenario": facts["scenario"] or MISSING,
+        "Length bin": facts["length_bin"] or MISSING,
+        "Tokens": tokens + (" (estimated)" if facts["tokens_estimated"] else ""),
+        "Cost": f"{number(facts['aud_cost'], 6, 'AUD')}, judges {number(facts['judge_aud_cost'], 6, 'AUD')}",
+        "Latency": f"{number(facts['latency_ms'], 0)} ms",
+        "Attempts": facts["attempts"] if facts["attempts"] is not None else MISSING,
+        "Ended by": facts["finish_reason"] or MISSING,
+        "Run": run.run_id,
+    }
+    return _spans(fields) + _trouble(facts)
+
+
+def _spans(fields: Mapping[str, Any]) -> str:
+    spans = "".join(f"<span><b>{name}</b> {escaped(value)}</span>" for name, value in fields.items())
+    return f"<div class='tv-facts'>{spans}</div>"
+
+
+def _trouble(facts: Mapping[str, Any]) -> str:
+    text = ""
+    if facts["status"] == "failed":
+        text = f"No reply: {facts['failure'] or 'reason unknown'}"
+    elif facts["excluded"]:
+        text = f"The reply is not whole ({facts['defect']}) and is left out: no judge's word on it counts."
+    elif facts["defect"] is not None:
+        text = f"The reply is not whole ({facts['defect']}); the study counts it all the same."
+    return f"<p class='tv-bad'>{escaped(text)}</p>" if text else ""
+
+
+def _reply(run: OpenRun) -> str:
+    if run.reply is None:
+        return ""
+    if not run.reply.strip():
+        nothing = "<p class='tv-soft'>The model answered with nothing but white space.</p>"
+        return box("Reply", nothing, opened=True)
+    legend = f" <span class='tv-soft'>marked: {escaped(run.marked_as)}</span>" if run.marked else ""
+    rendered = markdown_html(run.reply, run.marked)
+    raw = "Reply as received, no Markdown"
+    received = box(raw, scrolled(raw, marked_text(run.reply, run.marked), find="reply"))
+    return box(f"Reply{legend}", scrolled("Reply", rendered, "div"), opened=True) + received
+
+
+def _judges(run: OpenRun) -> str:
+    name = "Judges and people" if run.people else "Judges"
+    if run.hidden_for:
+        notice = (
+            f"Being rated blind by {run.hidden_for}: no score of it is shown until that round is finished."
+        )
+        return f"<h3>{name}</h3><p class='tv-bad'>{escaped(notice)}</p>"
+    none = "<p class='tv-soft'>No judgement of this reply counts in this study.</p>" * (not run.judges)
+    table = _score_table(run) if run.judges or run.people else ""
+    comments = [*map(_judge_comment, run.judges), *map(_remark, run.people)]
+    return f"<h3>{name}</h3>{none}{table}{''.join(comments)}"
+
+
+def _score_table(run: OpenRun) -> str:
+    """Return the scores of judges and their mean, and then those of people, which the mean leaves out."""
+    judgements = [judgement.judgement for judgement in run.judges]
+    heads = [(judgement.label, judgement.model) for judgement in judgements]
+    heads += [("mean", "of the judges")] if judgements else []
+    heads += [
+        (rating.judge, "" if rating.finished else f"{UNFINISHED}, does not count") for rating in run.people
+    ]
+    head = "".join(
+        f"<th class='tv-number' scope='col'>{escaped(name)}<br><span class='tv-soft'>{escaped(more)}</span></th>"
+        for name, more in heads
+    )
+    rows = "".join(
+        f"<tr><th scope='row'>{name.replace('_', ' ')}</th>{_scores(run, judgements, name)}</tr>"
+        for name in (*DIMENSIONS, "composite", "composite_strict")
+    )
+    first = "<th scope='col'>Dimension (0-5)</th>"
+    return f"<table aria-label='Scores'><thead><tr>{first}{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _scores(run: OpenRun, judgements: Sequence[Judgement], name: str) -> str:
+    people_judgements = [rating.judgement() for rating in run.people]
+    if name.startswith("composite"):
+        values, people = (
+            [getattr(judgement, name) for judgement in scored] for scored in (judgements, people_judgements)
+        )
+    else:
+        values = [(judgement.scores or {}).get(name) for judgement in judgements]
+        people = [rating.scores.get(name) for rating in run.people]
+    mean = [f"<b>{number(run.facts[name])}</b>"] if judgements else []
+    return "".join(
+        f"<td class='tv-number'>{value}</td>" for value in (*map(number, values), *mean, *map(number, people))
+    )
+
+
+def _remark(rating: Rating) -> str:
+    day = "" if rating.created_at is None else f", {rating.created_at:%Y-%m-%d}"
+    origin = "at the desk" if rating.source == "desk" else "from a file"
+    label = f"{rating.judge}, version {rating.version}, {origin}{day}"
+    unfinished = "" if rating.finished else f"<p class='tv-bad'>{escaped(rating.judgement().reason)}</p>"
+    reasons = f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(rating.reasons)}</pre>" if rating.reasons else ""
+    return f"<div class='tv-comment'><b>{escaped(label)}</b>{unfinished}{reasons}</div>"
+
+
+def _judge_comment(reply: JudgedReply) -> str:
+    judgement = reply.judgement
+    label = f"{judgement.label}, {judgement.model}"
+    label += ", of the same family as the model" if judgement.related else ""
+    label += ", was shown an error of its own first" if judgement.repaired else ""
+    parts = [f"<b>{escaped(label)}</b>"]
+    if judgement.reason is not None:
+        parts.append(f"<p class='tv-bad'>No score: {escaped(judgement.reason)}</p>")
+    if judgement.reasons:
+        parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(judgement.reasons)}</pre>")
+    parts.append(_findings(judgement))
+    more = "" if reply.complete else _FIRST_CALL
+    parts.append(box(f"Raw reply of {escaped(judgement.label)}", more + _calls(reply.calls, texts=True)))
+    return f"<div class='tv-comment'>{''.join(parts)}</div>"
+
+
+def _findings(judgement: Judgement) -> str:
+    findings = (judgement.detail or {}).get("findings") or ()
+    items = "".join(
+        f"<li>{escaped(f['severity'])}, {escaped(f['dimension'])}, segment {escaped(f['segment'])}: "
+        f"{escaped(f['what'])}</li>"
+        for f in findings
+    )
+    return f"<ul class='{IGNORED_BY_MATHJAX}'>{items}</ul>" if items else ""
+
+
+def _calls(calls: Sequence[LedgerCall], *, texts: bool) -> str:
+    if not calls:
+        return "<p class='tv-soft'>The ledger of this store has no call of it.</p>"
+    return "".join(_call(call, texts) for call in calls)
+
+
+def _call(call: LedgerCall, texts: bool) -> str:
+    attempts = ", ".join(f"{outcome} ({number(ms, 0)} ms)" for outcome, ms in call.attempts) or MISSING
+    fields = {
+        "Call": call.call_id[:16],
+        "State": call.state,
+        "Answered by": call.answered_by or MISSING,
+        "Tokens": f"{number(call.input_tokens, 0)} in, {number(call.output_tokens, 0)} out",
+        "Cost": number(call.aud_cost, 6, "AUD"),
+        "Latency": f"{number(call.latency_ms, 0)} ms",
+        "Attempts": attempts,
+        "Ended by": call.finish_reason or MISSING,
+    }
+    failure = f"<p class='tv-bad'>{escaped(call.failure)}</p>" if call.failure else ""
+    text = scrolled("Raw reply", escaped(call.text)) if texts and call.text is not None else ""
+    return f"{_spans(fields)}{failure}{text}"
+
+
+def box(summary: str, content: str, *, opened: bool = False) -> str:
+    """Return a box that opens and closes; ``summary`` and ``content`` are HTML."""
+    return (
+        f"<details{' open' if opened else ''}><summary {_NO_SHORTCUTS}>{summary}</summary>{content}</details>"
+    )
 
 
 def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
