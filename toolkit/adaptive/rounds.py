@@ -36,38 +36,37 @@ DESIGNS: Final = (
 """The baseline is common items at random; the second has the estimate of the third, so that the choice alone shows."""
 
 
-def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **how: Any) -> Outcome:
-    """Ask and judge an adaptive study round by round, whole bases of all models, until its differences are told apart.
+def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **options: Any) -> Outcome:
+    """Run an adaptive study round by round, whole bases of all models, until its differences have the wanted width.
 
-    Which bases are next follows from the scores of the rounds before and the seed alone, so that a study that was
-    killed goes through the same rounds, and asks what is missing in them.
+    The next bases follow from the scores of the rounds before and the seed alone, so that a study that was killed goes
+    through the same rounds, and asks what is missing in them.
     """
     bank, runs, score = bank_of(plan), planned_runs(plan, store), plan.study.analysis.score
     if replay:
-        return run_plan(_of_bases(plan, runs["base"].unique()), store, replay=True, **how)
-    done: list[str] = []
+        return run_plan(_of_bases(plan, runs["base"].unique()), store, replay=True, **options)
+    bases: list[str] = []
     rounds: list[Outcome] = []
     while chosen := next_bases(
-        bank, runs[runs["base"].isin(done)], seed=plan.study.seed, count=ROUND, score=score
+        bank, runs[runs["base"].isin(bases)], seed=plan.study.seed, count=ROUND, score=score
     ):
         part = _of_bases(plan, chosen)
-        rounds.append(run_plan(part, store, **how))
-        done += chosen
-        runs = planned_runs(_of_bases(plan, done), store)
+        rounds.append(run_plan(part, store, **options))
+        bases += chosen
+        runs = planned_runs(_of_bases(plan, bases), store)
         scored = runs.loc[runs["base"].isin(chosen) & runs[score].notna(), "base"].value_counts()
         if rounds[-1].budget or scored.max() < len(part.runs) / len(chosen):  # no block that says something
             break
         width = plan.study.target_width
         if sequential_comparison(runs, bank, target_width=width, score=score).stop:
             break
-    # Asks what is still missing of the rounds, mostly nothing, and says how all of them stand.
-    whole = run_plan(_of_bases(plan, done), store, **how) if len(rounds) > 1 else rounds[0]
-    every = [*rounds, whole] if len(rounds) > 1 else rounds
+    # The last pass asks what the rounds still lack, mostly nothing, and reports the state of all of them.
+    passes = [*rounds, run_plan(_of_bases(plan, bases), store, **options)] if len(rounds) > 1 else rounds
     return replace(
-        whole,
-        new_calls=sum(one.new_calls for one in every),
-        spent_aud=total_aud(one.spent_aud for one in every),
-        failed_before=sum((Counter(one.failed_before) for one in rounds), Counter()),
+        passes[-1],
+        new_calls=sum(outcome.new_calls for outcome in passes),
+        spent_aud=total_aud(outcome.spent_aud for outcome in passes),
+        failed_before=sum((Counter(outcome.failed_before) for outcome in rounds), Counter()),
     )
 
 
@@ -86,15 +85,15 @@ def bank_of(plan: Plan) -> pd.DataFrame:
     prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     rows = []
     for run in plan.runs:
-        prompt, asked = prompts[run.prompt.prompt_id], run.request
-        aud = worst_aud(asked, endpoints[asked.provider, asked.model, asked.endpoint])
+        prompt, request = prompts[run.prompt.prompt_id], run.request
+        aud = worst_aud(request, endpoints[request.provider, request.model, request.endpoint])
         rows.append((prompt.base, prompt.scenario, prompt.category, aud))
     frame = pd.DataFrame(rows, columns=["base", "scenario", "category", "aud"])
     bank = frame.groupby(["base", "scenario", "category"], sort=False, as_index=False).sum()
     paid = bool((bank["aud"] > 0).all())
-    found = bank.assign(cost=bank["aud"] if paid else 1.0)
-    found.attrs["unit"] = "AUD" if paid else "bases"
-    return found
+    bank = bank.assign(cost=bank["aud"] if paid else 1.0)
+    bank.attrs["unit"] = "AUD" if paid else "bases"
+    return bank
 
 
 def _need_judges(plan: Plan) -> None:
@@ -106,9 +105,9 @@ def _need_judges(plan: Plan) -> None:
 
 
 def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
-    wanted = set(bases)
-    of = {prompt.prompt_id for prompt in plan.dataset.prompts if prompt.base in wanted}
-    return replace(plan, runs=plan.runs.of_prompts(of))
+    chosen = set(bases)
+    prompts = {prompt.prompt_id for prompt in plan.dataset.prompts if prompt.base in chosen}
+    return replace(plan, runs=plan.runs.of_prompts(prompts))
 
 
 def benchmark(plan: Plan, runs: pd.DataFrame, target_width: float, seeds: int) -> Benchmark:
@@ -121,13 +120,11 @@ def benchmark(plan: Plan, runs: pd.DataFrame, target_width: float, seeds: int) -
 
 def adaptive_order(plan: Plan, runs: pd.DataFrame, count: int) -> list[str]:
     """Return the bases that an adaptive study would have asked first, from the scores of a finished one."""
-    bank, asked, score = bank_of(plan), list[str](), plan.study.analysis.score
-    while len(asked) < count:
-        known = runs[runs["base"].isin(asked)]
-        asked += next_bases(
-            bank, known, seed=plan.study.seed, count=min(ROUND, count - len(asked)), score=score
-        )
-    return asked
+    bank, order, score = bank_of(plan), list[str](), plan.study.analysis.score
+    while len(order) < count:
+        scored, size = runs[runs["base"].isin(order)], min(ROUND, count - len(order))
+        order += next_bases(bank, scored, seed=plan.study.seed, count=size, score=score)
+    return order
 
 
 def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None) -> Taxonomy:
@@ -137,8 +134,15 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")
     rows = [
-        (one.base, one.scenario, one.category, one.metadata.get("csf"), one.length_bin, one.text)
-        for one in plan.dataset.prompts
+        (
+            prompt.base,
+            prompt.scenario,
+            prompt.category,
+            prompt.metadata.get("csf"),
+            prompt.length_bin,
+            prompt.text,
+        )
+        for prompt in plan.dataset.prompts
     ]
     prompts = pd.DataFrame(rows, columns=["base", "scenario", "category", "csf", "length_bin", "text"])
     texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)

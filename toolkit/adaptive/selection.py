@@ -35,28 +35,8 @@ def next_bases(
     the other strata; :math:`\bar c_h` the mean cost of the stratum. The first bases, twelve and four of each stratum,
     are in proportion.
 
-    Parameters
-    ----------
-    bank
-        As for `toolkit.stats.read_bank`.
-    scores
-        Of the bases asked so far: model, base, length_bin, score; no row at the start.
-    seed
-        Of the orders within strata.
-    count
-        How many, one round.
-    score
-        Column of the scores.
-
-    Returns
-    -------
-    list of str
-        At most ``count`` bases; empty when the bank is exhausted.
-
-    Raises
-    ------
-    InputError
-        When the bank or the scores cannot be used.
+    ``bank`` is that of `toolkit.stats.read_bank`; ``scores`` have model, base, length_bin and score of the bases asked
+    so far, no row at the start. At most ``count`` bases are returned, none when the bank is exhausted.
 
     References
     ----------
@@ -73,60 +53,57 @@ def next_bases(
         raise InputError(f"adaptive: count is {count!r}; give at least 1")
     read = read_bank(bank)
     means, _ = block_means(scores, score)
-    seen = read.places(list(pd.unique(scores["base"])))
-    whole = read.places(list(means.index))
-    in_order = np.argsort(whole)  # sums of floats, and so the choice, must not hang on the order of rows
-    whole, values = whole[in_order], means.to_numpy(float)[in_order]
-    chosen = by_variance(read, seen, whole, values, seed, count)
-    return [str(read.bases[place]) for place in chosen]
+    sampled = read.rows_of(list(pd.unique(scores["base"])))
+    complete = read.rows_of(list(means.index))
+    in_order = np.argsort(complete)  # sums of floats, and so the choice, must not depend on the order of rows
+    complete, values = complete[in_order], means.to_numpy(float)[in_order]
+    return [str(read.bases[row]) for row in by_variance(read, sampled, complete, values, seed, count)]
 
 
 def by_variance(
-    bank: Bank, seen: np.ndarray, whole: np.ndarray, values: np.ndarray, seed: int, count: int
+    bank: Bank, sampled: np.ndarray, complete: np.ndarray, values: np.ndarray, seed: int, count: int
 ) -> np.ndarray:
-    """Return the places of the next bases; ``seen`` were asked, ``whole`` of them have the scores ``values`` (n, M)."""
-    order = [place for place in spread_order(bank, seed) if place not in set(seen.tolist())]
+    """Return the rows of the next bases; of those ``sampled``, ``complete`` have the scores ``values`` (n, M)."""
+    earlier = set(sampled.tolist())
+    order = [row for row in spread_order(bank, seed) if row not in earlier]
     sizes, strata = bank.sizes, bank.strata
-    n = np.bincount(strata[seen], minlength=len(sizes)).astype(float)
+    n = np.bincount(strata[sampled], minlength=len(sizes)).astype(float)
     costs = np.bincount(strata, bank.costs) / sizes
-    found = fit(bank, whole, values) if len(whole) else None
+    means = fit(bank, complete, values) if len(complete) else None
     chosen: list[int] = []
     while order and len(chosen) < count:
-        left = n < sizes
-        early = left & (n < FIRST)
-        if found is None or n.sum() < LEAST or early.any():
-            wanted = np.where(early if n.sum() >= LEAST else left, (n + 0.5) / sizes, np.inf)
-            stratum = int(np.argmin(wanted))
+        unfinished = n < sizes
+        early = unfinished & (n < FIRST)
+        if means is None or n.sum() < LEAST or early.any():
+            shares = np.where(early if n.sum() >= LEAST else unfinished, (n + 0.5) / sizes, np.inf)
+            stratum = int(np.argmin(shares))
         else:
-            gain = sizes.astype(float) ** 2 * found.spread / (n * (n + 1)) / costs
-            stratum = int(np.argmax(np.where(left, gain, -np.inf)))
-        place = next(place for place in order if strata[place] == stratum)
-        order.remove(place)
-        chosen.append(place)
+            gain = sizes.astype(float) ** 2 * means.spread / (n * (n + 1)) / costs
+            stratum = int(np.argmax(np.where(unfinished, gain, -np.inf)))
+        row = next(row for row in order if strata[row] == stratum)
+        order.remove(row)
+        chosen.append(row)
         n[stratum] += 1
     return np.array(chosen, dtype=int)
 
 
 def at_random(
-    bank: Bank, seen: np.ndarray, whole: np.ndarray, values: np.ndarray, seed: int, count: int
+    bank: Bank, sampled: np.ndarray, complete: np.ndarray, values: np.ndarray, seed: int, count: int
 ) -> np.ndarray:
-    """Return the places of the next bases of common-item random sampling without replacement, the baseline."""
+    """Return the rows of the next bases of common-item random sampling without replacement, the baseline."""
     order = np.random.default_rng(seed).permutation(len(bank.bases))
-    return order[~np.isin(order, seen)][:count]
+    return order[~np.isin(order, sampled)][:count]
 
 
 def spread_order(bank: Bank, seed: int) -> list[int]:
-    """Return all places in an order of which every beginning is spread over categories, each base as likely as another.
-
-    The j-th base of a category of m, in random order, stands at (j - u) / m with one u of the category: for every base
-    that is uniform over 0 to 1.
-    """
-    dice = np.random.default_rng(seed)
-    shuffled = dice.permutation(len(bank.bases))
+    """Return all rows in an order whose every beginning is spread over categories, each base as likely as another."""
+    # The j-th base of a category of m, in random order, has the key (j - u) / m with one u of the category: for every
+    # base that is uniform over 0 to 1.
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(bank.bases))
     groups = bank.groups[shuffled]
     sizes = np.bincount(groups)
-    start = dice.random(len(sizes))
+    start = rng.random(len(sizes))
     rank = pd.Series(groups).groupby(groups).cumcount().to_numpy() + 1
-    return [
-        int(place) for place in shuffled[np.argsort((rank - start[groups]) / sizes[groups], kind="stable")]
-    ]
+    order = np.argsort((rank - start[groups]) / sizes[groups], kind="stable")
+    return [int(row) for row in shuffled[order]]

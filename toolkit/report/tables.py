@@ -313,7 +313,9 @@ def length_table(
     """
     means, contrasts = comparison.per_bin, comparison.contrasts
     raw, corrected = comparison.effect_sizes, comparison.corrected_effect_sizes
-    printed: list[Keyed] = [("per bin", e) for e in means] + [("contrasts", e) for e in contrasts]
+    printed: list[Keyed] = []
+    printed += [("per bin", e) for e in means]
+    printed += [("contrasts", e) for e in contrasts]
     if other is not None:
         printed += [("mean, other composite", e) for e in other.per_bin]
         printed += [("difference, other composite", e) for e in other.contrasts]

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
-from toolkit.report.blocks import Bullets, Heading, Paragraph, Picture, Shown
+from toolkit.report.blocks import Block, Bullets, Heading, Paragraph, Picture, Shown
 from toolkit.report.escape import escape_breaking
 from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
@@ -76,7 +76,7 @@ def write_bundle(
         texts["statistics.tex"] = _inputs(appendix)
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
     if format != "latex":
-        blocks = [Heading("Methods"), *section, Heading("Figures and tables")]
+        blocks: list[Block] = [Heading("Methods"), *section, Heading("Figures and tables")]
         blocks += [*([absent] if absent else []), *(shown.block for shown in parts)]
         written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
     paths = [*drawn, *written]

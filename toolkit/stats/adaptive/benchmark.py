@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -30,7 +30,7 @@ from toolkit.stats.result import ROUNDING, Estimate, Result
 ROUND: Final = 2  # bases asked between two decisions, so that what is counted is the design and not the round
 
 Choose = Callable[[Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
-"""Bank, places asked, those with scores, their scores (n x M), seed and count in, the next places out."""
+"""Bank, rows sampled, those with scores, their scores (n x M), seed and count in, the next rows out."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class Benchmark(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return the estimates of each design."""
-        yield from ((name, found) for name, of in self.results.items() for found in of)
+        yield from (
+            (design, estimate) for design, estimates in self.results.items() for estimate in estimates
+        )
 
 
 def benchmark_designs(
@@ -79,34 +81,14 @@ def benchmark_designs(
     Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``. At equal
     cost, what the baseline spends in the median, it is compared how near each comes.
 
-    Parameters
-    ----------
-    scores
-        Of every model on every base: model, base, length_bin and the score. Bases without all of them are left out.
-    bank
-        As for `read_bank`, with cost in AUD a base.
-    designs
-        The baseline first, commonly random sampling of common items; `toolkit.adaptive.selection` has both choices.
-    target_width
-        In the unit of the score.
-    seeds
-        How often each design is tried, with seeds 0 and following.
-    score, cost_unit
-        Column of the scores, and the unit of the costs.
+    ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
+    left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
+    commonly random sampling of common items; `toolkit.adaptive.selection` has both choices.
 
-    Returns
-    -------
-    Benchmark
-        For each design: median cost and bases to the width, with a distribution-free interval of the median; the
-        ratio of its cost to the baseline's with the same seed; coverage of the differences on the full bank,
-        when the width is reached, at every look on the way, and of all jointly; and at equal cost
-        Kendall's tau-b with the full bank's ranking, the root mean square error of the means, and the width of the
-        widest interval.
-
-    Raises
-    ------
-    InputError
-        When fewer than 12 bases have every score, or there is nothing to compare.
+    For each design: median cost and bases to the width, with a distribution-free interval of the median; the ratio of
+    its cost to the baseline's with the same seed; coverage of the differences on the full bank, when the width is
+    reached, at every look on the way, and of all jointly; and at equal cost Kendall's tau-b with the full bank's
+    ranking, the root mean square error of the means, and the width of the widest interval.
 
     References
     ----------
@@ -127,8 +109,8 @@ def benchmark_designs(
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """One trial: after each round the places asked, the cost, the fit and the half width of the widest difference."""
+class _Trial:
+    """After each round of a trial: cost, number of bases, half width of the widest difference, and fit."""
 
     cost: np.ndarray
     bases: np.ndarray
@@ -137,7 +119,7 @@ class _Asked:
     bound: float
     looks: int | None
 
-    def looked(self, target: float) -> np.ndarray:
+    def looks_until(self, target: float) -> np.ndarray:
         """Return the rounds of the looks: the first with each share of the information, or all up to the width."""
         share = np.minimum(target / (2 * np.maximum(self.half, 1e-150)), 1.0) ** 2
         if self.looks is None:
@@ -145,30 +127,29 @@ class _Asked:
         return np.unique([np.argmax(share >= k / self.looks - ROUNDING) for k in range(1, self.looks + 1)])
 
 
-def _asked(
+def _trial(
     bank: Bank, values: np.ndarray, design: BenchmarkDesign, seed: int, target: float, budget: float
-) -> _Asked:
-    """Ask until both the width and the budget are reached."""
-    estimated = bank if design.calibrated else bank.plain()
+) -> _Trial:
+    """Sample bases until both the width and the budget are reached."""
+    model = bank if design.calibrated else bank.plain()
     bound = boundary(design.looks)
-    asked = np.empty(0, dtype=int)
+    sample = np.empty(0, dtype=int)
     cost: list[float] = []
     bases: list[int] = []
     half: list[float] = []
     fits: list[Fit] = []
-    while len(asked) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
-        count = ROUND if len(asked) >= LEAST else LEAST
-        chosen = design.choose(bank, asked, asked, values[asked], seed, count)
-        asked = np.concatenate([asked, chosen])
-        found = fit(estimated, asked, values[asked])
-        if found is None:
-            continue
-        _, error, degrees = found.pairs()
-        cost.append(float(bank.costs[asked].sum()))
-        bases.append(len(asked))
-        half.append(widest_half(error, degrees, bound))
-        fits.append(found)
-    return _Asked(np.array(cost), np.array(bases), np.array(half), fits, bound, design.looks)
+    while len(sample) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
+        count = ROUND if len(sample) >= LEAST else LEAST
+        chosen = design.choose(bank, sample, sample, values[sample], seed, count)
+        sample = np.concatenate([sample, chosen])
+        means = fit(model, sample, values[sample])
+        if means is not None:
+            _, error, degrees = means.pairs()
+            cost.append(float(bank.costs[sample].sum()))
+            bases.append(len(sample))
+            half.append(widest_half(error, degrees, bound))
+            fits.append(means)
+    return _Trial(np.array(cost), np.array(bases), np.array(half), fits, bound, design.looks)
 
 
 def trials_summary(
@@ -181,17 +162,17 @@ def trials_summary(
     """Return the summary of designs tried on banks, each with its true scores and a seed."""
     if not target > 0:
         raise InputError(f"benchmark: target_width is {target!r}; give a number above 0")
-    drawn = list(trials)
+    banks = list(trials)
     budget = 0.0
     rows: list[dict[str, object]] = []
     for design in designs:
-        runs = [_asked(bank, values, design, seed, target, budget) for bank, values, seed in drawn]
+        runs = [_trial(bank, values, design, seed, target, budget) for bank, values, seed in banks]
         if not rows:
             budget = float(np.median([run.cost[run.half * 2 <= target][0] for run in runs]))
-            runs = [_asked(bank, values, design, seed, target, budget) for bank, values, seed in drawn]
+            runs = [_trial(bank, values, design, seed, target, budget) for bank, values, seed in banks]
         rows += [
             {"design": design.name, "seed": seed} | _row(run, values, target, budget)
-            for run, (_, values, seed) in zip(runs, drawn, strict=True)
+            for run, (_, values, seed) in zip(runs, banks, strict=True)
         ]
     frame = pd.DataFrame(rows)
     first = designs[0].name
@@ -204,16 +185,16 @@ def trials_summary(
     return Benchmark(target, results, notes, frame)
 
 
-def _row(run: _Asked, values: np.ndarray, target: float, budget: float) -> dict[str, object]:
-    """Return what one trial says where its width was reached, and at the last round within the budget."""
+def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[str, object]:
+    """Return the results of one trial where its width was reached, and at the last round within the budget."""
     truth = values.mean(axis=0)
-    one, other = np.triu_indices(len(truth), 1)
+    first, second = np.triu_indices(len(truth), 1)
     stop = int(np.argmax(2 * run.half <= target))
     inside = []
-    for look in run.looked(target):
+    for look in run.looks_until(target):
         estimate, error, degrees = run.fits[look].pairs()
         half, _ = half_widths(error, degrees, run.bound, target, float(run.half[look]))
-        inside.append(np.abs(estimate - (truth[one] - truth[other])) <= half + 1e-12)
+        inside.append(np.abs(estimate - (truth[first] - truth[second])) <= half + 1e-12)
     covered = inside[-1]
     equal = max(int(np.searchsorted(run.cost, budget * (1 + 1e-12), side="right")) - 1, 0)
     means = run.fits[equal].means
@@ -232,45 +213,45 @@ def _row(run: _Asked, values: np.ndarray, target: float, budget: float) -> dict[
 def _estimates(
     frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str
 ) -> tuple[Estimate, ...]:
-    of = frame[frame["design"] == name].set_index("seed")
-    ratio = of["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
-    n = {"seeds": len(of)}
-    joint = int(of["all_covered"].sum())
-    low, high = clopper_pearson(joint, len(of))
-    at = f" at {budget:.4g} {unit}"
+    trials = frame[frame["design"] == name].set_index("seed")
+    ratio = trials["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
+    joint, count = int(trials["all_covered"].sum()), len(trials)
+    ends, equal_cost = clopper_pearson(joint, count), f" at {budget:.4g} {unit}"
+    all_pairs = Estimate(
+        "coverage of all jointly", joint / count, *ends, "Clopper-Pearson", "share", {"seeds": count}
+    )
     return (
-        _median("cost to the width", of["cost"], unit),
-        _median("bases to the width", of["bases"], "bases"),
-        _median(f"cost over that of {baseline}", ratio, "share"),
-        _mean("coverage of the differences", of["covered"]),
-        _mean("coverage at every look", of["always_covered"]),
-        Estimate("coverage of all jointly", joint / len(of), low, high, "Clopper-Pearson", "share", n),
-        *(
-            _median(f"{title}{at}", of[key], "none")
-            for key, title in (("score_error", "error of the means"), ("width", "width"))
+        _median("cost to the width", trials["cost"], unit),
+        _median("bases to the width", trials["bases"], "bases"),
+        _median(f"cost over that of {baseline}", ratio, "share", statistic="cost over the baseline"),
+        _mean("coverage of the differences", trials["covered"], statistic="coverage of the differences"),
+        _mean("coverage at every look", trials["always_covered"]),
+        all_pairs,
+        _median(
+            f"error of the means{equal_cost}", trials["score_error"], "none", statistic="error of the means"
         ),
-        _mean(f"Kendall's tau{at}", of["tau"]),
+        _median(f"width{equal_cost}", trials["width"], "none"),
+        _mean(f"Kendall's tau{equal_cost}", trials["tau"]),
     )
 
 
-def _median(name: str, values: pd.Series, unit: str) -> Estimate:
+def _median(name: str, values: pd.Series, unit: str, *, statistic: str = "") -> Estimate:
     """Return the median with the interval of its binomial ranks."""
-    ordered = np.sort(values.to_numpy(float))
-    rank = int(stats.binom.ppf(0.025, len(ordered), 0.5))
-    ends = (ordered[rank - 1], ordered[len(ordered) - rank]) if rank >= 1 else (None, None)
-    low, high = (None if end is None else float(end) for end in ends)
-    return Estimate(
-        name, float(np.median(ordered)), low, high, "binomial ranks", unit, {"seeds": len(ordered)}
-    )
+    x = np.sort(values.to_numpy(float))
+    rank = int(stats.binom.ppf(0.025, len(x), 0.5))
+    low, high = (float(x[rank - 1]), float(x[len(x) - rank])) if rank >= 1 else (None, None)
+    n = {"seeds": len(x)}
+    return Estimate(name, float(np.median(x)), low, high, "binomial ranks", unit, n, statistic=statistic)
 
 
-def _mean(name: str, values: pd.Series) -> Estimate:
+def _mean(name: str, values: pd.Series, *, statistic: str = "") -> Estimate:
     x = values.dropna().to_numpy(float)
     n, missing = {"seeds": len(x)}, len(values) - len(x)
+    empty = Estimate(name, None, n=n, missing=missing, statistic=statistic)
     if not len(x):
-        return Estimate(name, None, n=n, missing=missing).not_estimable("every ranking is of ties")
+        return empty.not_estimable("every ranking is of ties")
     mean = float(x.mean())
     if len(x) < 2:
-        return Estimate(name, mean, n=n, missing=missing)
+        return replace(empty, estimate=mean)
     half = float(special.stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
-    return Estimate(name, mean, mean - half, mean + half, "Student t over seeds", n=n, missing=missing)
+    return replace(empty, estimate=mean, low=mean - half, high=mean + half, method="Student t over seeds")

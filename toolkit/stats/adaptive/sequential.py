@@ -60,9 +60,8 @@ class Bank:
 
     def joined(self, asked: np.ndarray, complete: np.ndarray) -> Bank:
         """Return the bank with strata of which two bases were asked, but fewer are complete, in the largest other."""
-        many, scored = (
-            np.bincount(self.strata[of], minlength=len(self.sizes)) >= 2 for of in (asked, complete)
-        )
+        size = len(self.sizes)
+        many, scored = (np.bincount(self.strata[rows], minlength=size) >= 2 for rows in (asked, complete))
         few = many & ~scored
         if few.all() or not few.any():
             return self
@@ -70,36 +69,22 @@ class Bank:
         strata = pd.factorize(strata)[0]
         return replace(self, strata=strata, known=self.known - _stratum_means(self.known, strata)[strata])
 
-    def places(self, bases: Sequence[Hashable]) -> np.ndarray:
-        """Return where bases stand in the bank, or say which one does not."""
-        where = {base: place for place, base in enumerate(self.bases)}
-        unknown = [base for base in bases if base not in where]
+    def rows_of(self, bases: Sequence[Hashable]) -> np.ndarray:
+        """Return the rows of bases in the bank, or refuse a base that is not in it."""
+        index = {base: row for row, base in enumerate(self.bases)}
+        unknown = [base for base in bases if base not in index]
         if unknown:
             raise InputError(f"scores: base {unknown[0]!r} is not in the bank; give scores of its bases only")
-        return np.array([where[base] for base in bases], dtype=int)
+        return np.array([index[base] for base in bases], dtype=int)
 
 
 def read_bank(bank: pd.DataFrame, covariates: Sequence[str] = ()) -> Bank:
     """Return a table of bases as the bank that choice and estimate work on.
 
-    Parameters
-    ----------
-    bank
-        One row a base: base; perhaps cost (AUD of the whole block over all models; 1 without it), scenario (the
-        strata; of fewer than 8 bases they are one, and a single base joins another), category (its effect is shrunk).
-    covariates
-        Further columns of numbers, known of every base before it is asked: tokens, readability, the number of facts,
-        or what earlier models scored on it.
-
-    Returns
-    -------
-    Bank
-        Bases in the order of the table.
-
-    Raises
-    ------
-    InputError
-        When a column is missing, a base is there twice, a cost is not above 0, or a covariate is no number.
+    The table has one row a base: base; perhaps cost (AUD of the whole block over all models; 1 without it), scenario
+    (the strata; of fewer than 8 bases they are one, and a single base joins another), category (its effect is shrunk).
+    ``covariates`` are further columns of numbers, known of every base before it is asked: tokens, readability, the
+    number of facts, or what earlier models scored on it.
 
     Examples
     --------
@@ -146,9 +131,9 @@ class Fit:
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return difference, standard error and Satterthwaite's degrees of freedom of every pair of models."""
-        one, other = np.triu_indices(len(self.means), 1)
-        parts = self.parts[:, one, one] + self.parts[:, other, other] - 2 * self.parts[:, one, other]
-        return self.means[one] - self.means[other], *_error(parts, self.degrees)
+        a, b = np.triu_indices(len(self.means), 1)
+        parts = self.parts[:, a, a] + self.parts[:, b, b] - 2 * self.parts[:, a, b]
+        return self.means[a] - self.means[b], *_error(parts, self.degrees)
 
     def models(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return mean, standard error and degrees of freedom of every model."""
@@ -171,37 +156,37 @@ def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray) -> Fit | None:
     5-20, for the ridge; Bell & McCaffrey (2002), Survey Methodology 28, 169-181, for k. Cochran (1977),
     Sampling Techniques, section 5.4, for the degrees of freedom.
     """
-    of = bank.strata[asked]
-    sizes, n = bank.sizes, np.bincount(of, minlength=len(bank.sizes))
+    strata = bank.strata[asked]
+    sizes, n = bank.sizes, np.bincount(strata, minlength=len(bank.sizes))
     if (n < 2).any():
         return None
-    design = (sizes / n / len(bank.strata))[of]
+    design = (sizes / n / len(bank.strata))[strata]
     x = bank.known[asked]
-    inside = x - _stratum_means(x, of)[of]
-    y = scores - _stratum_means(scores, of)[of]
+    inside = x - _stratum_means(x, strata)[strata]
+    y = scores - _stratum_means(scores, strata)[strata]
     weighted = inside * (design * len(asked))[:, None]
     solved = np.linalg.solve(inside.T @ weighted + np.diag(bank.penalty), weighted.T) if x.shape[1] else None
     weights, residuals = design, y
-    pull = taken = np.zeros(len(asked))
+    leverage = shrunk = np.zeros(len(asked))
     if solved is not None:
         weights = design - solved.T @ (design @ x)
         residuals = y - inside @ (solved @ y)
         hat = inside @ solved
-        pull, taken = np.diag(hat), (hat**2).sum(axis=1)
+        leverage, shrunk = np.diag(hat), (hat**2).sum(axis=1)
     # Residuals are too small by what the ridge took from them: 1 - h is left where it took effects, (I - H)^2 where it
     # took noise (Bell & McCaffrey 2002). Which, nobody knows: the mean of the two.
-    kept = 1 - 1 / n[of] - 1.5 * pull + 0.5 * taken
-    freed = 1 / np.maximum(kept, 1 / len(asked))
-    degrees = np.maximum(n - 1 - np.bincount(of, pull, len(n)), 1.0)
-    member = np.eye(len(n))[of]
-    left = np.maximum(1 - n / sizes, 0.0)
-    parts = np.einsum("ih,i,im,ik->hmk", member, left[of] * weights**2 * freed, residuals, residuals)
+    remaining = 1 - 1 / n[strata] - 1.5 * leverage + 0.5 * shrunk
+    freed = 1 / np.maximum(remaining, 1 / len(asked))
+    degrees = np.maximum(n - 1 - np.bincount(strata, leverage, len(n)), 1.0)
+    member = np.eye(len(n))[strata]
+    unsampled = np.maximum(1 - n / sizes, 0.0)
+    parts = np.einsum("ih,i,im,ik->hmk", member, unsampled[strata] * weights**2 * freed, residuals, residuals)
     # The variance of a difference is, over all pairs, twice that of a model about the mean of the models.
-    apart = residuals - residuals.mean(axis=1, keepdims=True)
-    square = 2 * (apart**2).sum(axis=1) * freed / max(scores.shape[1] - 1, 1)
-    own = np.bincount(of, square, len(n))
-    pooled = own.sum() / n.sum()
-    spread = (own / n * degrees + _SHRINK * pooled) / (degrees + _SHRINK)
+    deviations = residuals - residuals.mean(axis=1, keepdims=True)
+    square = 2 * (deviations**2).sum(axis=1) * freed / max(scores.shape[1] - 1, 1)
+    squares = np.bincount(strata, square, len(n))
+    pooled = squares.sum() / n.sum()
+    spread = (squares / n * degrees + _SHRINK * pooled) / (degrees + _SHRINK)
     return Fit(weights @ scores, parts, degrees, spread)
 
 
@@ -302,8 +287,8 @@ class Sequential(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return the models, then their differences."""
-        yield from (("model", found) for found in self.models)
-        yield from (("difference", found) for found in self.differences)
+        yield from (("model", estimate) for estimate in self.models)
+        yield from (("difference", estimate) for estimate in self.differences)
 
 
 def sequential_comparison(
@@ -324,33 +309,13 @@ def sequential_comparison(
     stopped at any of them, for any reason (O'Brien-Fleming bounds on the information so far). Each interval holds by
     itself, not all jointly.
 
-    Parameters
-    ----------
-    scores
-        One row an answer, or several: model, base, length_bin and the score. Repeats are averaged. A base counts when
-        every model has a score at every length; others are counted as missing.
-    bank
-        As for `read_bank`; all bases that the means are to be about.
-    target_width
-        Wanted width of the widest interval of a difference, in the unit of the score. None takes this for the only,
-        planned look: an ordinary interval with finite population correction.
-    covariates
-        Of the bank, as for `read_bank`.
-    looks
-        How often the means may be looked at; None for always, at 1.14 times the fixed width.
-    score, unit
-        Column of the scores, and their unit.
+    ``scores`` has model, base, length_bin and the score; repeats are averaged. A base counts when every model has a
+    score at every length; others are counted as missing. ``bank`` and ``covariates`` are those of `read_bank`. Without
+    ``target_width`` this is the only, planned look: an ordinary interval with finite population correction. ``looks``
+    is how often the means may be looked at; None for always, at 1.14 times the fixed width.
 
-    Returns
-    -------
-    Sequential
-        Without intervals while fewer than 12 bases, or fewer than two of a stratum, are complete. A stratum that was
-        asked, and has fewer because scores are missing, is joined with the largest.
-
-    Raises
-    ------
-    InputError
-        When columns are missing, a base is not in the bank, or a number is out of range.
+    There are no intervals while fewer than 12 bases, or fewer than two of a stratum, are complete. A stratum that was
+    asked, and has fewer because scores are missing, is joined with the largest.
 
     References
     ----------
@@ -371,67 +336,58 @@ def sequential_comparison(
         raise InputError(f"sequential: looks is {looks!r}; give at least one look, or None for always")
     blocks, broken = block_means(scores, score)
     read = read_bank(bank, covariates)
-    asked = read.places(list(blocks.index))
+    sample = read.rows_of(list(blocks.index))
     models = [str(name) for name in blocks.columns]
     pairs = [f"{a} - {b}" for a, b in itertools.combinations(models, 2)]
-    cost, n = float(read.costs[asked].sum()), {"bases": len(asked), "bases of the bank": len(read.bases)}
-    joined = read.joined(np.concatenate([asked, read.places(broken)]), asked)
-    found = fit(joined, asked, blocks.to_numpy(float)) if len(asked) >= min(LEAST, len(read.bases)) else None
-    if found is None:
+    cost, n = float(read.costs[sample].sum()), {"bases": len(sample), "bases of the bank": len(read.bases)}
+    joined = read.joined(np.concatenate([sample, read.rows_of(broken)]), sample)
+    enough = len(sample) >= min(LEAST, len(read.bases))
+    means = fit(joined, sample, blocks.to_numpy(float)) if enough else None
+    notes = left_out_note(broken)
+    empty = Estimate("", None, unit=unit, n=n, missing=len(broken))
+    if means is None:
         reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
-        empty = [
-            Estimate(name, None, unit=unit, n=n, missing=len(broken)).not_estimable(reason)
-            for name in models + pairs
-        ]
-        split = len(models)
-        return Sequential(
-            tuple(empty[:split]),
-            tuple(empty[split:]),
-            target_width,
-            None,
-            None,
-            False,
-            cost,
-            (reason, *left_out_note(broken)),
+        by_model, differences = (
+            tuple(replace(empty, name=name).not_estimable(reason) for name in names)
+            for names in (models, pairs)
         )
+        return Sequential(by_model, differences, target_width, None, None, False, cost, (reason, *notes))
     bound = boundary(looks if target_width else 1)
-    _, error, degrees = found.pairs() if pairs else found.models()
+    _, error, degrees = means.pairs() if pairs else means.models()
     widest = widest_half(error, degrees, bound)
     _, share = half_widths(error, degrees, bound, target_width, widest)
-    method = "calibrated mean of a finite bank, Student t" + (
-        f", O'Brien-Fleming for {'any number of' if looks is None else looks} looks" if target_width else ""
-    )
+    method = "calibrated mean of a finite bank, Student t"
+    if target_width:
+        method += f", O'Brien-Fleming for {'any number of' if looks is None else looks} looks"
 
     def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[Estimate, ...]:
-        halves, _ = half_widths(parts[1], parts[2], bound, target_width, widest)
+        centres, errors, degrees = parts
+        halves, _ = half_widths(errors, degrees, bound, target_width, widest)
         return tuple(
-            Estimate(
-                name,
-                float(m),
-                float(m - h),
-                float(m + h),
-                method,
-                unit,
-                n,
-                len(broken),
+            replace(
+                empty,
+                name=name,
+                estimate=float(m),
+                low=float(m - h),
+                high=float(m + h),
+                method=method,
                 degrees=float(d),
             )
-            for name, m, h, d in zip(names, parts[0], halves, parts[2], strict=True)
+            for name, m, h, d in zip(names, centres, halves, degrees, strict=True)
         )
 
-    # Where no base has told the models apart yet, a width of 0 says nothing of the bases to come.
-    told = widest > ROUNDING or len(asked) == len(read.bases)
-    stop = target_width is not None and told and 2 * widest <= target_width * (1 + ROUNDING)
-    notes = left_out_note(broken)
+    # Where no base distinguishes the models yet, a width of 0 says nothing of the bases to come.
+    distinguished = widest > ROUNDING or len(sample) == len(read.bases)
+    narrow = target_width is not None and 2 * widest <= target_width * (1 + ROUNDING)
     if joined is not read:
         notes.append("a scenario of which fewer than two bases are complete counts as part of the largest")
-    if not told:
+    if not distinguished:
         notes.append("no base has told the models apart, so that an interval of no width is none; ask more")
     notes.append("each interval holds by itself; a joint statement needs a correction")
-    differences = rows(pairs, found.pairs()) if pairs else ()
-    return Sequential(
-        rows(models, found.models()), differences, target_width, 2 * widest, share, stop, cost, tuple(notes)
-    )
+    differences = rows(pairs, means.pairs()) if pairs else ()
+    stop = distinguished and narrow
+    by_model = rows(models, means.models())
+    return Sequential(by_model, differences, target_width, 2 * widest, share, stop, cost, tuple(notes))
 
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
@@ -450,9 +406,9 @@ def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFram
     by = [values[name].astype(object) for name in ("base", "model", "length_bin")]
     cells = values[score].groupby(by, sort=False).mean()
     wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(values["base"]))
-    every = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
-    whole = wide.reindex(columns=every).dropna()
-    means = whole.T.groupby(level=0, sort=False).mean().T
+    columns = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
+    complete = wide.reindex(columns=columns).dropna()
+    means = complete.T.groupby(level=0, sort=False).mean().T
     return means, [base for base in wide.index if base not in means.index]
 
 

@@ -187,7 +187,9 @@ def _hybrid_ends(
         pulls.append(_sums(values - p, labels))
     squares = float(pulls[0] @ pulls[0]) * float(pulls[1] @ pulls[1])
     r = float(pulls[0] @ pulls[1]) / math.sqrt(squares) if squares > 0 else 0.0
-    if tied and r > 0:  # at r = 1 and rates of .5 nothing would be left: Newcombe (1998) corrects r for continuity
+    if (
+        tied and r > 0
+    ):  # at r = 1 and rates of .5 nothing would be left: Newcombe (1998) corrects r for continuity
         r *= 1 - 2 / groups
     return mover(rates[0], ends[0], rates[1], ends[1], r)
 

@@ -205,7 +205,7 @@ def mcnemar(
         return empty.not_estimable("no item is decided by both")
     bases = None if clusters is None else [clusters[index] for index in items]
     if bases is not None and len(set(bases)) < n:
-        difference = rate_difference(name, *zip(*pairs, strict=True), bases, unit=UNIT)
+        difference = rate_difference(name, [a for a, _ in pairs], [b for _, b in pairs], bases, unit=UNIT)
         return replace(difference, n={"items": n, "bases": len(set(bases))}, missing=missing)
     b, c = pairs.count((True, False)), pairs.count((False, True))
     low, high = _newcombe(pairs.count((True, True)), b, c, pairs.count((False, False)))

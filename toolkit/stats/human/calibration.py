@@ -46,8 +46,9 @@ class Calibration(Result):
 
     def sentence(self) -> str:
         """Return the calibrated mean, the agreement, the verdict and what is needed, in words ready for the thesis."""
-        parts = (self.means["all"], *self.agreement[:2], self.alt_tests["ensemble"], *self.needed)
-        return " ".join(part.sentence() for part in parts)
+        sentences = [self.means["all"].sentence(), *(estimate.sentence() for estimate in self.agreement[:2])]
+        sentences += [self.alt_tests["ensemble"].sentence(), *(width.sentence() for width in self.needed)]
+        return " ".join(sentences)
 
 
 @over_clusters

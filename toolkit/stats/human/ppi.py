@@ -211,8 +211,8 @@ def prediction_powered_contrasts(
             group = f" of {lacking[0]}" if lacking and second is not None else ""
             reason = f"no answer{group} was rated by people and by the judges"
             reason = reason if lacking else "a score is infinite; correct it or leave it empty"
-            absent_means = (mean.not_estimable(reason) for mean in (empty, people, judges))
-            results.append(CalibratedMean(*absent_means, None, None, len(part), bases_scored))
+            calibrated, people, judges = (mean.not_estimable(reason) for mean in (empty, people, judges))
+            results.append(CalibratedMean(calibrated, people, judges, None, None, len(part), bases_scored))
             continue
         estimate, error, degrees, independent = (float(values[index]) for values in fit[0])
         calibrated = replace(empty, estimate=estimate)

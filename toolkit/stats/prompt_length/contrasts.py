@@ -209,8 +209,8 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
     corrected = bias_corrected(size, len(first)) if kind == "g_z" else size
     if corrected is None:
         return empty.not_estimable("two bases leave no degrees of freedom to correct with")
-    size = replace(empty, estimate=corrected, low=low, high=high)
-    return size if low is not None else size.no_interval("its ends were not found")
+    effect = replace(empty, estimate=corrected, low=low, high=high)
+    return effect if low is not None else effect.no_interval("its ends were not found")
 
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
