@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
+    from toolkit.report.show import Files
 
 
 @contextmanager
@@ -85,14 +86,12 @@ class Reported(Analysable):
         progress
             Whether to show progress on standard error.
         """
-        from toolkit.report.show import Files
-
         target = Path(folder) if folder is not None else self.output
-        return Files(self._draw(self.frames(), target, only, progress=progress))
+        return self._draw(self.frames(), target, only, progress=progress)
 
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
-    ) -> list[Path]:
+    ) -> Files:
         from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_figures
 
@@ -103,7 +102,7 @@ class Reported(Analysable):
         """Write every statistic as a table and as a sentence, and return the paths."""
         return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
 
-    def _write_statistics(self, frames: Analyses, folder: Path) -> list[Path]:
+    def _write_statistics(self, frames: Analyses, folder: Path) -> Files:
         from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_statistics
 
@@ -154,6 +153,6 @@ class Reported(Analysable):
 
     def _bundled(
         self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[list[Path], Any]:
+    ) -> tuple[Files, Any]:
         """Write the files of a bundle, and return them with its section of methods."""
         raise NotImplementedError

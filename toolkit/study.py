@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
     from toolkit.report.figure import About
+    from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
@@ -536,7 +537,7 @@ class Study(Reported):
 
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False
-    ) -> list[Path]:
+    ) -> Files:
         from toolkit.report.show import need_results
 
         succeeded = (frames.runs["status"] == "succeeded").sum()
@@ -557,7 +558,7 @@ class Study(Reported):
 
     def _bundled(
         self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[list[Path], Any]:
+    ) -> tuple[Files, Any]:
         from toolkit.files import write_atomically
         from toolkit.table_files import csv_bytes
         from toolkit.thesis.methods import methods_section, what_was_done
@@ -571,7 +572,7 @@ class Study(Reported):
             files.append(write_atomically(folder / "deviations.csv", changes))
         return files, methods_section(record)
 
-    def _test_figures(self, folder: Path) -> list[Path]:
+    def _test_figures(self, folder: Path) -> Files:
         from toolkit.measure import results_of
         from toolkit.report.captions import defects_note, join, source_words
         from toolkit.report.plots.results import write_test_figures

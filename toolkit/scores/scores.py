@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
+    from toolkit.report.show import Files
 
 _STUDIES_ONLY: Final = ("required_elements", "focus")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -302,10 +303,11 @@ class Scores(Reported):
 
     def _bundled(
         self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[list[Path], Any]:
+    ) -> tuple[Files, Any]:
         from toolkit.thesis.methods import scores_section
 
-        files = [*self._draw(frames, folder, progress=progress), *self._write_statistics(frames, folder)]
+        files = self._draw(frames, folder, progress=progress)
+        files += self._write_statistics(frames, folder)
         return files, scores_section(frames, manifest, files)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
