@@ -9,7 +9,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from toolkit import stats
-from toolkit.errors import InputError, NotAnswerable
+from toolkit.errors import InputError, NotAnswerable, Stopped
 from toolkit.words import DIMENSIONS, SCALE, SCORE
 
 if TYPE_CHECKING:
@@ -529,7 +529,10 @@ class Analyses(Analysable):
             if matches and len(stored_frames) == len(frames) and all(map(is_, stored_frames, frames)):
                 stored: R = result
                 return stored
-        calculated = calculate(*frames, **settings)
+        try:
+            calculated = calculate(*frames, **settings)
+        except KeyboardInterrupt:
+            raise Stopped("interrupted; an analysis changes nothing, so nothing is lost") from None
         self._results.calculated.append((calculate, frames, settings, calculated))
         return calculated
 

@@ -17,10 +17,10 @@ class ToolkitError(Exception):
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C: every request that was sent has been answered, and every reply is saved."""
+    """Ctrl-C, or an interrupted cell, in one line: every request that was sent has been answered and saved."""
 
-    def __init__(self) -> None:
-        super().__init__("stopped; what was answered is kept, run the same again to go on")
+    def __init__(self, message: str = "stopped; what was answered is kept, run the same again to go on") -> None:
+        super().__init__(message)
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows in a notebook in place of the traceback: the one line."""

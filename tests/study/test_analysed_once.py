@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import traceback
 from collections import Counter
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.study.test_scores import ratings
 from toolkit import Scores, Study, stats
+from toolkit.errors import Stopped
 from toolkit.report import figure as figures
 
 COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "judge_cards", "missing_data")
@@ -103,3 +105,22 @@ def test_length_is_four_frames_from_its_calculation(study: Study, monkeypatch) -
     assert names[-1] == "compare_lengths"
     assert len(names) <= 4, names
     study.close()
+
+
+def test_an_interrupted_analysis_is_one_line_and_is_calculated_next_time() -> None:
+    """The signal of an interrupted cell arrives in the middle of the calculation."""
+    analyses, moments = Scores(ratings()).frames(), []
+
+    def calculate() -> str:
+        moments.append(len(moments))
+        if len(moments) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return "calculated"
+
+    with pytest.raises(Stopped) as stopped:
+        analyses.once(calculate)
+    assert stopped.value._render_traceback_() == [
+        "interrupted; an analysis changes nothing, so nothing is lost"
+    ]
+    assert analyses.once(calculate) == analyses.once(calculate) == "calculated"
+    assert len(moments) == 2
