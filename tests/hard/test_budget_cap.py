@@ -20,8 +20,10 @@ from processes import (
 from stub_server import DrawnFaults, Fault, StubServer
 from waiting import wait_for
 
+from toolkit.pipeline import AHEAD
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
+from toolkit.store import embedded
 from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Sampling
@@ -217,3 +219,27 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
         assert server.count > 75
         assert bill(study, server) <= cap
         study.store.close()
+
+
+def test_a_study_that_its_budget_stops_leaves_whole_runs(tmp_path: Path) -> None:
+    """What was asked is judged, but for what was under way, and every model has got as far as the others."""
+    price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'
+    judges = "\n".join(f'{role} = {{ name = "{role}", {price} }}' for role in ("primary", "secondary"))
+    spent = 0.0
+    for name in ("whole", "half"):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(
+            f'name = "{name}"\noutput = "{name}/results"\nrepeats = 2\nconcurrency = 1\n'
+            f'models = [{{ name = "a", {price} }}, {{ name = "b", {price} }}]\n'
+            f"[judges]\n{judges}\ntertiary = false\n" + (f"[budget]\naud = {spent / 2}\n" if spent else "")
+        )
+        with Study.load(path) as study:
+            outcome = study.execute(progress=False)
+            spent, counts = outcome.spent_aud, study.runs()["model"].value_counts()
+            embedded.stop(study.plan.store_folder)
+    under_way = 3 * 1 + AHEAD
+    assert outcome.exit_code == 3
+    assert 40 < outcome.succeeded < 144
+    assert outcome.judged is not None
+    assert outcome.succeeded - outcome.judged <= under_way
+    assert abs(counts["a"] - counts["b"]) <= under_way

@@ -199,12 +199,14 @@ class BulkWriter:
     async def insert(self, record: Record, *, gathered: bool) -> Mapping[str, Any] | None:
         """Write a record; return the document that was there already, which is changed instead.
 
-        ``gathered`` is whether it may wait for others, as what is posted does.
+        It is written after what was posted before it; ``gathered`` is whether it may wait for more.
         """
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         operation = InsertOne(record.document)
-        self._queue.put(_Entry(record.collection, operation, future, loop, record=record, gathered=gathered))
+        self._queue.put(_Entry(record.collection, operation, future, loop, record=record, gathered=True))
+        if not gathered:  # all that was posted is written now, and so what the record points to before it
+            self._queue.put(_Entry())
         stored: Mapping[str, Any] | None = await future
         return stored
 
