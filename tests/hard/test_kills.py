@@ -101,7 +101,7 @@ def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path: Path, stor
                 done = calls.count_documents({"state": "done"})
                 lost += (server.count - before[0]) - (done - before[1])
                 assert 0 < done < 16
-                # No run points to a text that is not there; and of two at a time, a run is judged before a third is asked.
+                # No run points to a text that is not there; a run is judged before a third is asked.
                 texts = {blob["blob_id"] for blob in study.store.database["output_blobs"].find()}
                 assert {run.output_blob_id for run in study.store.objects(Run)} <= texts
                 assert calls.count_documents({"purpose": "run", "state": "done"}) <= 2 + done // 4

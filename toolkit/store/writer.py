@@ -296,9 +296,7 @@ class BulkWriter:
             bulks: dict[tuple[str, bool], list[_Entry]] = defaultdict(list)
             for entry in awaited:
                 bulks[entry.collection, entry.flush].append(entry)
-            # A run is waited for at once: what was posted before it, its text among it, is written with it.
-            record_awaited = any(entry.record for entry in awaited)
-            if closing or marks or record_awaited or len(posted) >= LARGEST_BULK or began >= due:
+            if closing or marks or len(posted) >= LARGEST_BULK or began >= due:
                 for entry in posted:
                     bulks[entry.collection, entry.flush].append(entry)
                 posted = []
