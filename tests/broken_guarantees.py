@@ -72,8 +72,8 @@ MUTATIONS = (
     Mutation(
         "what is in flight counts against the budget",
         "toolkit/runs/budget.py",
-        "return self._used + self._reserved + aud <= self._granted",
-        "return self._used + aud <= self._granted",
+        "return self._spent + self._reserved + aud <= self._granted",
+        "return self._spent + aud <= self._granted",
         f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
     ),
     Mutation(
@@ -86,7 +86,7 @@ MUTATIONS = (
     Mutation(
         "a dead owner's claims are taken over",
         "toolkit/runs/ledger.py",
-        'is_living(self.store, found["owner"])',
+        'is_living(self.store, stored["owner"])',
         "True",
         f"{GATEWAY}test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not",
     ),
@@ -128,8 +128,8 @@ MUTATIONS = (
     Mutation(
         "a claim under which nothing was sent is taken back",
         "toolkit/runs/gateway.py",
-        "done = self._ledger.withdraw(claim)",
-        "done = asyncio.sleep(0)",
+        "writing = self._ledger.withdraw(claim)",
+        "writing = asyncio.sleep(0)",
         "tests/hard/test_stops.py::test_nothing_is_sent_after_ctrl_c",
     ),
     Mutation(
@@ -163,7 +163,7 @@ MUTATIONS = (
     Mutation(
         "the budget is a cap",
         "toolkit/runs/budget.py",
-        'return float(self._budget - account["settled_aud"] - others + self._carried)',
+        'return float(self._budget - account["settled_aud"] - granted + self._carried)',
         "return float(self._budget)",
         f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
     ),
