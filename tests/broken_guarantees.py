@@ -39,7 +39,7 @@ MUTATIONS = (
         "toolkit/runs/ledger.py",
         'await self.store.writer.write("calls", operation, flush=True, unsaved=self._unsaved)',
         'asyncio.ensure_future(self.store.writer.write("calls", operation, flush=True))',
-        f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
+        f"{KEPT}test_an_answer_is_handed_out_when_its_reply_is_acknowledged",
     ),
     Mutation(
         "flushed before told",
@@ -102,7 +102,7 @@ MUTATIONS = (
         "toolkit/runs/ledger.py",
         "with self._starting:",
         "if True:",
-        f"{KILLED}test_a_paid_call_and_a_free_model_are_resumed_with_a_budget",
+        "tests/runs/test_budget.py::test_threads_of_a_process_share_one_heartbeat",
     ),
     Mutation(
         "only what is about to be sent is claimed",

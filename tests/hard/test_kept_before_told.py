@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -24,6 +25,8 @@ from wire import Told, Wire
 from toolkit import Study
 from toolkit.cli import main
 from toolkit.errors import StoreError
+from toolkit.models.base import ModelReply, ModelRequest, Usage
+from toolkit.runs.ledger import Ledger
 from toolkit.store import embedded
 
 
@@ -49,8 +52,9 @@ def lone_study(folder: Path, server: StubServer, repeats: int = 2) -> Path:
     return lone_file(folder, server.openai_url, settings)
 
 
+@pytest.mark.parametrize("is_embedded", [True, False], ids=["embedded", "address"])
 def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, is_embedded: bool
 ) -> None:
     """Claim, request, flushed reply, acknowledgement, and only then the next request and the run that rests on it."""
     events: list[tuple[str, str]] = []
@@ -74,7 +78,11 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
         StubServer(answer=answer) as server,
         Wire(embedded.address(store_folder), change=slowly, note=note) as wire,
     ):
-        monkeypatch.setenv("MONGODB_URI", wire.uri)
+        if is_embedded:
+            monkeypatch.delenv("MONGODB_URI", raising=False)
+            monkeypatch.setattr(embedded, "address", lambda folder: wire.uri)
+        else:
+            monkeypatch.setenv("MONGODB_URI", wire.uri)
         with Study.load(lone_study(tmp_path, server)) as study:
             outcome = study.execute(progress=False)
     assert outcome.succeeded == server.count > 1
@@ -84,6 +92,32 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
     assert sorted(calls) == sorted(call for what, call in events if what == "told")
     for call in calls:
         assert events.index(("claimed", call)) < events.index(("kept", call)) < events.index(("told", call))
+
+
+def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger waits for the store, however long that takes, before anybody has the answer."""
+    events: list[str] = []
+
+    def slowly(command: Told, reply: Told) -> Told:
+        time.sleep(0.2 * bool(replies_in(command)))
+        events.extend("saved" for _ in replies_in(command))
+        return reply
+
+    async def complete(ledger: Ledger, request: ModelRequest) -> None:
+        claim = await ledger.claim(request, purpose="run", worst_aud=0.0)
+        reply = ModelReply("A reply.", "stop", Usage(1, 1), "m", {})
+        await ledger.complete(claim, reply, aud_cost=0.0, latency_ms=1.0, attempts=[])
+        events.append("handed out")
+
+    with StubServer() as server, Wire(embedded.address(store_folder), change=slowly) as wire:
+        monkeypatch.setenv("MONGODB_URI", wire.uri)
+        with Study.load(lone_study(tmp_path, server)) as study:
+            ledger = Ledger(study.store, study.name)
+            asyncio.run(complete(ledger, study.plan.runs[0].request))
+            ledger.owner.close()
+    assert events == ["saved", "handed out"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,6 +32,23 @@ def call(store: Store, number: int, owner: str, state: str, **money: float) -> N
     store.database["calls"].insert_one(
         {"_id": f"{number}", "study": "s", "owner": owner, "state": state, **money}
     )
+
+
+def test_threads_of_a_process_share_one_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight threads make the owner known while the store takes its time; a second heartbeat would outlive its end."""
+    owner, lease = Owner(store, "s"), Owner._lease
+
+    def slowly(self: Owner) -> None:
+        time.sleep(0.05)
+        lease(self)
+
+    monkeypatch.setattr(Owner, "_lease", slowly)
+    with ThreadPoolExecutor(8) as pool:
+        for start in [pool.submit(owner.start) for _ in range(8)]:
+            start.result()
+    names = [thread.name for thread in threading.enumerate()]
+    owner.close()
+    assert names.count("owner-heartbeat") == 1
 
 
 def test_an_account_that_was_removed_forgets_nothing(store: Store) -> None:
