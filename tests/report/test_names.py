@@ -26,6 +26,8 @@ from toolkit.report.figure import about_study
 from toolkit.report.plots.judge_card import judge_card_name
 from toolkit.report.registry import write_figures, write_statistics
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 NAMES = (
     "best of 1", "best of 5", "gpt over azure", "llama over azure", "llama-3-base", "a - b", "b", "a", "c, all",
     "judge b", "not estimable: b", "M-S", "a_b", "technical_accuracy x", "100%", "3 x 4", "1", "temp -2", "a | b",

@@ -26,6 +26,8 @@ from toolkit.stats.result import Estimate, rounded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 # Everything that `escape` may write besides plain characters.
 COMMANDS = re.compile(
     r"\\(textbackslash|textasciicircum|textasciitilde|textless|textgreater|textbar|dots|S|pounds)\{\}|\\char(34|96)\{\}"

@@ -15,6 +15,8 @@ from toolkit.cli import cli
 from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 TEXT = """
 name = "held"
 dataset = "demo"

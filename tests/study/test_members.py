@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.study.test_scores import ratings
 from toolkit import Scores, Study
 from toolkit.errors import ToolkitError
 from toolkit.report import figure as figures
+
+pytestmark = pytest.mark.usefixtures("no_pictures")
 
 REFUSED = {
     "experiments": "has no experiments",

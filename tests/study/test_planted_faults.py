@@ -23,6 +23,8 @@ from toolkit.store.writer import sealed
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 PRICE = "usd_per_million_input = 2.0, usd_per_million_output = 8.0"
 FILE = f"""
 name = "planted"

@@ -21,6 +21,8 @@ from toolkit.errors import InputError, NotAnswerable
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.study_file import StudyFile
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 def ratings(
     *, items: int = 30, models=("alpha", "beta"), judges=("j1", "j2", "j3"), people: int = 0

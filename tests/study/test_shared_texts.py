@@ -20,6 +20,8 @@ from toolkit.prompts.dataset import Prompt, load_dataset
 from toolkit.stats.result import Estimate, estimates_of
 from toolkit.store import embedded
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 GROUPS = "independent groups"
 SETTINGS = 'dataset = "mine.csv"\n[analysis]\nequivalence_margin = 0.25\n'

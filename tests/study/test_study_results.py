@@ -22,6 +22,8 @@ from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 
 @pytest.fixture
 def study(demo_like_study: Path) -> Iterator[Study]:

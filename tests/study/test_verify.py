@@ -28,6 +28,8 @@ from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 FAILING = """
 name = "failing"
 bases = 4
