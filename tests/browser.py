@@ -309,5 +309,6 @@ def _summary(cells: list[dict[str, Any]], title: str, screenshot: Path) -> Noteb
     outputs = [output for cell in cells for output in cell["outputs"]]
     errors = tuple(f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error")
     text = "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
-    images = sum("image/png" in o.get("data", {}) for o in outputs)
+    data = [output.get("data", {}) for output in outputs]
+    images = sum("image/png" in shown or "<img " in "".join(shown.get("text/html", "")) for shown in data)
     return NotebookInBrowser(tuple(cells), errors, text, images, title, screenshot)

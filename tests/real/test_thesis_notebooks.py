@@ -13,6 +13,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+import toolkit
 from toolkit import Study, equivalence_bases
 from toolkit.batch.engine import new_manager
 from toolkit.cli import main
@@ -97,7 +98,7 @@ def test_own_prompts_are_asked_and_analysed(
 ) -> None:
     """The base that ships and two more, by the commands of the Makefile; verified twice."""
     monkeypatch.chdir(thesis)
-    bases = Path(demo.__file__).parent / "prompts/data/rq1_controlled"
+    bases = Path(toolkit.__file__).parent / "prompts/data/rq1_controlled"
     for name in ("academic_cti_003.toml", "academic_grc_001.toml"):
         shutil.copy(bases / name, thesis / "my_prompts" / name)
     make = ["make", "--no-print-directory", "-n", "check", "run", "figures", "STUDY=local.toml"]
