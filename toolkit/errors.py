@@ -19,7 +19,9 @@ class ToolkitError(Exception):
 class Stopped(KeyboardInterrupt):
     """Ctrl-C, or an interrupted cell, in one line: every request that was sent has been answered and saved."""
 
-    def __init__(self, message: str = "stopped; what was answered is kept, run the same again to go on") -> None:
+    def __init__(
+        self, message: str = "stopped; what was answered is kept, run the same again to go on"
+    ) -> None:
         super().__init__(message)
 
     def _render_traceback_(self) -> list[str]:

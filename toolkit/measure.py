@@ -28,7 +28,7 @@ from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
-from toolkit.words import Summary, counted
+from toolkit.words import Summary, counted, reason_key
 
 WINDOW: Final = 1000  # runs that are measured together
 
@@ -222,7 +222,7 @@ async def measure(
         measured += measured_items(plan.test, annotated)
         for key, run in stored.items():
             if run.failure:
-                reason = run.failure.split(":")[0]
+                reason = reason_key(run.failure)
                 failures[reason] += 1
                 as_before[reason] += failed_before.get(key) == reason
                 continue

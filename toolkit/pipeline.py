@@ -46,7 +46,7 @@ from toolkit.store.records import (
     stored_after,
 )
 from toolkit.store.writer import Record, differing
-from toolkit.words import total_aud
+from toolkit.words import reason_key, total_aud
 
 R = TypeVar("R")
 
@@ -174,7 +174,7 @@ class _Execution:
         finished = bytearray(len(self.runs))
         for index, stored in stored_by_index(self.runs, rows):
             if stored.failure:
-                self.failed_before[self.runs[index].key] = stored.failure.split(":")[0]
+                self.failed_before[self.runs[index].key] = reason_key(stored.failure)
             if self._is_to_ask(stored) or self._is_to_judge(stored):
                 self.stored[index] = stored
             else:

@@ -23,7 +23,7 @@ def rooms_on_top() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        room = (error.name or "").split(".")
+        room = (error.name or "").split(".")  # text of others: the name of a module
         if room[0] != "toolkit":
             raise
         folder = "/".join(room[:2])

@@ -107,3 +107,14 @@ class Summary:
     fields: Mapping[str, Any]
     text: str
     exit_code: int = 0
+
+
+def reason_key(reason: str) -> str:
+    """Return the word that a stored reason begins with, before its colon: reasons are counted by it.
+
+    Examples
+    --------
+    >>> reason_key("prose: no numbers"), reason_key("timeout")
+    ('prose', 'timeout')
+    """
+    return reason.split(":")[0]

@@ -29,7 +29,7 @@ from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.detection.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import Summary, total_aud
+from toolkit.words import Summary, reason_key, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -54,13 +54,13 @@ def compare_hallucination(
     """
     _check(items, modes)
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
-    found: dict[tuple[str, str, str], HallucinationVerdict] = {}
+    verdicts: dict[tuple[str, str, str], HallucinationVerdict] = {}
 
     async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
-        async def judge_one(one: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
-            item, judge, mode = one
+        async def judge_one(request: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
+            item, judge, mode = request
             verdict = await judge_hallucination(item, judge=judge, mode=mode, k=k, ask=ask)
-            found[item.item_id, judge.role, mode] = verdict
+            verdicts[item.item_id, judge.role, mode] = verdict
 
         # Item by item, so that a reached budget leaves all judges and modes with the same items.
         todo = [(item, judge, mode) for item in items for judge, mode in keys]
@@ -74,26 +74,26 @@ def compare_hallucination(
     bases = sources if len(set(sources)) < len(sources) else None
     deciders = []
     for judge, mode in keys:
-        said = [found.get((item.item_id, judge.role, mode)) for item in items]
+        replies = [verdicts.get((item.item_id, judge.role, mode)) for item in items]
         deciders.append(
             decider(
                 judge.role,
                 judge.name,
                 mode,
                 labels=labels,
-                decisions=[one.decision if one else None for one in said],
-                asked=[one is not None for one in said],
+                decisions=[one.decision if one else None for one in replies],
+                asked=[one is not None for one in replies],
                 bases=bases,
-                scores=[one.score if one else None for one in said],
-                votes=[one.votes if one else () for one in said],
-                aud=total_aud(one.aud_cost for one in said if one),
-                unreadable=sum(one.unreadable for one in said if one),
+                scores=[one.score if one else None for one in replies],
+                votes=[one.votes if one else () for one in replies],
+                aud=total_aud(one.aud_cost for one in replies if one),
+                unreadable=sum(one.unreadable for one in replies if one),
             )
         )
     simple = baselines(labels, [len(item.answer) for item in items], bases)
     among = compare_deciders(labels, deciders, bases=bases)
     with_simple = compare_deciders(labels, deciders, simple, bases)
-    ordered = (found.get((item.item_id, judge.role, mode)) for item in items for judge, mode in keys)
+    ordered = (verdicts.get((item.item_id, judge.role, mode)) for item in items for judge, mode in keys)
     return HallucinationComparison(
         plan.study.name,
         plan.study.note,
@@ -155,19 +155,27 @@ class HallucinationComparison:
 
     def contrasts_frame(self) -> pd.DataFrame:
         """Return one row per difference of two accuracies, with its interval and corrected p value."""
-        return estimates_frame([("accuracy", one) for one in self.contrasts], "of")
+        return estimates_frame([("accuracy", contrast) for contrast in self.contrasts], "of")
 
     def verdicts_frame(self) -> pd.DataFrame:
         """Return one row a verdict: what was decided of which item and whether that is right, votes and reasons."""
         by_id = {item.item_id: item for item in self.items}
-        return pd.DataFrame([_verdict_row(by_id[one.item_id], one) for one in self.verdicts])
+        return pd.DataFrame([_verdict_row(by_id[verdict.item_id], verdict) for verdict in self.verdicts])
 
     def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:
         """Return one judge in one mode; either may be left out where there is one only."""
-        fits = [one for one in self.deciders if judge in (None, one.judge) and mode in (None, one.mode)]
+        fits = [
+            decider
+            for decider in self.deciders
+            if judge in (None, decider.judge) and mode in (None, decider.mode)
+        ]
         if len(fits) != 1:
-            known = "; ".join(f"judge={one.judge!r}, mode={one.mode!r}" for one in fits or self.deciders)
-            raise InputError(f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {known}")
+            choices_text = "; ".join(
+                f"judge={decider.judge!r}, mode={decider.mode!r}" for decider in fits or self.deciders
+            )
+            raise InputError(
+                f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {choices_text}"
+            )
         return fits[0]
 
     def prevalence(
@@ -180,14 +188,14 @@ class HallucinationComparison:
         """Write the figure and the table into a folder, and return the paths."""
         from toolkit.hallucination.figures import write_hallucination_report
 
-        shown = (self.deciders, self.baselines, self.contrasts)
+        results = (self.deciders, self.baselines, self.contrasts)
         end = f"Study {self.study}. {self.note}".strip()
-        return write_hallucination_report(*shown, k=self.k, end=end, folder=folder)
+        return write_hallucination_report(*results, k=self.k, end=end, folder=folder)
 
     def _reasons(self, *, read: bool) -> dict[str, int]:
-        reasons = (reason for one in self.verdicts for reason in one.reasons if reason is not None)
-        said = (reason for reason in reasons if reason.startswith(REASONS) is read)
-        return dict(Counter(reason.split(":")[0] if read else reason for reason in said))
+        reasons = (reason for verdict in self.verdicts for reason in verdict.reasons if reason is not None)
+        selected = (reason for reason in reasons if reason.startswith(REASONS) is read)
+        return dict(Counter(reason_key(reason) if read else reason for reason in selected))
 
     @property
     def failures(self) -> dict[str, int]:
@@ -203,8 +211,8 @@ class HallucinationComparison:
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
         planned = len(self.items) * len(self.deciders) * self.k
-        about = {"failures": self.failures, "budget": self.budget}
-        return {"planned": planned, "failed": sum(self.failures.values()), **about}
+        problems = {"failures": self.failures, "budget": self.budget}
+        return {"planned": planned, "failed": sum(self.failures.values()), **problems}
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
@@ -218,8 +226,8 @@ class HallucinationComparison:
             "hallucinated": hallucinated,
             "prevalence": prevalence,
             "k": self.k,
-            "rows": [_fields(one) for one in (*self.deciders, *self.baselines)],
-            "contrasts": [one.to_dict() for one in self.contrasts],
+            "rows": [_fields(decider) for decider in (*self.deciders, *self.baselines)],
+            "contrasts": [decider.to_dict() for decider in self.contrasts],
             "failures": self.failures,
             "unreadable": self.unreadable,
             "budget": self.budget,
@@ -246,11 +254,11 @@ def _verdict_row(item: LabelledItem, verdict: HallucinationVerdict) -> dict[str,
     return row | {name: getattr(verdict, name) for name in last}
 
 
-def _fields(one: Decider) -> dict[str, Any]:
+def _fields(decider: Decider) -> dict[str, Any]:
     named = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
     return {
-        **{name: getattr(one, name) for name in ("judge", "model", "mode")},
-        "counts": vars(one.found.counts),
-        **{name: getattr(one, name) for name in named},
-        "estimates": [estimate.to_dict() for estimate in one.estimates()],
+        **{name: getattr(decider, name) for name in ("judge", "model", "mode")},
+        "counts": vars(decider.found.counts),
+        **{name: getattr(decider, name) for name in named},
+        "estimates": [estimate.to_dict() for estimate in decider.estimates()],
     }

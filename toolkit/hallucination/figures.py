@@ -32,48 +32,60 @@ def hallucination_figure(
 ) -> FigureWithCaption:
     """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
     everyone = (*deciders, *baselines)
-    data = pd.DataFrame([_row(one, rate) for one in everyone for rate in RATES], columns=list(_COLUMNS))
+    data = pd.DataFrame(
+        [_row(decider, rate) for decider in everyone for rate in RATES], columns=list(_COLUMNS)
+    )
     n = {
-        "items": max((one.found.counts.items for one in everyone), default=0),
-        "judges": len({one.judge for one in deciders}),
-        "modes": len({one.mode for one in deciders}),
+        "items": max((decider.found.counts.items for decider in everyone), default=0),
+        "judges": len({decider.judge for decider in deciders}),
+        "modes": len({decider.mode for decider in deciders}),
     }
-    drawn = data[data["estimate"].notna()]
-    if drawn[drawn["mode"] != ""].empty:
+    estimated = data[data["estimate"].notna()]
+    if estimated[estimated["mode"] != ""].empty:
         caption = captions.join("Hallucination judges: no item was decided.", undecided_words(deciders), end)
         return replace(
             nothing_drawn(NAME, caption, "no item was decided", size=(style.PAGE_MM, 30)), data=data, n=n
         )
     with style.thesis_style():
         figure = _draw(
-            drawn,
-            [one.label for one in deciders],
-            [one.label for one in baselines],
-            style.model_styles(one.model for one in deciders),
+            estimated,
+            [decider.label for decider in deciders],
+            [decider.label for decider in baselines],
+            style.model_styles(decider.model for decider in deciders),
         )
-    found = [(one, one.found.rate(rate)) for one in deciders for rate in RATES]
-    silent = [replace(r, name=f"{r.name} of {one.label}", missing=0) for one, r in found if not r.estimable]
-    grey = [f"{line} {one.judge}" for line, one in zip(("dashed", "dotted"), baselines, strict=False)]
+    estimates = [(decider, decider.found.rate(rate)) for decider in deciders for rate in RATES]
+    silent = [
+        replace(r, name=f"{r.name} of {decider.label}", missing=0)
+        for decider, r in estimates
+        if not r.estimable
+    ]
+    grey = [f"{line} {decider.judge}" for line, decider in zip(("dashed", "dotted"), baselines, strict=False)]
     caption = captions.join(
         f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
         "found (sensitivity) and share of true answers passed (specificity).",
-        captions.interval_words(rate for _, rate in found),
+        captions.interval_words(rate for _, rate in estimates),
         captions.UNCORRECTED,
         f"Grey lines: {' and '.join(grey)} on the same items." if grey else "",
         undecided_words(deciders),
         captions.not_estimable_words(silent),
         end,
     )
-    said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(drawn))
-    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals in three panels: {said}.", data, n)
+    values = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(estimated))
+    return FigureWithCaption(
+        NAME, figure, caption, f"Marks with intervals in three panels: {values}.", data, n
+    )
 
 
 def undecided_words(deciders: Sequence[Decider]) -> str:
     """Say how many items have no decision and how many were not asked about, and what became of them."""
-    left_out = [(one.found.counts.undecided, one.label) for one in deciders if one.found.counts.undecided]
-    unasked = [(one.unasked, one.label) for one in deciders if one.unasked]
+    undecided = [
+        (decider.found.counts.undecided, decider.label)
+        for decider in deciders
+        if decider.found.counts.undecided
+    ]
+    unasked = [(decider.unasked, decider.label) for decider in deciders if decider.unasked]
     return captions.join(
-        f"Undecided items, left out and not counted as wrong: {_counted(left_out)}." if left_out else "",
+        f"Undecided items, left out and not counted as wrong: {_counted(undecided)}." if undecided else "",
         f"Items not asked about: {_counted(unasked)}." if unasked else "",
     )
 
@@ -86,23 +98,32 @@ def _counted(counts: Sequence[tuple[int, str]]) -> str:
     return f"{most} of each of {len(counts)} judges and modes"
 
 
-def _row(one: Decider, rate: str) -> tuple[object, ...]:
-    found, counts = one.found.rate(rate), one.found.counts
-    who = (one.label, one.judge, one.model, one.mode, rate)
-    return (*who, found.estimate, found.low, found.high, found.n.get("items", 0), counts.undecided)
+def _row(decider: Decider, rate: str) -> tuple[object, ...]:
+    rate_estimate, counts = decider.found.rate(rate), decider.found.counts
+    labels = (decider.label, decider.judge, decider.model, decider.mode, rate)
+    return (
+        *labels,
+        rate_estimate.estimate,
+        rate_estimate.low,
+        rate_estimate.high,
+        rate_estimate.n.get("items", 0),
+        counts.undecided,
+    )
 
 
 def _draw(
-    drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, style.ModelStyle]
+    estimated: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, style.ModelStyle]
 ) -> Figure:
     figure = style.new_figure(style.PAGE_MM, 26 + _ROW_MM * len(rows))
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):
-        own = drawn[drawn["rate"] == rate]
-        for (label, model), marks in own[own["row"].isin(rows)].groupby(["row", "model"], sort=False):
+        rate_rows = estimated[estimated["rate"] == rate]
+        for (label, model), marks in rate_rows[rate_rows["row"].isin(rows)].groupby(
+            ["row", "model"], sort=False
+        ):
             style.forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
         for label, line in zip(lines, _LINES, strict=False):
-            for value in own.loc[own["row"] == label, "estimate"]:
+            for value in rate_rows.loc[rate_rows["row"] == label, "estimate"]:
                 axes.axvline(value, color=style.GREY, linestyle=line, linewidth=1.0, zorder=0.5)
         axes.set_xlim(-0.03, 1.03)  # a share is seen against the whole it is a share of
         axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
@@ -124,14 +145,14 @@ def hallucination_table(
     """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
     everyone = (*deciders, *baselines)
     keyed: list[Keyed] = []
-    for one in everyone:
-        rates = [one.found.rate(rate) for rate in (*RATES, "F1")]
-        votes = one.agreement or Estimate("", None)
-        costs = [Estimate("", value, unit="AUD") for value in (one.aud, one.aud_per_correct)]
-        told = (*rates, one.kappa, votes, *costs, Estimate("", one.unreadable_share))
-        for name, found in zip(_HEADS, told, strict=True):
+    for decider in everyone:
+        rates = [decider.found.rate(rate) for rate in (*RATES, "F1")]
+        votes = decider.agreement or Estimate("", None)
+        costs = [Estimate("", value, unit="AUD") for value in (decider.aud, decider.aud_per_correct)]
+        cells = (*rates, decider.kappa, votes, *costs, Estimate("", decider.unreadable_share))
+        for name, estimate in zip(_HEADS, cells, strict=True):
             ends: dict[str, Any] = {} if name == _HEADS[0] else {"low": None, "high": None}
-            keyed.append((("judge", one.label), replace(found, name=name, missing=0, **ends)))
+            keyed.append((("judge", decider.label), replace(estimate, name=name, missing=0, **ends)))
     end = captions.join(
         f"Decided by {counted(k, 'votes')} each. Se and Sp: sensitivity and specificity for hallucinated answers. "
         "kappa: Cohen's, between decision and label. Votes: Fleiss' kappa among the votes on the same item. AUD/right: "
@@ -146,7 +167,7 @@ def hallucination_table(
 def contrasts_table(contrasts: Sequence[Estimate], *, end: str = "") -> Table:
     """Return the differences between accuracies with their corrected p values."""
     title = "Hallucination judges: differences of accuracies on the items that both decided."
-    keyed = [("accuracy", one) for one in contrasts]
+    keyed = [("accuracy", contrast) for contrast in contrasts]
     return estimates_table("hallucination_contrasts", title, keyed, key="of", end=end)
 
 
@@ -155,27 +176,26 @@ def hallucination_text(
 ) -> str:
     """Return the comparison as lines for a terminal."""
     lines: list[str] = []
-    for one in (*deciders, *baselines):
-        counts = one.found.counts
-        asked = f"  {counted(counts.items, 'items')}, {counts.undecided} undecided"
-        asked += f", {one.unasked} not asked" if one.unasked else ""
-        if not one.is_baseline:
-            replies = f"{counted(one.replies, 'replies')}, {one.unreadable} without a vote"
-            asked += (
-                f"; {replies}; {_money(one.aud)} AUD, {_money(one.aud_per_correct)} for each right verdict"
-            )
-        rates = (one.found.rate(name) for name in (*RATES, "F1"))
-        strict = [one.found.rate("accuracy", strict=True)] if counts.undecided else []
-        told = (*rates, *strict, one.kappa, one.auc, one.agreement)
+    for decider in (*deciders, *baselines):
+        counts = decider.found.counts
+        heading = f"  {counted(counts.items, 'items')}, {counts.undecided} undecided"
+        heading += f", {decider.unasked} not asked" if decider.unasked else ""
+        if not decider.is_baseline:
+            replies = f"{counted(decider.replies, 'replies')}, {decider.unreadable} without a vote"
+            heading += f"; {replies}; {_money(decider.aud)} AUD, "
+            heading += f"{_money(decider.aud_per_correct)} for each right verdict"
+        rates = (decider.found.rate(name) for name in (*RATES, "F1"))
+        strict = [decider.found.rate("accuracy", strict=True)] if counts.undecided else []
+        estimates = (*rates, *strict, decider.kappa, decider.auc, decider.agreement)
         lines += [
-            one.label,
-            asked,
-            *(f"  {found.name:<42} {_value(found)}" for found in told if found is not None),
+            decider.label,
+            heading,
+            *(f"  {estimate.name:<42} {_value(estimate)}" for estimate in estimates if estimate is not None),
         ]
-    for found in contrasts:
-        how = "" if found.correction == "none" else f" ({found.adjusted})"
-        p = "" if found.p_value is None else f", p = {found.p_value:.3g}{how}"
-        lines.append(f"{found.name}  {_value(found)}{p}")
+    for estimate in contrasts:
+        correction = "" if estimate.correction == "none" else f" ({estimate.adjusted})"
+        p = "" if estimate.p_value is None else f", p = {estimate.p_value:.3g}{correction}"
+        lines.append(f"{estimate.name}  {_value(estimate)}{p}")
     return "\n".join(lines)
 
 
@@ -195,12 +215,12 @@ def write_hallucination_report(
     return save_all([figure], tables, folder)
 
 
-def _value(found: Estimate) -> str:
-    if found.estimate is None:
-        return found.remarks
-    if found.low is None or found.high is None:
-        return f"{found.estimate:.3f}  {found.remarks}"
-    return f"{found.estimate:.3f}  [{found.low:.3f}, {found.high:.3f}]"
+def _value(estimate: Estimate) -> str:
+    if estimate.estimate is None:
+        return estimate.remarks
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.estimate:.3f}  {estimate.remarks}"
+    return f"{estimate.estimate:.3f}  [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def _money(aud: float | None) -> str:

@@ -84,7 +84,7 @@ def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem,
     items: dict[str, LabelledItem] = {}
     for line, cells in read_rows(file):
         row = _Row(f"{file}, line {line}", cells)
-        for item in _items_of(row, f"{name}-{line}", seed):
+        for item in _row_items(row, f"{name}-{line}", seed):
             if item.item_id in items:
                 raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
             items[item.item_id] = item
@@ -110,11 +110,11 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     dice = random.Random(seed)
     ranked: list[tuple[float, int]] = []
     for label in (True, False, None):
-        places = [place for place, item in enumerate(items) if item.hallucinated is label]
-        dice.shuffle(places)
-        ranked += [((rank + 0.5) / len(places), place) for rank, place in enumerate(places)]
+        positions = [position for position, item in enumerate(items) if item.hallucinated is label]
+        dice.shuffle(positions)
+        ranked += [((rank + 0.5) / len(positions), position) for rank, position in enumerate(positions)]
     ranked.sort()  # the labels take turns, each as often as it is there
-    return tuple(items[place] for place in sorted(place for _, place in ranked[:limit]))
+    return tuple(items[position] for position in sorted(position for _, position in ranked[:limit]))
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class _Row:
     where: str
     cells: Mapping[str, Any]
 
-    def wrong(self, column: str, what: str) -> InputError:
-        return InputError(f"{self.where}, column {column!r}: {what}")
+    def wrong(self, column: str, message: str) -> InputError:
+        return InputError(f"{self.where}, column {column!r}: {message}")
 
     def text(self, column: str) -> str:
         text = self.text_or_none(column)
@@ -155,31 +155,33 @@ class _Row:
         return _LABELS[word]
 
     def answers(self, column: str) -> list[str]:
-        found = list(dict.fromkeys(text.strip() for text in self.text(column).split(";") if text.strip()))
-        if not found:
+        texts = list(dict.fromkeys(text.strip() for text in self.text(column).split(";") if text.strip()))
+        if not texts:
             raise self.wrong(column, "holds no answer; give one or more, with ';' between them")
-        return found
+        return texts
 
 
-def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
+def _row_items(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
     columns = set(row.cells)
     if "item_id" in columns:
-        yield _own(row)
+        yield _own_item(row)
         return
     if columns >= set(TRUTHFUL):
         yield from _truthful(row, item_id, seed)
         return
-    for question, documents, answer, other in _HALUEVAL:
-        if {question, documents, answer, other} - {None} <= columns:
-            asked = SUMMARIZE if question is None else row.text(question)
+    for question, documents, answer, counterpart in _HALUEVAL:
+        if {question, documents, answer, counterpart} - {None} <= columns:
+            question_text = SUMMARIZE if question is None else row.text(question)
             against = None if documents is None else row.text(documents)
             judged: list[tuple[str, str, bool | None]] = [("", answer, None)]
-            if other.startswith("hallucinated"):
-                judged = [("-right", answer, False), ("-hallucinated", other, True)]
+            if counterpart.startswith("hallucinated"):
+                judged = [("-right", answer, False), ("-hallucinated", counterpart, True)]
             for ending, column, known in judged:
-                label = row.label(other) if known is None else known
+                label = row.label(counterpart) if known is None else known
                 text = row.text(column)
-                yield LabelledItem(item_id + ending, asked, text, documents=against, hallucinated=label)
+                yield LabelledItem(
+                    item_id + ending, question_text, text, documents=against, hallucinated=label
+                )
             return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
@@ -187,7 +189,7 @@ def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
     )
 
 
-def _own(row: _Row) -> LabelledItem:
+def _own_item(row: _Row) -> LabelledItem:
     if unknown := [column for column in row.cells if column not in OWN]:
         raise row.wrong(unknown[0], f"is unknown; {choices(unknown[0], OWN, 'allowed are')}")
     if missing := [column for column in OWN_NEEDED if column not in row.cells]:
@@ -201,10 +203,10 @@ def _own(row: _Row) -> LabelledItem:
         hallucinated=row.label("hallucinated"),
         topic=row.text_or_none("topic") or "",
     )
-    said = row.text_or_none("domain") or item.domain
-    if said != item.domain:
+    domain = row.text_or_none("domain") or item.domain
+    if domain != item.domain:
         has = "no" if item.domain == "open" else "its"
-        raise row.wrong("domain", f"is {said!r}, but the item is {item.domain}: it has {has} documents")
+        raise row.wrong("domain", f"is {domain!r}, but the item is {item.domain}: it has {has} documents")
     return item
 
 
@@ -213,10 +215,10 @@ def _truthful(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
     correct = [text for text in row.answers("Correct Answers") if text.rstrip(".") != best.rstrip(".")]
     right, reference = (correct, best) if correct else ([best], None)
     for label, answers in (("right", right), ("hallucinated", row.answers("Incorrect Answers"))):
-        taken = list(enumerate(answers, start=1))
+        numbered_answers = list(enumerate(answers, start=1))
         if seed is not None:
-            taken = [random.Random(f"{seed} {label} {question}").choice(taken)]
-        for number, answer in taken:
+            numbered_answers = [random.Random(f"{seed} {label} {question}").choice(numbered_answers)]
+        for number, answer in numbered_answers:
             yield LabelledItem(
                 item_id=f"{item_id}-{label}-{number}",
                 question=question,

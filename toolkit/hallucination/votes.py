@@ -58,13 +58,13 @@ def hallucination_requests(
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
     sampled = judge.temperature is not None
-    asked = replace(judge, temperature=0.5 if sampled else None, max_tokens=256)
+    sampling_judge = replace(judge, temperature=0.5 if sampled else None, max_tokens=256)
     messages, top_p, first = (
         conversation(item, mode, judge.seed),
         1.0 if sampled else None,
         judge.repeat * MOST_VOTES,
     )
-    requests = (replace(asked, repeat=n).request(messages) for n in range(first, first + k))
+    requests = (replace(sampling_judge, repeat=n).request(messages) for n in range(first, first + k))
     return tuple(replace(request, top_p=top_p) for request in requests)
 
 
@@ -169,12 +169,12 @@ def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
     1.0
     """
     try:
-        refuse_refusal(finish_reason, _seen(text))
+        refuse_refusal(finish_reason, _visible(text))
         votes = [_read(part, mode, finish_reason in BROKE_OFF) for part in after_thoughts(text) or ("",)]
     except Unreadable as error:
         return Vote(None, str(error))
     if len({vote.value for vote in votes} - {None}) > 1:
-        return Vote(None, str(Unreadable("two verdicts", _seen(text[-60:]))))
+        return Vote(None, str(Unreadable("two verdicts", _visible(text[-60:]))))
     return votes[0]
 
 
@@ -187,7 +187,7 @@ def _read(text: str, mode: str, cut: bool) -> Vote:
         return {"score": _score, "cot": _last_line}.get(mode, _first_word)(lines, cut)
     except Unreadable as error:
         return Vote(
-            None, str(Unreadable("truncated", _seen(lines[-1].text[-60:])) if cut and lines else error)
+            None, str(Unreadable("truncated", _visible(lines[-1].text[-60:])) if cut and lines else error)
         )
 
 
@@ -206,11 +206,11 @@ def _plain(text: str) -> str:
 
 
 def _decision(text: str) -> tuple[bool, str] | None:
-    found = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
-    if found is None or _BOTH.match(found["rest"]):
+    match = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
+    if match is None or _BOTH.match(match["rest"]):
         return None
-    no = found["word"].lower() == "no"
-    return None if no and _NO_NOTHING.match(found["rest"]) else (not no, found["rest"])
+    no = match["word"].lower() == "no"
+    return None if no and _NO_NOTHING.match(match["rest"]) else (not no, match["rest"])
 
 
 def _alone(line: str) -> bool | None:
@@ -228,55 +228,55 @@ def _verdict(
 ) -> tuple[int, float]:
     """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it."""
     # After "The answer says:" a line is the answer's; and at the token limit it may go on.
-    places = [place for place, line in enumerate(lines) if line.unquoted]
-    if places and (verdict := verdicts[places[0]]) is not None:
-        return places[0], verdict
-    last = places[-1] if len(places) > 1 and not cut else 0
+    indices = [index for index, line in enumerate(lines) if line.unquoted]
+    if indices and (verdict := verdicts[indices[0]]) is not None:
+        return indices[0], verdict
+    last = indices[-1] if len(indices) > 1 and not cut else 0
     if (verdict := verdicts[last]) is None or lines[last - 1].text.endswith(":"):
-        raise Unreadable(reason, _seen(lines[0].text))
+        raise Unreadable(reason, _visible(lines[0].text))
     return last, verdict
 
 
 def _first_word(lines: Sequence[_Line], cut: bool) -> Vote:
     alone = [_alone(line.unquoted) for line in lines]
-    first = next((place for place, line in enumerate(lines) if line.unquoted), 0)
+    first = next((index for index, line in enumerate(lines) if line.unquoted), 0)
     opening = _decision(lines[first].unquoted)
-    verdicts = [opening[0] if opening and place == first else value for place, value in enumerate(alone)]
-    place, value = _verdict(lines, verdicts, cut, "no verdict")
-    if place == first and {*alone[place + 1 :]} - {None, value}:
-        raise Unreadable("two verdicts", _seen(" / ".join(line.text for line in lines)))
-    beside = _FIRST.match(_plain(lines[place].text).lstrip(_QUOTE_MARK))
-    remark = beside["rest"].lstrip(" .,:;!-–—") if beside else ""
-    return Vote(float(value), explanation=_explanation(lines, place, remark))
+    verdicts = [opening[0] if opening and index == first else value for index, value in enumerate(alone)]
+    index, value = _verdict(lines, verdicts, cut, "no verdict")
+    if index == first and {*alone[index + 1 :]} - {None, value}:
+        raise Unreadable("two verdicts", _visible(" / ".join(line.text for line in lines)))
+    word = _FIRST.match(_plain(lines[index].text).lstrip(_QUOTE_MARK))
+    remark = word["rest"].lstrip(" .,:;!-–—") if word else ""
+    return Vote(float(value), explanation=_explanation(lines, index, remark))
 
 
 def _last_line(lines: Sequence[_Line], cut: bool) -> Vote:
-    place = max((place for place, line in enumerate(lines) if line.unquoted), default=0)
-    labelled = _VERDICT.match(_plain(lines[place].unquoted).lstrip(_QUOTE_MARK))
+    index = max((index for index, line in enumerate(lines) if line.unquoted), default=0)
+    labelled = _VERDICT.match(_plain(lines[index].unquoted).lstrip(_QUOTE_MARK))
     decision = labelled and _decision(labelled["word"])
     if not decision:
-        raise Unreadable("no verdict", _seen(lines[-1].text))
-    return Vote(float(decision[0]), explanation=_explanation(lines, place))
+        raise Unreadable("no verdict", _visible(lines[-1].text))
+    return Vote(float(decision[0]), explanation=_explanation(lines, index))
 
 
 def _score(lines: Sequence[_Line], cut: bool) -> Vote:
     numbers = [_number(line.unquoted) for line in lines]
-    place, value = _verdict(lines, numbers, cut, "not a score")
-    if any(other is not None for other in numbers[place + 1 :]):
-        raise Unreadable("two verdicts", _seen(" / ".join(line.text for line in lines)))
-    if cut and place == len(lines) - 1:
-        raise Unreadable("truncated", _seen(lines[place].text))
+    index, value = _verdict(lines, numbers, cut, "not a score")
+    if any(number is not None for number in numbers[index + 1 :]):
+        raise Unreadable("two verdicts", _visible(" / ".join(line.text for line in lines)))
+    if cut and index == len(lines) - 1:
+        raise Unreadable("truncated", _visible(lines[index].text))
     if not 0 <= value <= 1:
-        raise Unreadable("out of range", _seen(f"{lines[place].text}, expected 0.0 to 1.0"))
-    return Vote(value + 0.0, explanation=_explanation(lines, place))  # -0.0 becomes 0.0
+        raise Unreadable("out of range", _visible(f"{lines[index].text}, expected 0.0 to 1.0"))
+    return Vote(value + 0.0, explanation=_explanation(lines, index))  # -0.0 becomes 0.0
 
 
-def _explanation(lines: Sequence[_Line], verdict: int, beside: str = "") -> str | None:
-    texts = [*(line.text for line in lines[:verdict]), beside, *(line.text for line in lines[verdict + 1 :])]
+def _explanation(lines: Sequence[_Line], verdict: int, word: str = "") -> str | None:
+    texts = [*(line.text for line in lines[:verdict]), word, *(line.text for line in lines[verdict + 1 :])]
     return storable("\n".join(text for text in texts if _plain(text))) or None
 
 
-def _seen(text: str) -> str:
+def _visible(text: str) -> str:
     return quoted(text, 80) if text.split() else ""
 
 
@@ -314,15 +314,15 @@ async def judge_hallucination(
 ) -> HallucinationVerdict:
     """Ask one judge k times about one answer."""
     requests = hallucination_requests(item, judge, mode, k)
-    said = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
+    answers = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
     votes = []
-    for one in said:
-        if isinstance(one, Answer):
-            votes.append(read_vote(one.reply.text, mode, one.reply.finish_reason))
-        elif isinstance(one, ModelError):
-            votes.append(Vote(None, f"{one.reason}: {one}"))
+    for answer in answers:
+        if isinstance(answer, Answer):
+            votes.append(read_vote(answer.reply.text, mode, answer.reply.finish_reason))
+        elif isinstance(answer, ModelError):
+            votes.append(Vote(None, f"{answer.reason}: {answer}"))
         else:
-            raise one
+            raise answer
     values = [vote.value for vote in votes if vote.value is not None]
     score = statistics.fmean(values) if values else None
     decision = None if score is None else _side(score)
@@ -339,7 +339,7 @@ async def judge_hallucination(
         unreadable=len(votes) - len(values),
         votes=tuple(vote.value for vote in votes),
         reasons=tuple(vote.reason for vote in votes),
-        aud_cost=total_aud(one.aud_cost for one in said if isinstance(one, Answer)),
+        aud_cost=total_aud(answer.aud_cost for answer in answers if isinstance(answer, Answer)),
         call_ids=tuple(request.identity() for request in requests),
     )
 

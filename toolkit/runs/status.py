@@ -19,7 +19,7 @@ from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, counted, total_aud
+from toolkit.words import Summary, counted, reason_key, total_aud
 
 RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
 ANSWERED: Final = "answered"  # outcome of an attempt that brought a reply
@@ -50,7 +50,7 @@ class _Tally:
             self.missing[state.run.model].add(state.run.call_id)
             return
         if stored.failure:
-            self.failures[stored.failure.split(":")[0]] += 1
+            self.failures[reason_key(stored.failure)] += 1
             return
         self.finish_reasons[stored.finish_reason or "unknown"] += 1
         if state.tokens is not None:
@@ -65,7 +65,7 @@ class _Tally:
             self.judgements[judgement.answered] += 1
             if judgement.reason is not None:
                 reasons = self.unread if judgement.answered else self.unanswered
-                reasons[judgement.reason.split(":")[0]] += 1
+                reasons[reason_key(judgement.reason)] += 1
 
     def calls_left(self, plan: Plan) -> dict[tuple[str, str], float]:
         """Return the calls that each model has still to answer: what failed is left to the next execution."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
@@ -63,14 +62,14 @@ def digits_apart(values: Iterable[float | None], decimals: int) -> int:
     >>> digits_apart((0.005, 0.0048, 0.0052), 3), digits_apart((3.1, 2.9, None), 3)
     (4, 3)
     """
-    given = {value for value in values if value is not None and isfinite(value)}
-    size = max(map(abs, given), default=0.0)
-    apart = [a for a, b in pairwise(sorted(given)) if b - a > ROUNDING * max(1.0, size)]
-    wanted = len(apart) + 1 if given else 0
-    places = decimals
-    while places < 12 and len({f"{value:.{places}f}" for value in given}) < wanted:
-        places += 1
-    return places
+    numbers = {value for value in values if value is not None and isfinite(value)}
+    size = max(map(abs, numbers), default=0.0)
+    gaps = [a for a, b in pairwise(sorted(numbers)) if b - a > ROUNDING * max(1.0, size)]
+    distinct = len(gaps) + 1 if numbers else 0
+    digits = decimals
+    while digits < 12 and len({f"{value:.{digits}f}" for value in numbers}) < distinct:
+        digits += 1
+    return digits
 
 
 def rounded_apart(values: Sequence[float | None]) -> list[str]:
@@ -81,10 +80,10 @@ def rounded_apart(values: Sequence[float | None]) -> list[str]:
     >>> rounded_apart([0.0200004, 0.0200001, 0.0200007]), rounded_apart([2.5, None, None])
     (['0.0200004', '0.0200001', '0.0200007'], ['2.500', '', ''])
     """
-    given = {value for value in values if value is not None}
-    places = digits_apart(given, 3)
-    short = places == 3 or len(set(map(rounded, given))) == len(given)
-    return ["" if one is None else rounded(one) if short else f"{one:.{places}f}" for one in values]
+    numbers = {value for value in values if value is not None}
+    digits = digits_apart(numbers, 3)
+    short = digits == 3 or len(set(map(rounded, numbers))) == len(numbers)
+    return ["" if one is None else rounded(one) if short else f"{one:.{digits}f}" for one in values]
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,8 @@ class Estimate:
     @property
     def adjusted(self) -> str:
         """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
-        beside = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
-        return self.correction + beside
+        interval_note = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
+        return self.correction + interval_note
 
     @property
     def label(self) -> str:
@@ -222,7 +221,7 @@ class Result:
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis."""
-        return " ".join(found.sentence() for _, found in self.rows())
+        return " ".join(estimate.sentence() for _, estimate in self.rows())
 
     def headline(self) -> Iterable[tuple[str, Estimate]]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
@@ -241,8 +240,8 @@ class Result:
 
     def to_dict(self) -> Any:
         """Return everything as plain JSON types."""
-        shown = (field.name for field in fields(self) if field.name not in self.apart)  # type: ignore[arg-type]
-        return {name: plain(getattr(self, name)) for name in shown}
+        names = (field.name for field in fields(self) if field.name not in self.apart)  # type: ignore[arg-type]
+        return {name: plain(getattr(self, name)) for name in names}
 
 
 def plain(value: Any) -> Any:
@@ -256,9 +255,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Estimate | Result):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {", ".join(map(str, _parts(key))): plain(one) for key, one in value.items()}
+        return {", ".join(map(str, _parts(key))): plain(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, pd.DataFrame):
         return value.astype(object).where(value.notna(), None).to_dict("records")
     if is_dataclass(value) and not isinstance(value, type):
@@ -280,12 +279,12 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     rows = [
         {
             **{name: getattr(result, name) for name in COLUMNS},
-            key: about,
+            key: label,
             "n": result.counts,
             "correction": result.adjusted,
             "note": result.remarks,
         }
-        for about, result in keyed
+        for label, result in keyed
     ]
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
     numbers = ["estimate", "low", "high", "p_value", "degrees"]
@@ -300,7 +299,7 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     >>> [(where, one.name) for where, one in estimates_of({"by_judge": (Estimate("ICC(A,1)", 0.5),)})]
     [('by_judge', 'ICC(A,1)')]
     """
-    return [(" ".join(place), found) for place, found in placed(result)]
+    return [(" ".join(path), estimate) for path, estimate in placed(result)]
 
 
 def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
@@ -308,23 +307,23 @@ def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
     return list(_walk(result, ()))
 
 
-def _walk(result: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
+def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
     if isinstance(result, Estimate):
-        yield place, result
+        yield path, result
     elif hasattr(result, "as_estimate"):
-        yield place, result.as_estimate()
+        yield path, result.as_estimate()
     elif is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):
             part = field.name.replace("_", " ")
-            again = part in ("result", "results", *place[-1:])
-            yield from _walk(getattr(result, field.name), place if again else (*place, part))
+            again = part in ("result", "results", *path[-1:])
+            yield from _walk(getattr(result, field.name), path if again else (*path, part))
     elif isinstance(result, Mapping):
         for key, value in result.items():
             part = " ".join(_WORDS.get(name, str(name)) for name in _parts(key))
-            yield from _walk(value, (*place, part))
+            yield from _walk(value, (*path, part))
     elif isinstance(result, tuple | list):
         for value in result:
-            yield from _walk(value, place)
+            yield from _walk(value, path)
 
 
 def _parts(key: Any) -> tuple[Any, ...]:
@@ -338,7 +337,7 @@ def as_text(result: Result) -> str:
         return "\n".join(
             [_title(result), result.frame().head(ROWS).to_string(index=False), *_ends(result, rows)]
         )
-    cells = [[about, one.name, *_numbers(one), one.counts] for about, one in rows]
+    cells = [[label, estimate.name, *_numbers(estimate), estimate.counts] for label, estimate in rows]
     width = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(cell.ljust(size) for cell, size in zip(row, width, strict=True) if size).rstrip()
@@ -349,18 +348,20 @@ def as_text(result: Result) -> str:
 
 def as_html(result: Result) -> str:
     """Return the same as a table, each interval drawn on the axis of the rows of its kind and unit."""
-    rows, left = _first(result), 'style="text-align:left"'
+    rows, align = _first(result), 'style="text-align:left"'
     if rows:
         axes: dict[tuple[str, str], list[Estimate]] = {}
-        for about, one in rows:
-            axes.setdefault((about, one.unit), []).append(one)
-        body = [_cells(about, one, *_axis(axes[about, one.unit])) for about, one in rows]
-        told = [column for column in (-2, -1) if len({row[column] for row in body}) == 1]
-        once = "; ".join(filter(None, (body[0][column] for column in told))) if len(body) > 1 else ""
-        kept = [column for column in range(len(_HEADS)) if not once or column - len(_HEADS) not in told]
-        body = [[row[column] for column in kept] for row in body]
-        head = "".join(f"<th {left}>{_HEADS[column]}</th>" for column in kept)
-        lines = ("".join(f"<td {left}>{cell}</td>" for cell in row) for row in body)
+        for label, estimate in rows:
+            axes.setdefault((label, estimate.unit), []).append(estimate)
+        body = [_cells(label, estimate, *_axis(axes[label, estimate.unit])) for label, estimate in rows]
+        constant = [column for column in (-2, -1) if len({row[column] for row in body}) == 1]
+        once = "; ".join(filter(None, (body[0][column] for column in constant))) if len(body) > 1 else ""
+        columns = [
+            column for column in range(len(_HEADS)) if not once or column - len(_HEADS) not in constant
+        ]
+        body = [[row[column] for column in columns] for row in body]
+        head = "".join(f"<th {align}>{_HEADS[column]}</th>" for column in columns)
+        lines = ("".join(f"<td {align}>{cell}</td>" for cell in row) for row in body)
         table = f"<table><tr>{head}</tr><tr>{'</tr><tr>'.join(lines)}</tr></table>"
         table += f"<p>all rows: {once}</p>" if once else ""
     else:
@@ -374,43 +375,49 @@ def _first(result: Result) -> list[tuple[str, Estimate]]:
 
 
 def _title(result: Result) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(result).__name__).capitalize()
+    letters = (f" {letter}" if letter.isupper() else letter for letter in type(result).__name__)
+    return "".join(letters).strip().capitalize()
 
 
 def _ends(result: Result, rows: Sequence[tuple[str, Estimate]]) -> list[str]:
     more = len(result.frame()) - min(len(rows) or ROWS, len(result.frame()))
-    left = [f"{counted(more, 'further rows')}: .frame()"] if more else []
+    lines = [f"{counted(more, 'further rows')}: .frame()"] if more else []
     words = rows[0][1].sentence() if rows else result.sentence()
-    return [*left, one_line(words, 600)]
+    return [*lines, one_line(words, 600)]
 
 
-def _cells(about: str, one: Estimate, low: float, high: float) -> list[str]:
-    missing = f"; {one.missing} missing" if one.missing else ""
-    words = "; ".join(filter(None, (one.method, one.remarks if one.estimable else "")))
-    told = [escape(cell) for cell in (about, one.name, *_numbers(one))]
-    told[-1] = f"<span style='white-space:nowrap'>{told[-1]}</span>" if one.estimable else told[-1]
-    return [*told, _drawn(one, low, high), escape(one.counts + missing), f"<small>{escape(words)}</small>"]
+def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
+    missing = f"; {result.missing} missing" if result.missing else ""
+    words = "; ".join(filter(None, (result.method, result.remarks if result.estimable else "")))
+    texts = [escape(cell) for cell in (label, result.name, *_numbers(result))]
+    texts[-1] = f"<span style='white-space:nowrap'>{texts[-1]}</span>" if result.estimable else texts[-1]
+    return [
+        *texts,
+        _picture(result, low, high),
+        escape(result.counts + missing),
+        f"<small>{escape(words)}</small>",
+    ]
 
 
-def _numbers(one: Estimate) -> tuple[str, str]:
+def _numbers(result: Estimate) -> tuple[str, str]:
     """Return estimate and interval in print, or why there is no number."""
-    if one.estimate is None:
-        return "not estimable", _joined(one.reason, one.note, one.role)
-    estimate, low, high = rounded_apart((one.estimate, one.low, one.high))
-    unit = "" if one.unit in ("", "none") else f" {one.unit}"
-    level = "" if one.confidence == CONFIDENCE else f" ({coverage(one.confidence)})"
+    if result.estimate is None:
+        return "not estimable", _joined(result.reason, result.note, result.role)
+    estimate, low, high = rounded_apart((result.estimate, result.low, result.high))
+    unit = "" if result.unit in ("", "none") else f" {result.unit}"
+    level = "" if result.confidence == CONFIDENCE else f" ({coverage(result.confidence)})"
     return estimate + unit, f"[{low}, {high}]{level}" if low and high else ""
 
 
 def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
     """Return the ends of an axis that has all estimates and intervals on it."""
-    ends = [x for one in estimates for x in (one.estimate, one.low, one.high) if x is not None]
+    ends = [x for result in estimates for x in (result.estimate, result.low, result.high) if x is not None]
     return (min(ends), max(ends)) if ends else (0.0, 0.0)
 
 
-def _drawn(one: Estimate, low: float, high: float) -> str:
+def _picture(result: Estimate, low: float, high: float) -> str:
     """Return an estimate with its interval as a picture, and zero as a thin line where it is on the axis."""
-    if one.estimate is None or not high > low:
+    if result.estimate is None or not high > low:
         return ""
 
     def at(x: float) -> str:
@@ -418,15 +425,15 @@ def _drawn(one: Estimate, low: float, high: float) -> str:
 
     middle = _HEIGHT / 2
     zero = f'<path d="M{at(0)} 0V{_HEIGHT}" stroke="currentColor" opacity=".35"/>' if low < 0 < high else ""
-    ends = (one.low, one.high)
+    ends = (result.low, result.high)
     line = (
         f'<path d="M{at(ends[0])} {middle}H{at(ends[1])}" stroke="currentColor" stroke-width="1.5"/>'
         if ends[0] is not None and ends[1] is not None
         else ""
     )
-    told = escape(" ".join(_numbers(one)))
+    label = escape(" ".join(_numbers(result)))
     size = f'style="max-width:none;min-width:{_WIDTH}px"'
     return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" {size} role="img" aria-label="{told}">{zero}{line}'
-        f'<circle cx="{at(one.estimate)}" cy="{middle}" r="3" fill="currentColor"/></svg>'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" {size} role="img" aria-label="{label}">{zero}{line}'
+        f'<circle cx="{at(result.estimate)}" cy="{middle}" r="3" fill="currentColor"/></svg>'
     )

@@ -207,9 +207,7 @@ def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
     cites = {sign: keys for keys, sign in _cite_signs.items()}
     found = []
     for line in lines:
-        words = " ".join(
-            "".join(c for c in line if c not in cites).split()
-        )  # text of others: names stand in it
+        words = " ".join("".join(c for c in line if c not in cites).split())  # text of others: names in it
         if words:
             found.append(Sentence(words, next((cites[c] for c in line if c in cites), ())))
     return tuple(found)

@@ -87,7 +87,7 @@ def _over_dimensions(
         return none("there is an infinite score")
     complete = wide.dropna()
     missing = int(wide.isna().to_numpy().sum())
-    left_out = len(wide) - len(complete)
+    incomplete = len(wide) - len(complete)
     counts["judgements"] = len(complete)
     if len(complete) < 2:
         return none(
@@ -97,11 +97,15 @@ def _over_dimensions(
     if np.ptp(values) <= ROUNDING:
         return none("every score is the same", missing)
     targets = complete.index.get_level_values("target")
-    known = ratings.dropna(subset=["base"]).groupby("target")["base"] if "base" in ratings else None
-    of_answers = known is None or not known.nunique().reindex(targets).eq(1).all()
-    bases = tuple(targets) if known is None or of_answers else tuple(known.first().reindex(targets))
-    n = {"answers" if of_answers else "bases": len(set(bases)), **counts}
-    note = f"{left_out} of {len(wide)} judgements left out for a missing dimension" if left_out else ""
+    bases_by_target = ratings.dropna(subset=["base"]).groupby("target")["base"] if "base" in ratings else None
+    by_answer = bases_by_target is None or not bases_by_target.nunique().reindex(targets).eq(1).all()
+    bases = (
+        tuple(targets)
+        if bases_by_target is None or by_answer
+        else tuple(bases_by_target.first().reindex(targets))
+    )
+    n = {"answers" if by_answer else "bases": len(set(bases)), **counts}
+    note = f"{incomplete} of {len(wide)} judgements left out for a missing dimension" if incomplete else ""
     return statistic(replace(empty, n=n, missing=missing, note=note), values, bases)
 
 
@@ -114,8 +118,8 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
     if between == 0:
         return empty.not_estimable("the rows have the same mean, so alpha would be minus infinity")
     if error == 0:
-        why = "the items differ by a constant at most, so F is infinite"
-        return replace(empty, estimate=1.0).no_interval(why)
+        reason = "the items differ by a constant at most, so F is infinite"
+        return replace(empty, estimate=1.0).no_interval(reason)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
         without = forms_of_sums(all_and_without(base_sums(values, bases))[1])[:, FORMS.index("ICC(C,k)")]
@@ -159,7 +163,10 @@ def omega_total(
     if np.isinf(x).any():
         raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
     complete = ~np.isnan(x).any(axis=1)
-    x, codes = x[complete], numbered([base for base, whole in zip(bases, complete, strict=True) if whole])
+    x, codes = (
+        x[complete],
+        numbered([base for base, is_complete in zip(bases, complete, strict=True) if is_complete]),
+    )
     count, missing = int(codes.max(initial=-1)) + 1, int((~complete).sum())
     empty = Estimate(name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)}, missing=missing)
     if x.shape[1] < 3:
@@ -172,18 +179,20 @@ def omega_total(
     flat = np.flatnonzero(np.ptp(x, axis=0) <= ROUNDING * size)
     if len(flat):
         return empty.not_estimable(f"item {flat[0] + 1} has the same score in every row")
-    whole, without = map(_omega, all_and_without(_sums(x / size, codes)))
-    omega, bound = (part[0].item() for part in whole)
+    is_complete, without = map(_omega, all_and_without(_sums(x / size, codes)))
+    omega, bound = (part[0].item() for part in is_complete)
     if not np.isfinite(omega):
         return empty.not_estimable("the items do not share a factor that can be found")
     note = "Heywood case: an item's own variance is estimated as 0, its bound" if bound else ""
-    found = replace(empty, estimate=omega, note=note)
+    estimate = replace(empty, estimate=omega, note=note)
     if omega >= 1 - ROUNDING:
-        exact = replace(found, estimate=1.0, note="")
+        exact = replace(estimate, estimate=1.0, note="")
         return exact.no_interval("the items differ by a constant and a factor only")
     if bound or (count > 1 and without[1].any()):
-        return found.no_interval("with or without one of the bases an item's own variance is at its bound, 0")
-    return with_jackknife(found, without[0], *_LOG_SCALE)
+        return estimate.no_interval(
+            "with or without one of the bases an item's own variance is at its bound, 0"
+        )
+    return with_jackknife(estimate, without[0], *_LOG_SCALE)
 
 
 def omega_over_judges(matrix: RatingMatrix) -> Estimate:
@@ -201,8 +210,8 @@ def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
 
 
 def _omega_as(empty: Estimate, values: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
-    found = omega_total(values, bases, empty.name)
-    return replace(found, n=empty.n, missing=empty.missing, note=empty.note).noted(found.note)
+    estimate = omega_total(values, bases, empty.name)
+    return replace(estimate, n=empty.n, missing=empty.missing, note=empty.note).noted(estimate.note)
 
 
 def _sums(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -231,16 +240,16 @@ def _omega(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     for _ in range(_SWEEPS):
         before = loadings.copy()
         for item in range(items):
-            others = (loadings**2).sum(axis=1) - loadings[:, item] ** 2
-            best = (off[:, item] * loadings).sum(axis=1) / np.where(others > ROUNDING, others, 1.0)
+            remaining = (loadings**2).sum(axis=1) - loadings[:, item] ** 2
+            best = (off[:, item] * loadings).sum(axis=1) / np.where(remaining > ROUNDING, remaining, 1.0)
             loadings[:, item] = np.clip(best, -1, 1)
         settled = np.abs(loadings - before).max(axis=1) < _SETTLED
         if settled.all():
             break
     common = (loadings * spreads).sum(axis=1) ** 2
-    own = (spreads**2 * (1 - loadings**2)).sum(axis=1)
-    found = np.where(usable & settled, common / (common + own), np.nan)
-    return found, (np.abs(loadings) >= 1).any(axis=1)
+    specific = (spreads**2 * (1 - loadings**2)).sum(axis=1)
+    omega = np.where(usable & settled, common / (common + specific), np.nan)
+    return omega, (np.abs(loadings) >= 1).any(axis=1)
 
 
 def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = None) -> Estimate:
@@ -282,15 +291,17 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     if np.nanmax(paired) - np.nanmin(paired) <= ROUNDING * size:
         return empty.not_estimable("every score is the same, so chance agreement is perfect")
     sums = _disagreements(paired / size, codes)
-    whole, without = all_and_without(sums)
-    alpha = float(_krippendorff(whole)[0])
+    total, without = all_and_without(sums)
+    alpha = float(_krippendorff(total)[0])
     single = int((per_answer == 1).sum())
     note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
-    found = replace(empty, estimate=alpha, note=note)
+    estimate = replace(empty, estimate=alpha, note=note)
     if alpha >= 1 - ROUNDING:
-        return replace(found, estimate=1.0).no_interval("the judges agree on all")
+        return replace(estimate, estimate=1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
-    return with_jackknife(found, _krippendorff(without), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0])
+    return with_jackknife(
+        estimate, _krippendorff(without), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0]
+    )
 
 
 def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:
@@ -304,8 +315,8 @@ def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:
 
 def _disagreements(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return per base: observed disagreement, ratings, their sum and their sum of squares."""
-    given = np.isfinite(x)
-    m, z = given.sum(axis=1), np.where(given, x - np.unique(x[given]).mean(), 0.0)
+    present = np.isfinite(x)
+    m, z = present.sum(axis=1), np.where(present, x - np.unique(x[present]).mean(), 0.0)
     total, squares = z.sum(axis=1), (z**2).sum(axis=1)
     observed = 2 * (m * squares - total**2) / (m - 1)
     return sums_by(codes, np.column_stack([observed, m, total, squares]))

@@ -43,7 +43,7 @@ class BlandAltman(Result):
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return bias, both limits and slope."""
-        return [("Bland-Altman", one) for one in self.estimates()]
+        return [("Bland-Altman", estimate) for estimate in self.estimates()]
 
 
 def bland_altman(
@@ -83,13 +83,15 @@ def bland_altman(
     method = EXACT if bases is None else CLUSTERED
     empty = Estimate("", None, method=method, unit=UNIT, n=n, missing=missing)
     bias, lower, upper, slope = (
-        replace(empty, name=f"{what} ({pair})", statistic=what, facets={"pair": pair})
-        for what in ("bias", "lower limit of agreement", "upper limit of agreement", "proportional bias")
+        replace(empty, name=f"{quantity} ({pair})", statistic=quantity, facets={"pair": pair})
+        for quantity in ("bias", "lower limit of agreement", "upper limit of agreement", "proportional bias")
     )
     points = pd.DataFrame({"mean": (x + y) / 2, "difference": x - y})
     if len(x) < 3:
-        why = f"{counted(len(x), 'answers')} scored by both, and three are needed"
-        bias, lower, upper, slope = (one.not_estimable(why) for one in (bias, lower, upper, slope))
+        reason = f"{counted(len(x), 'answers')} scored by both, and three are needed"
+        bias, lower, upper, slope = (
+            estimate.not_estimable(reason) for estimate in (bias, lower, upper, slope)
+        )
         return BlandAltman(bias, lower, upper, slope, points)
     d, size = x - y, float(max(np.abs(x).max(), np.abs(y).max()))
     mean = clustered_mean(d, labels)
@@ -104,8 +106,8 @@ def bland_altman(
     )
     limits = _limits(d, labels, bases is not None, mean, (lower, upper), size)
     lowest, highest = scale or (float(np.minimum(x, y).min()), float(np.maximum(x, y).max()))
-    known = "the scale" if scale else "the scores given"
-    lower, upper = (_beyond(one, lowest, highest, known) for one in limits)
+    limit = "the scale" if scale else "the scores given"
+    lower, upper = (_beyond(estimate, lowest, highest, limit) for estimate in limits)
     design = np.column_stack([np.ones(len(d)), points["mean"]])
     tilt = cluster_robust(design, d, labels, {"slope": [0, 1]})["slope"]
     tilted = replace(tilt.of(slope), method=SLOPE_METHOD, unit="none", degrees=None)
@@ -139,8 +141,8 @@ def _limits(
     lower = replace(lower, estimate=mean.mean - z * spread)
     upper = replace(upper, estimate=mean.mean + z * spread)
     if not spread:
-        why = "the judges differ by a constant"
-        return lower.no_interval(why), upper.no_interval(why)
+        reason = "the judges differ by a constant"
+        return lower.no_interval(reason), upper.no_interval(reason)
     if clustered:
         if mean.low is None or mean.high is None or count < FEWEST_BASES:
             few = f"{counted(count, 'bases')} {agreeing(count, 'are')} too few"
@@ -168,14 +170,17 @@ def _variance(d: np.ndarray, codes: np.ndarray, tail: float) -> tuple[float, flo
     """
     sizes = np.bincount(codes).astype(float)
     n, groups = len(d), len(sizes)
-    own = float((d**2).sum() - (np.bincount(codes, d) ** 2 / sizes).sum())
-    whole = float((d**2).sum() - d.sum() ** 2 / n)
+    within_sum = float((d**2).sum() - (np.bincount(codes, d) ** 2 / sizes).sum())
+    total_sum = float((d**2).sum() - d.sum() ** 2 / n)
     if groups < 2:
-        return whole / (n - 1), math.nan, math.nan
-    between, within = (whole - own) / (groups - 1), own / (n - groups) if n > groups else 0.0
+        return total_sum / (n - 1), math.nan, math.nan
+    between, within = (
+        (total_sum - within_sum) / (groups - 1),
+        within_sum / (n - groups) if n > groups else 0.0,
+    )
     per_base = (n - float((sizes**2).sum()) / n) / (groups - 1)
     parts = np.array([between / per_base, (1 - 1 / per_base) * within])
-    variance = float(parts.sum()) if between > within and n > groups else whole / (n - 1)
+    variance = float(parts.sum()) if between > within and n > groups else total_sum / (n - 1)
     degrees = np.maximum([groups - 1, n - groups], 1)
     less, more = (
         float(np.hypot(*((degrees / special.chdtri(degrees, q) - 1) * parts))) for q in (tail, 1 - tail)
@@ -183,12 +188,12 @@ def _variance(d: np.ndarray, codes: np.ndarray, tail: float) -> tuple[float, flo
     return variance, less, more
 
 
-def _beyond(limit: Estimate, lowest: float, highest: float, known: str) -> Estimate:
+def _beyond(limit: Estimate, lowest: float, highest: float, limit_source: str) -> Estimate:
     """Return a limit that says so where it, or an end of its interval, is farther off than two scores can be."""
     ends = [abs(end) for end in (limit.estimate, limit.low, limit.high) if end is not None]
     reach = highest - lowest
     if max(ends, default=0.0) <= reach:
         return limit
-    why = f"goes beyond ±{reach:g} points, the largest difference that {known} ({lowest:g}-{highest:g}) allow"
-    why += "s" * (known == "the scale")
-    return limit.noted(why)
+    reason = f"goes beyond ±{reach:g} points, the largest difference that {limit_source} ({lowest:g}-{highest:g}) allow"
+    reason += "s" * (limit_source == "the scale")
+    return limit.noted(reason)

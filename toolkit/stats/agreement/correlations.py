@@ -32,7 +32,7 @@ def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what
     ICC(A,.) measures. The interval is the jackknife over bases, or Fisher's where no base is known.
     """
-    return _of_pairs(matrix, ("pearson",))
+    return _pair_estimates(matrix, ("pearson",))
 
 
 def ranks_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
@@ -48,7 +48,7 @@ def ranks_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     ----------
     Kendall (1945), Biometrika 33, 239-251, for ties. Efron & Tibshirani (1993), chapter 11.
     """
-    return _of_pairs(matrix, ("spearman", "kendall"))
+    return _pair_estimates(matrix, ("spearman", "kendall"))
 
 
 def clustered_pearson(
@@ -60,10 +60,10 @@ def clustered_pearson(
     missing: int = 0,
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
-    one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    refuse_unpaired(f"correlation {name}", one, other, clusters)
-    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing)
-    return _one(empty, np.column_stack([one, other]), None, "pearson", clusters)
+    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    refuse_unpaired(f"correlation {name}", a, b, clusters)
+    empty = Estimate(name, None, n={"answers": len(a)}, missing=missing)
+    return _pair_estimate(empty, np.column_stack([a, b]), None, "pearson", clusters)
 
 
 def correlation(
@@ -75,8 +75,8 @@ def correlation(
     with np.errstate(divide="ignore", invalid="ignore"):
         xy, xx, yy = parts
         flat = np.minimum(xx, yy) <= ROUNDING * max(float(xx[0]), float(yy[0]))
-        found = np.where(flat, np.nan, np.clip(xy / np.sqrt(xx * yy), -1, 1))
-    return (float(found[0]) if np.isfinite(found[0]) else None), found[1:]
+        r = np.where(flat, np.nan, np.clip(xy / np.sqrt(xx * yy), -1, 1))
+    return (float(r[0]) if np.isfinite(r[0]) else None), r[1:]
 
 
 def _pearson_sums(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> _Sums:
@@ -97,16 +97,16 @@ def _spearman_sums(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> _Sums:
     bases = codes.max() + 1
     cells, cell, weight = _cells(x, y)
     a, b = (_signs(values, weight)[:, None] / 2 for values in cells)
-    found = [np.array([weight @ one for one in (a * b, a * a, b * b)])]
+    sums = [np.array([weight @ products for products in (a * b, a * a, b * b)])]
     block = max(1, _CELLS // len(weight))
     for start in range(0, bases, block):
         mine = (codes >= start) & (codes < start + block)
         counts = np.zeros((len(weight), min(block, bases - start)))
         np.add.at(counts, (cell[mine], codes[mine] - start), 1.0)
         s, t = (rank - _signs(values, counts) / 2 for rank, values in zip((a, b), cells, strict=True))
-        left = weight[:, None] - counts
-        found.append(np.stack([(left * one).sum(axis=0) for one in (s * t, s * s, t * t)]))
-    xy, xx, yy = np.hstack(found)
+        remaining = weight[:, None] - counts
+        sums.append(np.stack([(remaining * products).sum(axis=0) for products in (s * t, s * s, t * t)]))
+    xy, xx, yy = np.hstack(sums)
     return xy, xx, yy
 
 
@@ -118,19 +118,19 @@ def _kendall_sums(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> _Sums:
     """
     count = codes.max() + 1
     with_all, among = np.zeros((3, count)), np.zeros((3, count))
-    (one, other), cell, weight = _cells(x, y)
+    (a, b), cell, weight = _cells(x, y)
     block = max(1, _CELLS // len(weight))
     for start in range(0, len(weight), block):
         rows = slice(start, start + block)
-        products = _sign_products(one[rows], other[rows], one, other, weight)
+        products = _sign_products(a[rows], b[rows], a, b, weight)
         mine = (cell >= start) & (cell < start + block)
         np.add.at(with_all.T, codes[mine], products.T[cell[mine] - start])
     for own in np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1]):
         if len(own) > 1:
-            (one, other), _, times = _cells(x[own], y[own])
-            among[:, codes[own[0]]] = _sign_products(one, other, one, other, times) @ times
-    whole = with_all.sum(axis=1)[:, None]
-    xy, xx, yy = np.hstack([whole, whole - 2 * with_all + among])
+            (a, b), _, times = _cells(x[own], y[own])
+            among[:, codes[own[0]]] = _sign_products(a, b, a, b, times) @ times
+    total = with_all.sum(axis=1)[:, None]
+    xy, xx, yy = np.hstack([total, total - 2 * with_all + among])
     return xy, xx, yy
 
 
@@ -153,15 +153,15 @@ def _sign_products(
 
 def _signs(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the sum of sign(value_i - value_j) over j, each counted as often as its weight (or column of weights)."""
-    distinct, places = np.unique(values, return_inverse=True)
+    distinct, ranks = np.unique(values, return_inverse=True)
     counts = np.zeros((len(distinct), *weights.shape[1:]))
-    np.add.at(counts, places, weights)
+    np.add.at(counts, ranks, weights)
     up_to = np.cumsum(counts, axis=0)
     # Those below less those above.
-    return np.asarray((2 * up_to - counts - up_to[-1])[places])
+    return np.asarray((2 * up_to - counts - up_to[-1])[ranks])
 
 
-def _of_pairs(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, ...]:
+def _pair_estimates(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, ...]:
     if matrix.pairs.empty:
         n = {"answers": len(matrix.values), "judges": 2}
         return tuple(
@@ -172,10 +172,10 @@ def _of_pairs(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, .
     results = []
     for judges, x, y, bases in pairs_of_judges(matrix):
         first, second, labels, missing = scored_by_both("correlation", x, y, bases)
-        both, n = np.column_stack([first, second]), {"answers": len(first), "judges": 2}
+        scores, n = np.column_stack([first, second]), {"answers": len(first), "judges": 2}
         for kind in kinds:
             empty = replace(_named(kind, judges, n), method="", missing=missing)
-            results.append(_one(empty, both, judges, kind, None if bases is None else labels))
+            results.append(_pair_estimate(empty, scores, judges, kind, None if bases is None else labels))
     return tuple(results)
 
 
@@ -184,14 +184,14 @@ def _named(kind: str, judges: tuple[str, str], n: dict[str, int]) -> Estimate:
     return Estimate(f"{SYMBOLS[kind]}({', '.join(judges)})", None, method=FISHER, n=n, facets=facets)
 
 
-def _one(
+def _pair_estimate(
     empty: Estimate,
-    both: np.ndarray,
+    scores: np.ndarray,
     judges: tuple[str, str] | None,
     kind: str,
     bases: Sequence[Hashable] | None,
 ) -> Estimate:
-    answers = len(both)
+    answers = len(scores)
     independent = kind == "pearson" and bases is None
     empty = replace(empty, method=FISHER if independent else JACKKNIFE)
     if bases is not None:
@@ -199,13 +199,13 @@ def _one(
     if answers < 3:
         scored = " scored by both" if judges else ""
         return empty.not_estimable(f"{counted(answers, 'answers')}{scored}, and three are needed")
-    spreads = np.ptp(both, axis=0)
+    spreads = np.ptp(scores, axis=0)
     if spreads.min() <= ROUNDING:
         if judges is None:
             return empty.not_estimable("one of the two sides does not vary")
         constant = judges[int(spreads.argmin())]
         return empty.not_estimable(f"judge {constant} gave the same score to every answer")
-    x, y = ((both - both.mean(axis=0)) / spreads).T
+    x, y = ((scores - scores.mean(axis=0)) / spreads).T
     r, without = correlation(x, y, kind, range(answers) if bases is None else bases)
     if r is None:
         return empty.not_estimable("the scores of a judge do not vary")
@@ -213,12 +213,12 @@ def _one(
         order = "are in the same order, or in the opposite one"
         line = "lie on a straight line" if kind == "pearson" else order
         return replace(empty, estimate=math.copysign(1.0, r)).no_interval(f"the scores {line}")
-    found = replace(empty, estimate=r)
+    estimate = replace(empty, estimate=r)
     if independent:
         if answers < 4:
-            return found.no_interval("Fisher's z needs four answers")
+            return estimate.no_interval("Fisher's z needs four answers")
         half = float(special.ndtri((1 + empty.confidence) / 2)) / math.sqrt(answers - 3)
-        return replace(found, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
-    what = "answers" if bases is None else "bases"
-    why = "one base alone makes or unmakes the correlation"
-    return with_jackknife(found, without, np.arctanh, np.tanh, what=what, useless=why)
+        return replace(estimate, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
+    unit_word = "answers" if bases is None else "bases"
+    reason = "one base alone makes or unmakes the correlation"
+    return with_jackknife(estimate, without, np.arctanh, np.tanh, what=unit_word, useless=reason)

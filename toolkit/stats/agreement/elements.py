@@ -30,7 +30,7 @@ class RequiredElements(Result):
 
     def rows(self) -> Iterable[tuple[str, Estimate]]:
         """Return the shares, the judges' agreement, then the rubric held against them."""
-        return (("elements", found) for found in (*self.shares, self.alpha, *self.rubric))
+        return (("elements", estimate) for estimate in (*self.shares, self.alpha, *self.rubric))
 
 
 def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredElements:
@@ -71,9 +71,9 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
     need_columns("required elements", elements, ("run_id", "cluster", "length_bin", "judge", "share"))
     need_columns("runs", runs, ("run_id", *_RUBRICS))
     wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
-    about = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
-    means = about.join(wide.mean(axis=1).rename("share")).join(runs.set_index("run_id")[list(_RUBRICS)])
-    clusters = about.loc[wide.index, "cluster"].tolist()
+    runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
+    means = runs_index.join(wide.mean(axis=1).rename("share")).join(runs.set_index("run_id")[list(_RUBRICS)])
+    clusters = runs_index.loc[wide.index, "cluster"].tolist()
     rubric = tuple(_with_rubric(means, name) for name in _RUBRICS)
     shares = tuple(
         _share(means, length_bin) for length_bin in LENGTH_BINS if (means["length_bin"] == length_bin).any()
@@ -82,23 +82,28 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
 
 
 def _share(means: pd.DataFrame, length_bin: str) -> Estimate:
-    of_bin = means[means["length_bin"] == length_bin]
-    read = of_bin.dropna(subset="share")
+    bin_means = means[means["length_bin"] == length_bin]
+    read = bin_means.dropna(subset="share")
     n = {"bases": read["cluster"].nunique(), "answers": len(read)}
     empty = Estimate(
-        f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=len(of_bin) - len(read)
+        f"{SHARE}, {length_bin}",
+        None,
+        n=n,
+        method=CLUSTERED,
+        unit="share",
+        missing=len(bin_means) - len(read),
     )
     return bounded_mean(empty, read["share"], read["cluster"].tolist(), (0.0, 1.0)) if len(read) else empty
 
 
 def _with_rubric(means: pd.DataFrame, name: str) -> Estimate:
-    both = means.dropna(subset=["share", name])
+    complete = means.dropna(subset=["share", name])
     pair = f"{SHARE} with {name}"
     r = clustered_pearson(
         f"r of {pair}",
-        both["share"],
-        both[name].astype(float),
-        both["cluster"].tolist(),
-        missing=len(means) - len(both),
+        complete["share"],
+        complete[name].astype(float),
+        complete["cluster"].tolist(),
+        missing=len(means) - len(complete),
     )
     return replace(r, statistic="r", facets={"pair": pair})

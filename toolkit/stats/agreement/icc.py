@@ -29,8 +29,8 @@ NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges draw
 THESE_JUDGES: Final = ", these judges"
 """Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
 _WIDEST: Final = 300.0  # half a width of ln F beyond which an interval says nothing
-_PLACES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
-_CHANCES, _SHARES = _PLACES[1::2], np.diff(_PLACES[::2])
+_QUANTILES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
+_CHANCES, _SHARES = _QUANTILES[1::2], np.diff(_QUANTILES[::2])
 """Chances between 0 and 1, closer together towards the ends where an interval ends, and the share each stands for."""
 _FARTHEST: Final = 1e6
 
@@ -89,8 +89,8 @@ def forms_of_sums(sums: np.ndarray) -> np.ndarray:
 def log_f(single: np.ndarray, k: float) -> np.ndarray:
     r"""Return :math:`\ln F` with :math:`F = (1 + (k-1)\rho) / (1 - \rho)` of a single form, NaN where F is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.log((1 + (k - 1) * single) / (1 - single))
-    return np.where(np.isfinite(found), found, np.nan)
+        logs = np.log((1 + (k - 1) * single) / (1 - single))
+    return np.where(np.isfinite(logs), logs, np.nan)
 
 
 def from_log_f(log: np.ndarray, k: float) -> tuple[np.ndarray, np.ndarray]:
@@ -129,23 +129,25 @@ def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Esti
     if matrix.problem:
         return tuple(one.not_estimable(matrix.problem) for one in empty)
     sums = base_sums(matrix.values, [0] * len(matrix.values))[0]
-    why = _why_degenerate(*(float(part) for part in mean_squares(sums)))
-    by_pingouin = _pingouin_icc(matrix) if intervals and not why else None
+    reason = _degenerate_reason(*(float(part) for part in mean_squares(sums)))
+    by_pingouin = _pingouin_icc(matrix) if intervals and not reason else None
     lowest = -1 / (len(matrix.judges) - 1) - ROUNDING
 
     def form(blank: Estimate, closed: float) -> Estimate:
         if np.isnan(closed):
             return blank.not_estimable("the estimate of the total variance is not positive")
         if by_pingouin is None:
-            found = replace(blank, estimate=closed, method=CLOSED_FORM)
-            if not why:
-                return found
-            found = found.no_interval(why)
+            estimate = replace(blank, estimate=closed, method=CLOSED_FORM)
+            if not reason:
+                return estimate
+            estimate = estimate.no_interval(reason)
         else:
             value, low, high = by_pingouin[blank.name]
-            found = with_interval(replace(blank, estimate=value), low, high)
+            estimate = with_interval(replace(blank, estimate=value), low, high)
         below = blank.name.endswith(",1)") and closed < lowest
-        return found.noted("below -1/(k-1), because a variance estimate is negative") if below else found
+        return (
+            estimate.noted("below -1/(k-1), because a variance estimate is negative") if below else estimate
+        )
 
     return tuple(form(blank, float(closed)) for blank, closed in zip(empty, forms_of_sums(sums), strict=True))
 
@@ -166,7 +168,7 @@ def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]
     return {str(form): (float(icc), float(ends[0]), float(ends[1])) for form, icc, ends in rows}
 
 
-def _why_degenerate(between: float, within: float, judges: float, error: float) -> str:
+def _degenerate_reason(between: float, within: float, judges: float, error: float) -> str:
     """Say why an F ratio would be 0 or infinite, so that no F interval exists; empty where it does."""
     if within == 0:
         return "the judges agree exactly, so F is infinite"
@@ -196,33 +198,36 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
         return ()
     k, sums = len(matrix.judges), base_sums(matrix.values, matrix.bases)
     singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
-    whole = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
-    left_out = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
-    own = dict(zip("1AC", zip(*jackknife_interval(whole, left_out), strict=True), strict=True))
+    total = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
+    jackknifed = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
+    bounds = dict(zip("1AC", zip(*jackknife_interval(total, jackknifed), strict=True), strict=True))
     given = sums_by_base(matrix.values, np.ones_like(matrix.values), numbered(matrix.bases))
-    drawn = interval_for_new_judges(given, k, k)
+    new_judge_ends = interval_for_new_judges(given, k, k)
 
-    def bound(one: Estimate, method: str, low: float, high: float, degrees: float | None) -> Estimate:
-        found = replace(one, method=method, low=None, high=None)
-        if not one.estimable:
-            return found
+    def bound(form: Estimate, method: str, low: float, high: float, degrees: float | None) -> Estimate:
+        bounded = replace(form, method=method, low=None, high=None)
+        if not form.estimable:
+            return bounded
         if not high - low < 2 * _WIDEST:
-            few = counted(one.n["bases"], "bases")
-            return replace(found, note="").no_interval(
+            few = counted(form.n["bases"], "bases")
+            return replace(bounded, note="").no_interval(
                 f"leaving out one of {few} at a time gives no usable spread"
             )
-        ends = from_log_f(np.array([low, high]), k)[one.name.endswith(",k)")]
-        return with_interval(replace(found, degrees=degrees), *map(float, ends))
+        ends = from_log_f(np.array([low, high]), k)[form.name.endswith(",k)")]
+        return with_interval(replace(bounded, degrees=degrees), *map(float, ends))
 
-    these = [bound(one, CLUSTERED_METHOD, *map(float, own[one.name[4]])) for one in independent]
-    agreement = [place for place, one in enumerate(independent) if one.name.startswith("ICC(A,")]
+    fixed_judges = [bound(form, CLUSTERED_METHOD, *map(float, bounds[form.name[4]])) for form in independent]
+    agreement = [index for index, form in enumerate(independent) if form.name.startswith("ICC(A,")]
     first = [
-        bound(one, NEW_JUDGES, *drawn, None) if place in agreement else these[place]
-        for place, one in enumerate(independent)
+        bound(form, NEW_JUDGES, *new_judge_ends, None) if index in agreement else fixed_judges[index]
+        for index, form in enumerate(independent)
     ]
     return (
         *first,
-        *(replace(these[place], name=f"{these[place].name}{THESE_JUDGES}") for place in agreement),
+        *(
+            replace(fixed_judges[index], name=f"{fixed_judges[index].name}{THESE_JUDGES}")
+            for index in agreement
+        ),
     )
 
 
@@ -257,35 +262,37 @@ def incomplete_icc(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     """
     scored = matrix.pairs.notna().any(axis=1).to_numpy() if len(matrix.pairs) else np.zeros(0, dtype=bool)
     values = matrix.pairs.to_numpy(dtype=float)[scored] if len(scored) else np.empty((0, len(matrix.judges)))
-    given = np.isfinite(values)
-    per_answer = given.sum(axis=1)
+    present = np.isfinite(values)
+    per_answer = present.sum(axis=1)
     m = float(len(values) / (1 / per_answer).sum()) if len(values) else 0.0
-    counts = {"answers": len(values), "judges": len(matrix.judges), "ratings": int(given.sum())}
+    counts = {"answers": len(values), "judges": len(matrix.judges), "ratings": int(present.sum())}
     bases = np.arange(len(values)) if matrix.pair_bases is None else matrix.pair_bases[scored]
     if matrix.pair_bases is not None:
         counts = {"bases": len(set(bases)), **counts}
     names = ("ICC(A,1)", "ICC(C,1)", f"ICC(A,{m:.3g})", f"ICC(C,{m:.3g})")
     empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
-    problem = _problem(values, given) if len(scored) else matrix.problem
+    problem = _problem(values, present) if len(scored) else matrix.problem
     if problem:
-        return tuple(one.not_estimable(problem) for one in empty)
-    sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, numbered(list(bases)))
-    whole = sums.sum(axis=0)
-    both = _single_forms(_components(whole[None], values.shape[1]))
+        return tuple(form.not_estimable(problem) for form in empty)
+    sums = sums_by_base(np.where(present, values - np.nanmean(values), 0.0), present, numbered(list(bases)))
+    total = sums.sum(axis=0)
+    singles = _single_forms(_components(total[None], values.shape[1]))
     k = max(m, 2.0)
-    left_out = log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
-    lows, highs, degrees = jackknife_interval(log_f(both, k)[0], left_out)
-    drawn = interval_for_new_judges(sums, values.shape[1], k)
-    icc, these = [], []
-    for place, one in enumerate(empty):
-        consistency, average = place % 2, place > 1
-        single, ends = both[0, consistency], (float(lows[consistency]), float(highs[consistency]))
-        found = _finish(replace(one, degrees=float(degrees[consistency])), single, ends, average, m, k)
+    jackknifed = log_f(_single_forms(_components(total - sums, values.shape[1])), k)
+    lows, highs, degrees = jackknife_interval(log_f(singles, k)[0], jackknifed)
+    new_judge_ends = interval_for_new_judges(sums, values.shape[1], k)
+    icc, fixed_judges = [], []
+    for index, form in enumerate(empty):
+        consistency, average = index % 2, index > 1
+        single, ends = singles[0, consistency], (float(lows[consistency]), float(highs[consistency]))
+        estimate = _finish(replace(form, degrees=float(degrees[consistency])), single, ends, average, m, k)
         if not consistency:
-            these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
-            found = _finish(replace(one, method=f"{HENDERSON}; {NEW_JUDGES}"), single, drawn, average, m, k)
-        icc.append(found)
-    return (*icc, *these)
+            fixed_judges.append(replace(estimate, name=f"{estimate.name}{THESE_JUDGES}"))
+            estimate = _finish(
+                replace(form, method=f"{HENDERSON}; {NEW_JUDGES}"), single, new_judge_ends, average, m, k
+            )
+        icc.append(estimate)
+    return (*icc, *fixed_judges)
 
 
 def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:
@@ -305,13 +312,13 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Gamage & Weerahandi (1998),
     Communications in Statistics B 27, 625-640, for components. Efron & Tibshirani (1993), chapter 11.
     """
-    whole, bases = sums.sum(axis=0), len(sums)
+    total, bases = sums.sum(axis=0), len(sums)
     products, normal = sums[:, 4 + 2 * judges : 4 + 3 * judges], sums[:, 4 + 3 * judges :]
-    inverse = np.linalg.pinv(whole[4 + 3 * judges :].reshape(judges, judges), rcond=1e-9, hermitian=True)
+    inverse = np.linalg.pinv(total[4 + 3 * judges :].reshape(judges, judges), rcond=1e-9, hermitian=True)
     effects = inverse @ products.sum(axis=0)
-    own = (products - normal.reshape(bases, judges, judges) @ effects) @ inverse
-    noise = bases / max(bases - 1, 1) * (own**2).sum() / (judges - 1)
-    components = _components(whole[None], judges)
+    influence = (products - normal.reshape(bases, judges, judges) @ effects) @ inverse
+    noise = bases / max(bases - 1, 1) * (influence**2).sum() / (judges - 1)
+    components = _components(total[None], judges)
     # Judges so unlike leave an ICC of nothing, which no base changes measurably.
     highest = np.nanmax([_FARTHEST * components[0, [0, 2]].sum(), 0.0])
     possible = effects.var() * judges / special.chdtri(judges - 1, 1 - _CHANCES) - noise
@@ -322,7 +329,7 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
         with np.errstate(divide="ignore", invalid="ignore"):
             return log_f(answers / (answers + error + possible), k)
 
-    centre, error, degrees = jackknife(log_ratio(components)[0], log_ratio(_components(whole - sums, judges)))
+    centre, error, degrees = jackknife(log_ratio(components)[0], log_ratio(_components(total - sums, judges)))
     if not np.isfinite(centre).all():
         return np.nan, np.nan
     values = (centre + error * special.stdtrit(degrees, _CHANCES[:, None])).ravel()
@@ -333,7 +340,7 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     return float(np.fmin(low, point)), float(np.fmax(high, point))
 
 
-def _problem(values: np.ndarray, given: np.ndarray) -> str:
+def _problem(values: np.ndarray, present: np.ndarray) -> str:
     answers, judges = values.shape
     if judges < 2:
         return f"agreement needs two judges and there is {judges}"
@@ -341,24 +348,24 @@ def _problem(values: np.ndarray, given: np.ndarray) -> str:
         return f"variance between answers needs two answers and there is {answers}"
     if np.nanmax(values) - np.nanmin(values) <= ROUNDING:
         return "every score is the same, so there is no variance to divide"
-    shared = given.T.astype(int) @ given.astype(int)
+    shared = present.T.astype(int) @ present.astype(int)
     reached = np.linalg.matrix_power((shared > 0).astype(int) + np.eye(judges, dtype=int), judges) > 0
     if not reached.all():
         return (
             "the judges fall into groups that share no answer, so mild judges and good answers look the same"
         )
-    if given.sum() - answers - judges + 1 < 1 or given.sum() <= answers:
+    if present.sum() - answers - judges + 1 < 1 or present.sum() <= answers:
         return "too few answers were scored by several judges to tell error from answers"
     return ""
 
 
-def sums_by_base(x: np.ndarray, given: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def sums_by_base(x: np.ndarray, present: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return for each base all that the three fits need; every entry is a sum over answers.
 
     Columns: answers, ratings, sum of squares, sum of squares within answers, then per judge the ratings, the scores
     and the within-answer products, and the judges' normal matrix after the answers are taken out.
     """
-    o = given.astype(float)
+    o = present.astype(float)
     m = o.sum(axis=1)
     mean = x.sum(axis=1) / m
     normal = np.eye(o.shape[1]) * o[:, None, :] - o[:, :, None] * o[:, None, :] / m[:, None, None]
@@ -386,17 +393,17 @@ def _components(sums: np.ndarray, judges: int) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         error = within - np.einsum("rj,rjk,rk->r", products, inverse, products)
         error = np.where(error > ROUNDING * squares, error, 0.0)
-        of_answers = squares - (scores**2 / counts).sum(axis=1) - error
-        of_judges = within - error
+        answer_part = squares - (scores**2 / counts).sum(axis=1) - error
+        judge_part = within - error
         degrees = ratings - answers - judges + 1
         e = error / degrees
-        a = (of_answers - (answers - 1) * e) / (ratings - judges)
-        b = (of_judges - (judges - 1) * e) / (ratings - answers)
-    found = np.stack([a, b, e], axis=1)
+        a = (answer_part - (answers - 1) * e) / (ratings - judges)
+        b = (judge_part - (judges - 1) * e) / (ratings - answers)
+    components = np.stack([a, b, e], axis=1)
     # One rank fewer than judges is what a connected design has; a judge without a rating has none.
     connected = np.linalg.matrix_rank(normal, tol=1e-9, hermitian=True) == judges - 1
     usable = connected & (degrees > 0) & (counts > 0).all(axis=1)
-    return np.where(usable[:, None], found, np.nan)
+    return np.where(usable[:, None], components, np.nan)
 
 
 def _single_forms(components: np.ndarray) -> np.ndarray:
@@ -415,13 +422,13 @@ def _finish(
 
     if not np.isfinite(single) or (average and 1 + (m - 1) * single <= ROUNDING):
         return empty.not_estimable("the estimate of the total variance is not positive")
-    found = replace(empty, estimate=averaged(float(single)))
+    estimate = replace(empty, estimate=averaged(float(single)))
     if not np.isfinite(ends[0]):
         few = empty.n.get("bases", empty.n["answers"]) < FEWEST_BASES
-        return found.no_interval(
+        return estimate.no_interval(
             f"{FEWEST_BASES} bases are needed"
             if few
             else "leaving out one base at a time gives no usable spread"
         )
     inverse = np.exp(-np.array(ends))
-    return with_interval(found, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))
+    return with_interval(estimate, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))

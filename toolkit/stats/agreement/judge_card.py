@@ -46,8 +46,8 @@ class JudgeCard(Result):
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return every result with its part of the card."""
-        rows = [(part, one) for part in _PARTS for one in getattr(self, part)]
-        return [*rows, *(("probes", found) for one in self.probes for found in one.estimates)]
+        rows = [(part, estimate) for part in _PARTS for estimate in getattr(self, part)]
+        return [*rows, *(("probes", shift) for estimate in self.probes for shift in estimate.estimates)]
 
     def frame(self) -> pd.DataFrame:
         """Return one row a result (columns of ``toolkit.stats.result``) with its part of the card, judge and model."""
@@ -58,7 +58,7 @@ class JudgeCard(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
-        results = [{"part": part, **found.to_dict()} for part, found in self.rows()]
+        results = [{"part": part, **estimate.to_dict()} for part, estimate in self.rows()]
         return {"judge": self.judge, "model": self.model, "total_aud": self.total_aud, "results": results}
 
 
@@ -77,34 +77,34 @@ def judge_cards(
     output_tokens, ``related`` the models of each judge's own family. The score is the strict composite, because a
     dimension that falls to 0 must not raise it. Where the data support no number its note says why.
     """
-    for what, frame, needed in (
+    for table_name, frame, needed in (
         ("judgements", judgements, (*_COLUMNS, SCORE)),
         ("replies", replies, ("run_id", "output_tokens")),
     ):
-        need_columns(what, frame, needed)
+        need_columns(table_name, frame, needed)
     judgements = judgements.assign(judge=judgements["judge"].astype(str))
     # A failed judgement is missing in the mean of the others, never a zero.
     scored = judgements[judgements[SCORE].notna()]
     wide = scored.groupby(["run_id", "judge"])[SCORE].mean().unstack().astype("float64")
-    about = judgements.drop_duplicates("run_id").set_index("run_id")[["base", "model"]]
-    about = about.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
+    run_context = judgements.drop_duplicates("run_id").set_index("run_id")[["base", "model"]]
+    run_context = run_context.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
     cards = []
-    for judge, own in judgements.groupby("judge", sort=False):
+    for judge, rows in judgements.groupby("judge", sort=False):
         name = str(judge)
-        others = wide.drop(columns=[judge], errors="ignore").mean(axis=1)
-        compared = about.assign(own=wide.get(judge), others=others).astype(
+        mean_of_others = wide.drop(columns=[judge], errors="ignore").mean(axis=1)
+        compared = run_context.assign(own=wide.get(judge), others=mean_of_others).astype(
             {"own": "float64", "others": "float64"}
         )
         cards.append(
             JudgeCard(
                 judge=name,
-                model=str(own["judge_model"].iloc[0]),
+                model=str(rows["judge_model"].iloc[0]),
                 agreement=_agreement(compared, scale_of(judgements)),
                 bias=_bias(compared, (related or {}).get(name, ()), scale_of(judgements)),
-                cost=_cost(own),
-                readable=_readable(own),
+                cost=_cost(rows),
+                readable=_readable(rows),
                 probes=shifts.of(name) if shifts else (),
-                total_aud=_total(own),
+                total_aud=_total(rows),
             )
         )
     return tuple(cards)
@@ -117,14 +117,14 @@ def _total(paid: pd.DataFrame) -> float | None:
 
 
 def _agreement(compared: pd.DataFrame, scale: tuple[float, float]) -> tuple[Estimate, ...]:
-    both, missing = _complete(compared.assign(beyond=compared["own"] - compared["others"]), "beyond")
+    complete, missing = _complete(compared.assign(beyond=compared["own"] - compared["others"]), "beyond")
     return (
-        _mean("difference to the other judges", both, missing, Points(scale), "beyond"),
+        _mean("difference to the other judges", complete, missing, Points(scale), "beyond"),
         clustered_pearson(
             "correlation with the other judges",
-            both["own"],
-            both["others"],
-            list(both["base"]),
+            complete["own"],
+            complete["others"],
+            list(complete["base"]),
             missing=missing,
         ),
     )
@@ -136,16 +136,16 @@ def _bias(
     against = ", against the other judges"
 
     def slope(name: str, x: str, y: str, unit: str) -> Estimate:
-        kept, missing = _complete(compared, x, y)
-        values, scores = kept[x].astype(float), kept[y].astype(float)
-        return clustered_slope(name, values, scores, list(kept["base"]), unit=unit, missing=missing)
+        complete, missing = _complete(compared, x, y)
+        values, scores = complete[x].astype(float), complete[y].astype(float)
+        return clustered_slope(name, values, scores, list(complete["base"]), unit=unit, missing=missing)
 
     compared = compared.assign(
         length=compared["output_tokens"] / PER_TOKENS,
         family=compared["model"].isin(list(related)) * 1.0,
         beyond=compared["own"] - compared["others"],
     )
-    found = [
+    estimates = [
         slope("slope on reply length", "length", "own", slope_unit(scale)),
         slope(f"slope on reply length{against}", "length", "beyond", slope_unit(scale)),
     ]
@@ -153,11 +153,11 @@ def _bias(
         family = slope(f"milder with its own family{against}", "family", "beyond", Points(scale))
         if not family.estimable:
             family = family.not_estimable("it judged models of its own family only, or of others only")
-        found.append(family)
-    return tuple(found)
+        estimates.append(family)
+    return tuple(estimates)
 
 
-def _cost(own: pd.DataFrame) -> tuple[Estimate, ...]:
+def _cost(rows: pd.DataFrame) -> tuple[Estimate, ...]:
     measures = (
         ("aud_cost", "cost of a judgement", "AUD"),
         ("input_tokens", "tokens read for a judgement", "tokens"),
@@ -165,23 +165,23 @@ def _cost(own: pd.DataFrame) -> tuple[Estimate, ...]:
         ("latency_ms", "latency of a judgement", "ms"),
     )
     return tuple(
-        _mean(name, *_complete(own, column), unit, column, what="judgements")
+        _mean(name, *_complete(rows, column), unit, column, what="judgements")
         for column, name, unit in measures
     )
 
 
-def _readable(own: pd.DataFrame) -> tuple[Estimate, ...]:
-    failed = own["failed"].astype(bool)
-    came = own[own["aud_cost"].notna()]
+def _readable(rows: pd.DataFrame) -> tuple[Estimate, ...]:
+    failed = rows["failed"].astype(bool)
+    came = rows[rows["aud_cost"].notna()]
     return (
-        share("failed judgements", list(failed), list(own["base"]), what="judgements"),
+        share("failed judgements", list(failed), list(rows["base"]), what="judgements"),
         share("readable replies", list(~came["failed"].astype(bool)), list(came["base"]), what="replies"),
     )
 
 
 def _complete(compared: pd.DataFrame, *columns: str) -> tuple[pd.DataFrame, int]:
-    kept = compared.dropna(subset=list(columns))
-    return kept, len(compared) - len(kept)
+    complete = compared.dropna(subset=list(columns))
+    return complete, len(compared) - len(complete)
 
 
 def _mean(

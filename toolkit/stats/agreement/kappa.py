@@ -56,21 +56,21 @@ def weighted_kappa(
     if len(x) < 2:
         return empty.not_estimable(f"{counted(len(x), 'answers')} scored by both, and two are needed")
     size = float(max(np.abs(x).max(), np.abs(y).max()))
-    for who, side in (("first", x), ("second", y)):
+    for rater, side in (("first", x), ("second", y)):
         if np.ptp(side) <= ROUNDING * size:
-            return empty.not_estimable(f"the {who} gave one score only")
+            return empty.not_estimable(f"the {rater} gave one score only")
     x, y = x / size, y / size
     x, y = x - x.mean(), y - x.mean()
     sums = sums_by(codes, np.stack([np.ones(len(x)), x, y, x * x + y * y, (x - y) ** 2], axis=1))
-    whole, without = all_and_without(sums)
+    total, without = all_and_without(sums)
 
     def statistic(sums: np.ndarray) -> np.ndarray:
-        n, one, other, squares, observed = sums.T
-        expected = n * squares - 2 * one * other
+        n, a, b, squares, observed = sums.T
+        expected = n * squares - 2 * a * b
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(expected > ROUNDING * n**2, 1 - n * observed / expected, np.nan)
 
-    kappa = float(statistic(whole)[0])
+    kappa = float(statistic(total)[0])
     if kappa >= 1 - ROUNDING:
         return replace(empty, estimate=1.0).no_interval("they agree on all answers")
     return with_jackknife(replace(empty, estimate=kappa), statistic(without), np.arctanh, np.tanh)
@@ -79,8 +79,8 @@ def weighted_kappa(
 def weighted_kappa_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     """Return weighted kappa of each pair of judges, clustered by base (by answer where no base is known)."""
     return tuple(
-        weighted_kappa(x, y, bases, name=f"weighted kappa({one}, {other})")
-        for (one, other), x, y, bases in pairs_of_judges(matrix)
+        weighted_kappa(x, y, bases, name=f"weighted kappa({first}, {second})")
+        for (first, second), x, y, bases in pairs_of_judges(matrix)
     )
 
 
@@ -112,13 +112,13 @@ def cohen_kappa(
     """
     if len(first) != len(second):
         raise InputError(f"kappa: {len(first)} and {len(second)} categories; give two for each item")
-    both = [place for place, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
-    pairs = [(first[place], second[place]) for place in both]
+    paired = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
+    pairs = [(first[index], second[index]) for index in paired]
     n, missing = {"items": len(pairs)}, len(first) - len(pairs)
     empty = Estimate(name, None, method=COHEN_METHOD, n=n, missing=missing)
-    for place, who in enumerate(raters):
-        if len({pair[place] for pair in pairs}) < 2:
-            return empty.not_estimable(f"the {who} gave one category at most")
+    for index, rater in enumerate(raters):
+        if len({pair[index] for pair in pairs}) < 2:
+            return empty.not_estimable(f"the {rater} gave one category at most")
     codes = numbered([category for pair in pairs for category in pair])
     cells = codes[::2], codes[1::2]
     p, agree = np.zeros((codes.max() + 1,) * 2), np.eye(codes.max() + 1)
@@ -131,7 +131,7 @@ def cohen_kappa(
     pull = (agree - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (1 - chance)
     error = math.sqrt(float((p * pull**2).sum()) / len(pairs))
     quantile = float(special.ndtri(0.975))
-    shared = None if clusters is None else [clusters[place] for place in both]
+    shared = None if clusters is None else [clusters[index] for index in paired]
     return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull[cells], shared)
 
 
@@ -158,15 +158,15 @@ def fleiss_kappa(
     >>> round(found.estimate, 4), found.missing
     (0.6571, 1)
     """
-    given = [[vote for vote in item if vote is not None] for item in votes]
-    missing = sum(map(len, votes)) - sum(map(len, given))
-    shared = None if clusters is None else [clusters[place] for place, item in enumerate(given) if item]
-    given = [item for item in given if item]
-    n = {"items": len(given), "votes": sum(map(len, given))}
+    items = [[vote for vote in item if vote is not None] for item in votes]
+    missing = sum(map(len, votes)) - sum(map(len, items))
+    shared = None if clusters is None else [clusters[index] for index, item in enumerate(items) if item]
+    items = [item for item in items if item]
+    n = {"items": len(items), "votes": sum(map(len, items))}
     empty = Estimate(name, None, method=FLEISS_METHOD, n=n, missing=missing)
-    categories = list(dict.fromkeys(vote for item in given for vote in item))
-    counts = np.array([[item.count(one) for one in categories] for item in given], dtype=float)
-    counts = counts.reshape(len(given), len(categories))
+    categories = list(dict.fromkeys(vote for item in items for vote in item))
+    counts = np.array([[item.count(category) for category in categories] for item in items], dtype=float)
+    counts = counts.reshape(len(items), len(categories))
     total = counts.sum(axis=1)
     several = total > 1
     if not several.any():
@@ -176,30 +176,30 @@ def fleiss_kappa(
     shares = counts / total[:, None]
     overall = shares.mean(axis=0)
     chance = float(overall @ overall)
-    agreement = np.zeros(len(given))
+    agreement = np.zeros(len(items))
     agreement[several] = (counts * (counts - 1)).sum(axis=1)[several] / (total * (total - 1))[several]
     kappa = (float(agreement[several].mean()) - chance) / (1 - chance)
-    own = len(given) / several.sum() * (agreement - chance * several) / (1 - chance)
-    pull = own - 2 * (1 - kappa) * (shares @ overall - chance) / (1 - chance) - kappa
+    influence = len(items) / several.sum() * (agreement - chance * several) / (1 - chance)
+    pull = influence - 2 * (1 - kappa) * (shares @ overall - chance) / (1 - chance) - kappa
     error, quantile = 0.0, 0.0
-    if len(given) > 1:
-        error = math.sqrt(float((pull**2).sum()) / (len(given) * (len(given) - 1)))
-        quantile = float(special.stdtrit(len(given) - 1, 0.975))
+    if len(items) > 1:
+        error = math.sqrt(float((pull**2).sum()) / (len(items) * (len(items) - 1)))
+        quantile = float(special.stdtrit(len(items) - 1, 0.975))
     return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull, shared)
 
 
 def _on_fisher_scale(
-    found: Estimate, error: float, quantile: float, pull: np.ndarray, clusters: Sequence[Hashable] | None
+    estimate: Estimate, error: float, quantile: float, pull: np.ndarray, clusters: Sequence[Hashable] | None
 ) -> Estimate:
     """Return kappa with its interval: where items share clusters, by the clustered error of its linear form."""
     if clusters is not None and len(set(clusters)) < len(clusters):
-        found = replace(found, n={**found.n, "bases": len(set(clusters))}, method=CLUSTERED)
+        estimate = replace(estimate, n={**estimate.n, "bases": len(set(clusters))}, method=CLUSTERED)
         mean = clustered_mean(pull, clusters)
         error = mean.error or 0.0
         quantile = float(special.stdtrit(mean.degrees, 0.975)) if error else 0.0
-    kappa = found.estimate or 0.0
+    kappa = estimate.estimate or 0.0
     half = quantile * error / (1 - kappa**2) if abs(kappa) < 1 - ROUNDING else 0.0
     if not half:
-        return found.no_interval("they agree on all items" if kappa > 0 else "nothing varies")
+        return estimate.no_interval("they agree on all items" if kappa > 0 else "nothing varies")
     middle = math.atanh(kappa)
-    return replace(found, low=math.tanh(middle - half), high=math.tanh(middle + half))
+    return replace(estimate, low=math.tanh(middle - half), high=math.tanh(middle + half))

@@ -16,6 +16,7 @@ from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import Estimate, Result, plain
+from toolkit.words import reason_key
 
 POINTS: Final = "score points (0-5)"
 THRESHOLD: Final = 0.5  # a move of half a point or more is one that a reader of the scale would see
@@ -61,28 +62,28 @@ class ProbeShifts(Result):
 
     def of(self, judge: str) -> tuple[ProbeShift, ...]:
         """Return the shifts of one judge, the control first."""
-        return tuple(one for one in self.shifts if one.judge == judge)
+        return tuple(shift for shift in self.shifts if shift.judge == judge)
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return every result with its kind of probe."""
-        return [(one.kind, found) for one in self.shifts for found in one.estimates]
+        return [(shift.kind, estimate) for shift in self.shifts for estimate in shift.estimates]
 
     def frame(self) -> pd.DataFrame:
         """Return one row a result: judge, kind and the columns of ``toolkit.stats.result``."""
         frame = super().frame()
-        frame.insert(0, "judge", [one.judge for one in self.shifts for _ in one.estimates])
+        frame.insert(0, "judge", [shift.judge for shift in self.shifts for _ in shift.estimates])
         return frame
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Return every result as plain JSON types."""
         return [
             {
-                "judge": one.judge,
-                "kind": one.kind,
-                "results": plain(one.estimates),
-                "missing": plain(one.missing),
+                "judge": shift.judge,
+                "kind": shift.kind,
+                "results": plain(shift.estimates),
+                "missing": plain(shift.missing),
             }
-            for one in self.shifts
+            for shift in self.shifts
         ]
 
 
@@ -122,14 +123,14 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
 
 
 def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> ProbeShift:
-    both = rows[rows["original"].notna() & rows["altered"].notna()]
-    difference = (both["altered"].astype(float) - both["original"].astype(float)).to_numpy()
-    bases = both["base"].tolist()
-    missing = len(rows) - len(both)
+    complete = rows[rows["original"].notna() & rows["altered"].notna()]
+    difference = (complete["altered"].astype(float) - complete["original"].astype(float)).to_numpy()
+    bases = complete["base"].tolist()
+    missing = len(rows) - len(complete)
     either = HARM.get(kind) == "either"
     moved, way = (np.abs(difference), "moved by") if either else (difference, "moved up by")
     could = rows[rows["original"].notna() & rows["made"].astype(bool)]
-    reasons = rows.loc[~rows.index.isin(both.index), "reason"].fillna("")
+    reasons = rows.loc[~rows.index.isin(complete.index), "reason"].fillna("")
     detected = None
     if kind in (CONTROL, "planted"):
         detected = share(f"score fell, {kind}", list(difference < -_SLACK), bases, missing=missing)
@@ -150,10 +151,10 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
         ),
         detected=detected,
         lost=share(f"lost, {kind}", list(could["altered"].isna()), could["base"].tolist()),
-        missing=dict(Counter(str(reason).split(":")[0] or "unknown" for reason in reasons)),
+        missing=dict(Counter(reason_key(str(reason)) or "unknown" for reason in reasons)),
     )
 
 
 def _corrected(shifts: list[ProbeShift]) -> list[ProbeShift]:
-    corrected = iter(with_holm((one.shift for one in shifts if one.kind != CONTROL), "kinds"))
-    return [one if one.kind == CONTROL else replace(one, shift=next(corrected)) for one in shifts]
+    corrected = iter(with_holm((shift.shift for shift in shifts if shift.kind != CONTROL), "kinds"))
+    return [shift if shift.kind == CONTROL else replace(shift, shift=next(corrected)) for shift in shifts]

@@ -125,8 +125,8 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
     if len(complete) < len(counted):
         by_judge = counted.isna().sum()
         gaps = ", ".join(f"{judge} {count}" for judge, count in by_judge.items() if count)
-        left_out = len(counted) - len(complete)
-        notes.append(f"{left_out} of {len(counted)} answers left out for a missing score ({gaps} missing)")
+        incomplete = len(counted) - len(complete)
+        notes.append(f"{incomplete} of {len(counted)} answers left out for a missing score ({gaps} missing)")
     scale = float(np.fmax.reduce(np.abs(counted.to_numpy()), axis=None, initial=0.0)) or 1.0
     values = complete.to_numpy() / scale
     problem = _problem(values, scale)
@@ -135,11 +135,11 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
         for judge, column in zip(complete.columns, values.T, strict=True)
         if not problem and np.ptp(column) <= ROUNDING
     )
-    all_bases = _bases_of(ratings, counted.index, [])
+    all_bases = _target_bases(ratings, counted.index, [])
     return RatingMatrix(
         values=values - values.mean() if values.size else values,
         judges=tuple(str(judge) for judge in counted.columns),
-        bases=_bases_of(ratings, complete.index, notes),
+        bases=_target_bases(ratings, complete.index, notes),
         missing=missing,
         notes=tuple(notes),
         problem=problem,
@@ -160,9 +160,9 @@ def scored_by_both(
         )
     if np.isinf(x).any() or np.isinf(y).any():
         raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
-    both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
-    labels: list[Hashable] = [place if bases is None else bases[place] for place in both.tolist()]
-    return x[both], y[both], labels, len(x) - len(both)
+    rows = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+    labels: list[Hashable] = [row if bases is None else bases[row] for row in rows.tolist()]
+    return x[rows], y[rows], labels, len(x) - len(rows)
 
 
 def pairs_of_judges(
@@ -170,8 +170,13 @@ def pairs_of_judges(
 ) -> Iterator[tuple[tuple[str, str], np.ndarray, np.ndarray, list[Hashable] | None]]:
     """Yield the names of each two judges, all that each of them scored, and the base of each answer where known."""
     bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
-    for one, other in combinations(matrix.pairs.columns, 2):
-        yield (str(one), str(other)), matrix.pairs[one].to_numpy(), matrix.pairs[other].to_numpy(), bases
+    for first, second in combinations(matrix.pairs.columns, 2):
+        yield (
+            (str(first), str(second)),
+            matrix.pairs[first].to_numpy(),
+            matrix.pairs[second].to_numpy(),
+            bases,
+        )
 
 
 def submatrix(matrix: RatingMatrix, judges: list[Any]) -> RatingMatrix:
@@ -200,7 +205,7 @@ def _problem(values: np.ndarray, scale: float) -> str:
     return ""
 
 
-def _bases_of(ratings: pd.DataFrame, targets: pd.Index, notes: list[str]) -> tuple[Any, ...] | None:
+def _target_bases(ratings: pd.DataFrame, targets: pd.Index, notes: list[str]) -> tuple[Any, ...] | None:
     if "base" not in ratings:
         return None
     bases = ratings.dropna(subset=["base"]).groupby("target", sort=False)["base"]

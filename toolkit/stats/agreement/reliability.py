@@ -57,28 +57,34 @@ class ReliabilityDetails(Result):
     def families(self) -> Iterator[tuple[str, str, tuple[Estimate, ...]]]:
         """Yield dimension, what it is about (all judges, one judge, two judges) and the results."""
         for key in self.krippendorff:
-            apart = (one for pair in self.bland_altman[key].values() for one in pair.estimates())
+            differences = (
+                estimate for pair in self.bland_altman[key].values() for estimate in pair.estimates()
+            )
             yield key, "all judges", tuple(self.agreement(key))
-            yield key, "one judge", tuple(one for _, one in self.severity[key].rows())
-            yield key, "two judges", (*self.ranks[key], *self.weighted_kappa[key], *apart)
+            yield key, "one judge", tuple(estimate for _, estimate in self.severity[key].rows())
+            yield key, "two judges", (*self.ranks[key], *self.weighted_kappa[key], *differences)
         if self.omega_over_dimensions is not None:
             yield "all dimensions", "all judges", (self.omega_over_dimensions,)
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return every result with its dimension."""
-        return [(key, one) for key, _, family in self.families() for one in family]
+        return [(key, estimate) for key, _, family in self.families() for estimate in family]
 
     def frame(self) -> pd.DataFrame:
         """Return one row per result (columns of ``toolkit.stats.result``), with dimension, and ``about`` last."""
-        return super().frame().assign(about=[about for _, about, family in self.families() for _ in family])
+        return (
+            super()
+            .frame()
+            .assign(about=[family_name for _, family_name, family in self.families() for _ in family])
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
-        found: dict[str, Any] = {key: {} for key in self.krippendorff}
-        for key, about, family in self.families():
-            if key in found:
-                found[key][about.replace(" ", "_")] = plain(family)
-        return {**found, "omega_over_dimensions": plain(self.omega_over_dimensions)}
+        results: dict[str, Any] = {key: {} for key in self.krippendorff}
+        for key, family_name, family in self.families():
+            if key in results:
+                results[key][family_name.replace(" ", "_")] = plain(family)
+        return {**results, "omega_over_dimensions": plain(self.omega_over_dimensions)}
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ class Reliability(Result):
         """Omega, Krippendorff's alpha, ranks, weighted kappa, Bland-Altman and severity; made when first asked for."""
         tables, ratings = self.matrices, self.ratings
         gaps = {key: matrix for key, matrix in tables.items() if len(matrix.values) < len(matrix.pairs)}
-        found = ReliabilityDetails(
+        details = ReliabilityDetails(
             omega_over_judges={key: omega_over_judges(matrix) for key, matrix in tables.items()},
             omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
             krippendorff={key: alpha_of_matrix(matrix) for key, matrix in tables.items()},
@@ -127,13 +133,13 @@ class Reliability(Result):
             severity={key: judge_severity(matrix) for key, matrix in tables.items()},
         )
         if "situation" not in ratings:
-            return found
-        held = ratings.rename(columns={"base": "cluster", "situation": "base"})
-        return cast("ReliabilityDetails", in_groups(found, held))
+            return details
+        situations = ratings.rename(columns={"base": "cluster", "situation": "base"})
+        return cast("ReliabilityDetails", in_groups(details, situations))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
-        again = {key: one.estimates() for key, one in self.retest.items()}
+        again = {key: retest.estimates() for key, retest in self.retest.items()}
         return {**super().to_dict(), "retest": plain(again), "details": self.details.to_dict()}
 
     @property
@@ -145,8 +151,10 @@ class Reliability(Result):
         """Yield ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
         key = self.headline_score
         over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
-        icc = sorted(self.icc[key], key=lambda one: not one.name.startswith("ICC(A"))
-        yield from ((key, one) for one in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key]))
+        icc = sorted(self.icc[key], key=lambda estimate: not estimate.name.startswith("ICC(A"))
+        yield from (
+            (key, estimate) for estimate in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key])
+        )
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Yield every result with its dimension, ICC(A,.) before other forms."""
@@ -159,8 +167,11 @@ class Reliability(Result):
             yield from ((key, result) for result in self.pearson[key])
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
-        for (key, judge), found in self.retest.items():
-            yield from ((key, replace(one, name=f"{one.name}, {judge}")) for one in found.estimates())
+        for (key, judge), repeated in self.retest.items():
+            yield from (
+                (key, replace(estimate, name=f"{estimate.name}, {judge}"))
+                for estimate in repeated.estimates()
+            )
 
 
 @over_clusters
@@ -221,8 +232,8 @@ def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
     need_columns("ratings", ratings, ("target", "judge", "score"))
     if ratings.empty:
         raise InputError("ratings: there are none; give one row per rating")
-    known = ("target", "judge", "score", "dimension", "base", "situation")
-    checked = ratings[[name for name in known if name in ratings]].reset_index(drop=True)
+    names = ("target", "judge", "score", "dimension", "base", "situation")
+    checked = ratings[[name for name in names if name in ratings]].reset_index(drop=True)
     need_labels("ratings", checked, [name for name in ("target", "judge", "dimension") if name in checked])
     return checked.assign(score=numbers_of("ratings", checked, "score"))
 
@@ -232,7 +243,7 @@ def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     if "dimension" not in checked:
         yield "score", checked
         return
-    order = {name: place for place, name in enumerate(_KEY_ORDER)}
+    order = {name: position for position, name in enumerate(_KEY_ORDER)}
     names = checked["dimension"].unique()
     for name in sorted(names, key=lambda name: (order.get(name, len(order)), str(name))):
         yield str(name), checked[checked["dimension"] == name]
@@ -240,20 +251,20 @@ def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
     """Say each thing once, with the dimensions it is true of where it is not true of all."""
-    about: dict[str, list[str]] = {}
+    keys_by_note: dict[str, list[str]] = {}
     for key, matrix in matrices.items():
-        said = (*matrix.notes, f"not estimable: {matrix.problem}" if matrix.problem else "")
-        for note in filter(None, said):
-            about.setdefault(note, []).append(key)
+        remarks = (*matrix.notes, f"not estimable: {matrix.problem}" if matrix.problem else "")
+        for note in filter(None, remarks):
+            keys_by_note.setdefault(note, []).append(key)
     notes = [
         note if len(keys) == len(matrices) else f"in {', '.join(keys)}: {note}"
-        for note, keys in about.items()
+        for note, keys in keys_by_note.items()
     ]
     if is_clustered:
         shared = any(len(set(m.bases)) < len(m.bases) for m in matrices.values() if m.bases is not None)
-        why = "several answers share a base" if shared else "each base has one answer"
+        reason = "several answers share a base" if shared else "each base has one answer"
         notes.append(
-            f"{why}: intervals leave out one base at a time; that of ICC(A,.) holds for judges drawn anew, and the "
+            f"{reason}: intervals leave out one base at a time; that of ICC(A,.) holds for judges drawn anew, and the "
             "others for these judges"
         )
     elif all(matrix.bases is None for matrix in matrices.values()):

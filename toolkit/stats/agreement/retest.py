@@ -74,16 +74,16 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     checked = ratings.assign(score=numbers_of("repeated ratings", ratings, "score", finite=True))
     named = checked if "dimension" in checked else checked.assign(dimension="score")
     return {
-        (str(dimension), str(judge)): _of_judge(rows)
+        (str(dimension), str(judge)): _judge_retest(rows)
         for dimension, part in named.groupby("dimension", sort=False, observed=True)
         for judge, rows in part.groupby("judge", sort=True, observed=True)
     }
 
 
-def _of_judge(rows: pd.DataFrame) -> Retest:
-    given = rows.dropna(subset=["score"])
-    size = given.groupby("target", observed=True)["score"].transform("size")
-    repeated, once = given[size > 1], int((size == 1).sum())
+def _judge_retest(rows: pd.DataFrame) -> Retest:
+    scored = rows.dropna(subset=["score"])
+    size = scored.groupby("target", observed=True)["score"].transform("size")
+    repeated, once = scored[size > 1], int((size == 1).sum())
     codes, bases, clustered = _bases(repeated)
     targets = repeated["target"].nunique()
     n = {"answers": targets, "ratings": len(repeated)}
@@ -94,13 +94,13 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
     )
     sd = replace(empty, name="SD within answers", method=SD_METHOD, unit=UNIT)
     if targets < 2:
-        why = f"{counted(targets, 'answers')} scored more than once by this judge, and two are needed"
-        sd = sd.not_estimable(why)
-        return Retest(empty.not_estimable(why), sd, replace(sd, name=_DETECTABLE))
+        reason = f"{counted(targets, 'answers')} scored more than once by this judge, and two are needed"
+        sd = sd.not_estimable(reason)
+        return Retest(empty.not_estimable(reason), sd, replace(sd, name=_DETECTABLE))
     scale = float(repeated["score"].abs().max()) or 1.0
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
-    whole, without = map(_mean_squares, all_and_without(table))
-    within, between = float(whole[0][0]), float(whole[1][0])
+    total, without = map(_mean_squares, all_and_without(table))
+    within, between = float(total[0][0]), float(total[1][0])
     sd = replace(sd, estimate=scale * math.sqrt(within))
     if max(within, between) <= ROUNDING**2:
         icc = empty.not_estimable("every score is the same")
@@ -109,42 +109,44 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
         icc = replace(empty, estimate=1.0).no_interval("the judge repeated itself exactly")
         sd = replace(sd, estimate=0.0).no_interval(icc.reason)
     else:
-        icc = _icc(empty, whole, without)
+        icc = _icc(empty, total, without)
         sd = with_jackknife(sd, scale * np.sqrt(without[0]), np.log, np.exp)
-    icc, sd = (replace(one, note=note).noted(one.note) for one in (icc, sd))
+    icc, sd = (replace(estimate, note=note).noted(estimate.note) for estimate in (icc, sd))
     factor = 1.959963984540054 * math.sqrt(2)
     middle, low, high = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
     return Retest(icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high))
 
 
-def _icc(empty: Estimate, whole: _Squares, without: _Squares) -> Estimate:
+def _icc(empty: Estimate, total: _Squares, without: _Squares) -> Estimate:
     """Return ICC(1,1), whose F is b/w where every answer has as many repeats."""
 
     def icc(w: np.ndarray, b: np.ndarray, m: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((b - w) / (b + (m - 1) * w))
 
-    k = float(whole[2][0])
-    found = replace(empty, estimate=float(icc(*whole)[0]))
-    bound = with_jackknife(found, icc(*without), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0])
+    k = float(total[2][0])
+    estimate = replace(empty, estimate=float(icc(*total)[0]))
+    bound = with_jackknife(estimate, icc(*without), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0])
     if bound.low is None or bound.high is None:
         return bound
-    return with_interval(replace(found, degrees=bound.degrees), bound.low, bound.high)
+    return with_interval(replace(estimate, degrees=bound.degrees), bound.low, bound.high)
 
 
 def _bases(rows: pd.DataFrame) -> tuple[np.ndarray, int, bool]:
     """Return the base of each row as a number, how many there are, and whether bases are known at all."""
-    known = "base" in rows and bool(
+    has_bases = "base" in rows and bool(
         len(rows) and rows["base"].notna().all() and rows.groupby("target")["base"].nunique().eq(1).all()
     )
-    codes, names = pd.factorize(rows["base" if known else "target"].astype(object))
-    return codes, len(names), known
+    codes, names = pd.factorize(rows["base" if has_bases else "target"].astype(object))
+    return codes, len(names), has_bases
 
 
 def _sums(x: pd.Series, targets: pd.Series, codes: np.ndarray) -> np.ndarray:
     """Return per base: answers, ratings, squared sizes, sum, sum of squares, and sums of answers squared over m."""
-    about = pd.DataFrame({"x": x.to_numpy(), "t": targets.to_numpy(), "b": codes, "xx": x.to_numpy() ** 2})
-    answers = about.groupby(["b", "t"], sort=False, observed=True).agg(
+    rows_table = pd.DataFrame(
+        {"x": x.to_numpy(), "t": targets.to_numpy(), "b": codes, "xx": x.to_numpy() ** 2}
+    )
+    answers = rows_table.groupby(["b", "t"], sort=False, observed=True).agg(
         m=("x", "size"), s=("x", "sum"), q=("xx", "sum")
     )
     answers = answers.assign(u=1.0, mm=answers["m"] ** 2.0, r=answers["s"] ** 2 / answers["m"])

@@ -32,8 +32,10 @@ class Severity(Result):
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return the leniency of each judge, then what is left without it."""
-        families = [(judge, (one,)) for judge, one in self.leniency.items()]
-        return [(judge, one) for judge, family in [*families, *self.without.items()] for one in family]
+        families = [(judge, (estimate,)) for judge, estimate in self.leniency.items()]
+        return [
+            (judge, estimate) for judge, family in [*families, *self.without.items()] for estimate in family
+        ]
 
 
 def judge_severity(matrix: RatingMatrix) -> Severity:
@@ -67,23 +69,23 @@ def judge_severity(matrix: RatingMatrix) -> Severity:
 
 def _mean(name: str, scores: pd.Series, matrix: RatingMatrix, *, tested: bool = False) -> Estimate:
     values = scores.to_numpy(dtype=float)
-    known = np.isfinite(values)
-    bases = None if matrix.pair_bases is None else matrix.pair_bases[known]
-    n = {"answers": int(known.sum())}
+    finite = np.isfinite(values)
+    bases = None if matrix.pair_bases is None else matrix.pair_bases[finite]
+    n = {"answers": int(finite.sum())}
     n = n if bases is None else {"bases": len(set(bases)), **n}
     method = INDEPENDENT if bases is None else METHOD
-    empty = Estimate(name, None, method=method, unit=UNIT, n=n, missing=int((~known).sum()))
-    if not known.any():
+    empty = Estimate(name, None, method=method, unit=UNIT, n=n, missing=int((~finite).sum()))
+    if not finite.any():
         return empty.not_estimable("no answer has the ratings it needs")
-    found = clustered_mean(values[known], list(range(int(known.sum())) if bases is None else bases))
-    return replace(found.of(empty), p_value=found.p_value if tested else None)
+    mean = clustered_mean(values[finite], list(range(int(finite.sum())) if bases is None else bases))
+    return replace(mean.of(empty), p_value=mean.p_value if tested else None)
 
 
 def _without(matrix: RatingMatrix, judge: object) -> tuple[Estimate, ...]:
-    rest = submatrix(matrix, [name for name in matrix.pairs.columns if name != judge])
+    remaining = submatrix(matrix, [name for name in matrix.pairs.columns if name != judge])
     # The clustered interval needs no F interval, which costs most of the time.
-    forms = clustered_icc(rest, icc_estimates(rest, intervals=False)) or icc_estimates(rest)
-    shown = [one for one in forms if one.name in ("ICC(A,1)", "ICC(A,k)")]
-    agreement = [*shown, replace(alpha_over_judges(rest), name=OVER_JUDGES)]
-    mean = _mean("mean score", (rest.pairs * matrix.scale).mean(axis=1), matrix)
-    return tuple(replace(one, name=f"{one.name} without {judge}") for one in (*agreement, mean))
+    forms = clustered_icc(remaining, icc_estimates(remaining, intervals=False)) or icc_estimates(remaining)
+    selected = [form for form in forms if form.name in ("ICC(A,1)", "ICC(A,k)")]
+    agreement = [*selected, replace(alpha_over_judges(remaining), name=OVER_JUDGES)]
+    mean = _mean("mean score", (remaining.pairs * matrix.scale).mean(axis=1), matrix)
+    return tuple(replace(form, name=f"{form.name} without {judge}") for form in (*agreement, mean))

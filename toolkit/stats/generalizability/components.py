@@ -60,7 +60,7 @@ class VarianceComponents(Result):
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return every component with its name."""
-        return [(one.name, one) for one in self.components]
+        return [(component.name, component) for component in self.components]
 
     def frame(self) -> pd.DataFrame:
         """Return one row per effect: the columns of ``toolkit.stats.result``, then raw, share and degrees."""
@@ -106,24 +106,24 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
     if fit.problem:
         nothing: dict[str, float | None] = dict.fromkeys(names)
-        found = tuple(one.not_estimable(fit.problem) for one in empty)
+        components = tuple(one.not_estimable(fit.problem) for one in empty)
         return VarianceComponents(
-            found, nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
+            components, nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
         )
     vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
     draws = None if vanishes else generalized_draws(fit, seed=seed)
     square = table.scale**2
     cautions = _cautions(table, design)
-    kept = np.maximum(fit.raw, 0.0)
+    nonnegative = np.maximum(fit.raw, 0.0)
 
-    def component(place: int) -> Estimate:
-        raw = float(fit.raw[place]) * square
+    def component(index: int) -> Estimate:
+        raw = float(fit.raw[index]) * square
         note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
-        one = replace(empty[place], estimate=max(raw, 0.0), method=GENERALIZED, note=note)
+        estimate = replace(empty[index], estimate=max(raw, 0.0), method=GENERALIZED, note=note)
         if draws is None:
-            return one.no_interval("the residual mean square is 0")
-        low, high = (max(end, 0.0) for end in interval_of(draws[:, place] * square))
-        return replace(one, low=low, high=high)
+            return estimate.no_interval("the residual mean square is 0")
+        low, high = (max(end, 0.0) for end in interval_of(draws[:, index] * square))
+        return replace(estimate, low=low, high=high)
 
     def named(values: np.ndarray) -> dict[str, float | None]:
         return dict(zip(names, map(float, values), strict=True))
@@ -131,7 +131,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     return VarianceComponents(
         tuple(map(component, range(len(names)))),
         named(fit.raw * square),
-        named(kept / kept.sum()),
+        named(nonnegative / nonnegative.sum()),
         named(fit.degrees),
         fit.method,
         (*_notes(table, fit), *cautions),
@@ -166,7 +166,7 @@ def ems_fit(table: ComponentsTable) -> Fit:
     \prod_{f \notin \beta} n_f` (Cornfield & Tukey 1956; Brennan 2001, equation 3.17), a triangular system.
     """
     effects, levels = table.design.effects, table.levels
-    squares, degrees = _sums_of_squares(table.values, table.design)
+    squares, degrees = _square_sums(table.values, table.design)
     squares[squares <= ROUNDING * squares.sum()] = 0.0
     mean_squares = squares / degrees
     cells = [float(np.prod([n for name, n in levels.items() if name not in effect])) for effect in effects]
@@ -182,25 +182,25 @@ def ems_fit(table: ComponentsTable) -> Fit:
     return Fit(EMS, raw, mean_squares, degrees, coefficients)
 
 
-def _sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.ndarray]:
+def _square_sums(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.ndarray]:
     """Return sums of squares and degrees of freedom of every effect of a balanced design.
 
     The crossed sums of squares of all subsets of factors are orthogonal; that of a nested effect is the sum of
     those whose closure it is, e.g. repeat:base takes repeat and base x repeat (Brennan 2001, section 3.2).
     """
     effects = design.effects
-    where = {effect: index for index, effect in enumerate(effects)}
+    index_of = {effect: index for index, effect in enumerate(effects)}
     squares, degrees = np.zeros(len(effects)), np.zeros(len(effects))
     axes = range(values.ndim)
     parts: dict[tuple[int, ...], np.ndarray] = {(): np.asarray(values.mean(keepdims=True))}
     for size in range(1, values.ndim + 1):
-        for kept in combinations(axes, size):
-            means = values.mean(axis=tuple(axis for axis in axes if axis not in kept), keepdims=True)
-            lower = [part for key, part in parts.items() if set(key) < set(kept)]
-            parts[kept] = means - sum(lower[1:], start=lower[0])
-            effect = where[design.closure(design.factors[axis] for axis in kept)]
-            squares[effect] += float((parts[kept] ** 2).sum()) * values.size / means.size
-            degrees[effect] += float(np.prod([values.shape[axis] - 1 for axis in kept]))
+        for subset in combinations(axes, size):
+            means = values.mean(axis=tuple(axis for axis in axes if axis not in subset), keepdims=True)
+            lower = [part for key, part in parts.items() if set(key) < set(subset)]
+            parts[subset] = means - sum(lower[1:], start=lower[0])
+            effect = index_of[design.closure(design.factors[axis] for axis in subset)]
+            squares[effect] += float((parts[subset] ** 2).sum()) * values.size / means.size
+            degrees[effect] += float(np.prod([values.shape[axis] - 1 for axis in subset]))
     return squares, degrees
 
 
@@ -223,14 +223,14 @@ def reml_fit(table: ComponentsTable) -> Fit:
     coefficients = np.linalg.inv(lower / np.diag(lower))
     forms = coefficients @ components
     degrees = 2 * forms**2 / np.diag(lower) ** 2
-    whole = []
+    counts = []
     for effect in design.effects:
         parents = {parent for name in effect for parent in design.nested.get(name, ())}
-        whole.append(float(np.prod([table.levels[name] - (name not in parents) for name in effect])))
+        counts.append(float(np.prod([table.levels[name] - (name not in parents) for name in effect])))
     # Satterthwaite's formula leaves a form near zero with next to no degrees. Forms of effects over all bases
     # (judges) rest on level means that gaps hardly touch: they keep the degrees of the design.
     over_all = np.array([design.factors[0] not in effect for effect in design.effects])
-    degrees = np.where(over_all, whole, np.minimum(degrees, whole))
+    degrees = np.where(over_all, counts, np.minimum(degrees, counts))
     return Fit(REML, components, forms, degrees, coefficients)
 
 
@@ -277,11 +277,11 @@ def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _cautions(table: ComponentsTable, asked: Design) -> list[str]:
+def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
     """Say what no number of this table shows: factors of one level, and scores at an end of the scale."""
-    single = [name for name in asked.factors if name not in table.design.factors]
+    single = [name for name in requested.factors if name not in table.design.factors]
     # What repeats within a judge are its judgements of one answer, and not the runs of the study.
-    judged_again = "judge" in asked.nested.get("repeat", ())
+    judged_again = "judge" in requested.nested.get("repeat", ())
     cautions = [
         "each judge judged an answer once, so what judging it again would change cannot be told"
         if name == "repeat" and judged_again

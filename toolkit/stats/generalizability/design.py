@@ -32,9 +32,9 @@ class Design:
     nested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = set(self.factors)
-        wrong = [name for name, parents in self.nested.items() if not {name, *parents} <= known - {""}]
-        if not self.factors or len(known) < len(self.factors) or wrong or self.factors[0] in self.nested:
+        names = set(self.factors)
+        wrong = [name for name, parents in self.nested.items() if not {name, *parents} <= names - {""}]
+        if not self.factors or len(names) < len(self.factors) or wrong or self.factors[0] in self.nested:
             raise InputError(
                 f"design {' x '.join(self.factors)} with nesting {dict(self.nested)}: name each factor once, "
                 "nest factors in factors of the design only, and leave the first one crossed"
@@ -49,27 +49,31 @@ class Design:
     def effects(self) -> tuple[Effect, ...]:
         """All effects that the design has, smaller ones first; the last is confounded with the error."""
         sizes = range(1, len(self.factors) + 1)
-        found = {self.closure(subset) for size in sizes for subset in combinations(self.factors, size)}
-        return tuple(sorted(found, key=lambda effect: (len(effect), self._order(effect))))
+        effects = {self.closure(subset) for size in sizes for subset in combinations(self.factors, size)}
+        return tuple(sorted(effects, key=lambda effect: (len(effect), self._order(effect))))
+
+    def heads(self, effect: Effect) -> str:
+        """Return the factors of an effect that no other of them is nested in, e.g. ``judge x repeat``."""
+        parents = {parent for name in effect for parent in self.nested.get(name, ())}
+        return " x ".join(name for name in self.factors if name in effect and name not in parents)
 
     def name(self, effect: Effect) -> str:
         """Return an effect as it is written, e.g. ``judge x repeat:(base x model)``."""
         parents = {parent for name in effect for parent in self.nested.get(name, ())}
-        heads = " x ".join(name for name in self.factors if name in effect and name not in parents)
-        within = [name for name in self.factors if name in parents]
+        within, heads = [name for name in self.factors if name in parents], self.heads(effect)
         if not within:
             return heads
         return f"{heads}:{within[0] if len(within) == 1 else '(' + ' x '.join(within) + ')'}"
 
     def without(self, factors: Iterable[str]) -> Design:
         """Return the design with some factors left out, because they have one level."""
-        gone = set(factors)
+        removed = set(factors)
         return Design(
-            tuple(name for name in self.factors if name not in gone),
+            tuple(name for name in self.factors if name not in removed),
             {
-                name: tuple(parent for parent in parents if parent not in gone)
+                name: tuple(parent for parent in parents if parent not in removed)
                 for name, parents in self.nested.items()
-                if name not in gone
+                if name not in removed
             },
         )
 
@@ -125,14 +129,22 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     if infinite or not values.size:
         problem = "a score is infinite" if infinite else "there is no score"
         return ComponentsTable(np.empty((0,) * len(shape)), design, 1.0, n, missing, tuple(notes), problem)
-    kept = design.without(single) if len(single) < len(levels) and design.factors[0] not in single else design
+    reduced = (
+        design.without(single) if len(single) < len(levels) and design.factors[0] not in single else design
+    )
     problem = _problem(values, design, levels)
     if not problem:
         values = values.reshape([count for count in values.shape if count > 1])
     scale = float(np.nanmax(np.abs(values))) or 1.0
     values = values / scale
     return ComponentsTable(
-        values - np.nanmean(values), kept if not problem else design, scale, n, missing, tuple(notes), problem
+        values - np.nanmean(values),
+        reduced if not problem else design,
+        scale,
+        n,
+        missing,
+        tuple(notes),
+        problem,
     )
 
 
@@ -150,9 +162,9 @@ def _refuse_duplicates(frame: pd.DataFrame, design: Design, cells: np.ndarray) -
     repeated = pd.Series(cells).duplicated().to_numpy()
     if repeated.any():
         first = frame.iloc[int(repeated.argmax())]
-        where = ", ".join(f"{name} {first[name]}" for name in design.factors)
+        cell = ", ".join(f"{name} {first[name]}" for name in design.factors)
         raise InputError(
-            f"scores: {counted(int(repeated.sum()), 'rows')} of a cell that has one, the first of {where}; "
+            f"scores: {counted(int(repeated.sum()), 'rows')} of a cell that has one, the first of {cell}; "
             "keep one score per cell, or name the factor that tells them apart"
         )
 
@@ -161,15 +173,15 @@ def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int,
     """Say which cells could have a score: units of nested factors that nobody made are not missing."""
     expected = np.ones(shape, dtype=bool)
     for name, parents in design.nested.items():
-        axes = sorted(design.factors.index(one) for one in (*parents, name))
-        own = [design.factors[axis] for axis in axes]
+        axes = sorted(design.factors.index(name_of_axis) for name_of_axis in (*parents, name))
+        factors = [design.factors[axis] for axis in axes]
         exists = np.zeros([shape[axis] for axis in axes], dtype=bool)
-        exists[tuple(codes[one] for one in own)] = True
+        exists[tuple(codes[name_of_axis] for name_of_axis in factors)] = True
         # Parents without any unit lack one at least.
-        inner = own.index(name)
+        inner = factors.index(name)
         np.moveaxis(exists, inner, 0)[0] |= ~exists.any(axis=inner)
-        others = tuple(axis for axis in range(len(shape)) if axis not in axes)
-        expected &= np.expand_dims(exists, others)
+        summed = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        expected &= np.expand_dims(exists, summed)
     return expected
 
 
@@ -179,13 +191,13 @@ def _without_silent(
     """Leave out the levels without any score, and say which, but for nested ones: those were numbered anew."""
     notes: list[str] = []
     for axis, name in enumerate(design.factors):
-        others = tuple(other for other in range(values.ndim) if other != axis)
-        keep = ~np.isnan(values).all(axis=others)
+        remaining = tuple(index for index in range(values.ndim) if index != axis)
+        keep = ~np.isnan(values).all(axis=remaining)
         if keep.any() and not keep.all() and name not in design.nested:
             silent = np.isin(codes[name], np.flatnonzero(~keep))
             labels = sorted(set(frame.loc[silent, name].astype(str)))
-            shown = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
-            notes.append(f"{counted(len(labels), name + 's')} without any score left out: {shown}")
+            listing = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
+            notes.append(f"{counted(len(labels), name + 's')} without any score left out: {listing}")
         values = values.compress(keep, axis)
     return values, notes
 
@@ -194,7 +206,7 @@ def _counts(design: Design, values: np.ndarray) -> dict[str, int]:
     """Say how many levels each factor has, nested ones within their parents, and how many scores there are."""
     counts = {}
     for axis, name in enumerate(design.factors):
-        within = " x ".join(one for one in design.factors if one in design.nested.get(name, ()))
+        within = " x ".join(parent for parent in design.factors if parent in design.nested.get(name, ()))
         counts[f"{name}s per {within}" if within else f"{name}s"] = values.shape[axis]
     return {**counts, "scores": int((~np.isnan(values)).sum())}
 

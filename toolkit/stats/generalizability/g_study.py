@@ -42,10 +42,10 @@ def weights(
     Brennan (2001), Generalizability Theory, section 4.1, rules 4.1.1-4.1.3, and section 4.3 for fixed facets.
     """
     objects, unsampled = set(of), set(of) | set(fixed)
-    whole = np.ones(np.broadcast_shapes(*map(np.shape, counts.values())))
+    ones = np.ones(np.broadcast_shapes(*map(np.shape, counts.values())))
     rows = []
     for effect in design.effects:
-        share = whole / math.prod(np.asarray(counts[name]) for name in effect - objects)
+        share = ones / math.prod(np.asarray(counts[name]) for name in effect - objects)
         random = bool(effect - unsampled)
         mine = bool(effect & objects)
         rows.append((share * (mine and not random), share * (mine and random), share * random))
@@ -57,10 +57,10 @@ def coefficients(components: np.ndarray, by: np.ndarray) -> dict[str, np.ndarray
 
     Negative components count as 0. A coefficient is NaN where there is no variance at all.
     """
-    kept = np.maximum(components, 0.0)
-    universe, relative, absolute = (kept @ one for one in by)
+    nonnegative = np.maximum(components, 0.0)
+    universe, relative, absolute = (nonnegative @ weight for weight in by)
     nothing = np.full(np.shape(universe), np.nan)
-    floor = ROUNDING * (kept @ np.ones_like(by[0]))
+    floor = ROUNDING * (nonnegative @ np.ones_like(by[0]))
     shares = {
         name: np.divide(universe, universe + error, out=nothing.copy(), where=universe + error > floor)
         for name, error in ((E_RHO2, relative), (PHI, absolute))
@@ -98,15 +98,15 @@ class Generalizability(Result):
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return coefficients, error variances, then components."""
         kinds = {"none": "coefficient", UNIT: "variance"}
-        own = [(kinds.get(one.unit, "standard error"), one) for one in self.results]
-        return [*own, *(("component", one) for one in self.components.components)]
+        rows = [(kinds.get(result.unit, "standard error"), result) for result in self.results]
+        return [*rows, *(("component", result) for result in self.components.components)]
 
     def sentence(self) -> str:
         """Return both coefficients in words ready for the thesis."""
         over = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in self.counts.items())
-        of = self.components.asked.name(frozenset(self.of)).split(":")[0]
-        what = f"Mean scores per {of} over {over or 'nothing else'}"
-        return f"{what}: {self.phi.sentence()} {self.e_rho2.sentence()}"
+        heads = self.components.asked.heads(frozenset(self.of))
+        subject = f"Mean scores per {heads} over {over or 'nothing else'}"
+        return f"{subject}: {self.phi.sentence()} {self.e_rho2.sentence()}"
 
     @property
     def phi(self) -> Estimate:
@@ -148,8 +148,8 @@ def generalizability_study(
     >>> round(found.e_rho2.estimate, 4), round(found.phi.estimate, 4)
     (0.9093, 0.6201)
     """
-    objects = _known_factors(components, (of,) if isinstance(of, str) else of)
-    unsampled = _known_factors(components, fixed)
+    objects = _checked_factors(components, (of,) if isinstance(of, str) else of)
+    unsampled = _checked_factors(components, fixed)
     if set(objects) & set(unsampled):
         raise InputError(f"generalizability of {', '.join(objects)}: the object cannot be fixed as well")
     levels = {} if components.problem else components.table.levels
@@ -169,7 +169,7 @@ def generalizability_study(
 def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate, ...]:
     """Return every result in its order, from the components and from their draws."""
     draws, scale = components.draws, components.table.scale
-    drawn = None if draws is None else coefficients(draws, by)
+    draws_of_coefficients = None if draws is None else coefficients(draws, by)
     point = coefficients(components.fit.raw, by)
     power = {"none": 1.0, UNIT: scale**2, SEM_UNIT: scale}
     first, cautions = components.components[0], "; ".join(components.cautions)
@@ -181,31 +181,33 @@ def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate
         if not np.isfinite(point[key]):
             return result.not_estimable("there is no variance to share out")
         result = replace(result, estimate=float(point[key]) * power[unit])
-        if drawn is None:
+        if draws_of_coefficients is None:
             return result.no_interval(first.reason)
-        low, high = interval_of(drawn[key][np.isfinite(drawn[key])])
+        low, high = interval_of(draws_of_coefficients[key][np.isfinite(draws_of_coefficients[key])])
         return replace(result, low=low * power[unit], high=high * power[unit])
 
-    return tuple(filled(*one) for one in _RESULTS)
+    return tuple(filled(*row) for row in _RESULTS)
 
 
-def _known_factors(components: VarianceComponents, names: Sequence[str]) -> tuple[str, ...]:
+def _checked_factors(components: VarianceComponents, names: Sequence[str]) -> tuple[str, ...]:
     """Return factors with what they are nested in, refusing those that the study does not have."""
-    known = components.asked.factors
-    unknown = [name for name in names if name not in known]
+    factors = components.asked.factors
+    unknown = [name for name in names if name not in factors]
     if unknown:
-        raise InputError(f"factor {unknown[0]!r}: not in the design; {choices(unknown[0], known, 'it has')}")
-    whole = components.asked.closure(names)
-    return tuple(name for name in known if name in whole)
+        raise InputError(
+            f"factor {unknown[0]!r}: not in the design; {choices(unknown[0], factors, 'it has')}"
+        )
+    closed = components.asked.closure(names)
+    return tuple(name for name in factors if name in closed)
 
 
 def _reason(components: VarianceComponents, objects: tuple[str, ...], fixed: tuple[str, ...]) -> str:
     if components.problem:
         return components.problem
-    there = set(components.table.design.factors)
-    if not there & set(objects):
+    present = set(components.table.design.factors)
+    if not present & set(objects):
         return f"there is one {' and '.join(objects)} only"
-    if not there - set(objects) - set(fixed):
+    if not present - set(objects) - set(fixed):
         return "no factor of several levels is left to generalize over"
     return ""
 
@@ -244,12 +246,12 @@ class DecisionPlan:
 
     def sentence(self) -> str:
         """Return the plan in words ready for the thesis."""
-        wanted = f"{self.coefficient} of {self.target:.2f}"
+        goal = f"{self.coefficient} of {self.target:.2f}"
         if self.reached is None:
-            return f"{wanted}: {self.note}."
+            return f"{goal}: {self.note}."
         parts = [counted(count, f"{name}s") for name, count in self.counts.items()]
-        asked = f"{counted(self.runs or 0, 'runs')} and {counted(self.judgements or 0, 'judgements')}"
-        text = f"{wanted} needs {', '.join(parts)}: {asked}"
+        effort = f"{counted(self.runs or 0, 'runs')} and {counted(self.judgements or 0, 'judgements')}"
+        text = f"{goal} needs {', '.join(parts)}: {effort}"
         if self.aud is not None:
             # A cost that is not nothing does not read 0.00.
             text += f", {self.aud:{'.2f' if self.aud >= 1 or self.aud == 0 else '.3g'}} AUD"
@@ -272,7 +274,7 @@ class DecisionStudy(Result):
 
 
 _LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}  # most levels that are looked at
-_OTHER_LIMIT: Final = 10
+_FACET_LIMIT: Final = 10
 _LONGEST_CURVE: Final = 20
 _MOST_DESIGNS: Final = 2_000_000
 
@@ -301,8 +303,8 @@ def decision_study(
     if result.phi.estimate is None:
         plans = tuple(DecisionPlan(name, target, note=result.phi.remarks) for name in (PHI, E_RHO2))
         return DecisionStudy(pd.DataFrame(columns=list(_COLUMNS)), plans)
-    ranges = [np.arange(1, _LIMITS.get(name, _OTHER_LIMIT) + 1) for name in facets]
-    if np.prod([float(len(one)) for one in ranges]) > _MOST_DESIGNS:
+    ranges = [np.arange(1, _LIMITS.get(name, _FACET_LIMIT) + 1) for name in facets]
+    if np.prod([float(len(levels)) for levels in ranges]) > _MOST_DESIGNS:
         raise InputError(f"decision study: more than {_MOST_DESIGNS} designs; study fewer factors")
     grid = np.array(list(product(*ranges)))
     plans = tuple(_plan(result, name, target, facets, grid, paid) for name in (PHI, E_RHO2))
@@ -397,6 +399,6 @@ def _curves(
         for coefficient in (PHI, E_RHO2):
             low, high = _interval(result, coefficient, {facet: steps})
             values = {"estimate": _values(result, coefficient, {facet: steps}), "low": low, "high": high}
-            about = {"coefficient": coefficient, "facet": facet, "count": steps}
-            parts.append(pd.DataFrame({**about, **values, **sizes}))
+            columns = {"coefficient": coefficient, "facet": facet, "count": steps}
+            parts.append(pd.DataFrame({**columns, **values, **sizes}))
     return pd.concat(parts, ignore_index=True).astype({"low": "float64", "high": "float64"})

@@ -58,9 +58,9 @@ def reml(data: Blocks, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     Patterson & Thompson (1971), Biometrika 58, 545-554. Searle, Casella & McCulloch (1992), Variance Components,
     section 6.6. Gilmour, Thompson & Cullis (1995), Biometrics 51, 1440-1450, for the observed information.
     """
-    there = data.masks[data.pattern]
-    mean = float((there * data.values).sum() / there.sum())
-    total = float((there * (data.values - mean) ** 2).sum() / there.sum())
+    observed = data.masks[data.pattern]
+    mean = float((observed * data.values).sum() / observed.sum())
+    total = float((observed * (data.values - mean) ** 2).sum() / observed.sum())
     point = even = np.full(len(data.spans), total / len(data.spans))
     state = _state(data, even)
     if state is None:
@@ -70,13 +70,13 @@ def reml(data: Blocks, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     # With gaps the likelihood may grow without end where a negative component makes the covariance singular;
     # then the most negative one is held at 0, which is REML with that constraint.
     while True:
-        found = _climb(data, point, free, total)
-        if found is not None:
-            point, state, converged = found
+        climbed = _climb(data, point, free, total)
+        if climbed is not None:
+            point, state, converged = climbed
             covariance = _inverse(state.information) if converged else None
             if covariance is not None:
                 return point, covariance
-        below = [int(one) for one in np.flatnonzero(free[:-1] & (point[:-1] <= 0))] if found else []
+        below = [int(index) for index in np.flatnonzero(free[:-1] & (point[:-1] <= 0))] if climbed else []
         if not below:
             raise NoMaximumError("REML ends where the covariance is singular: no residual variance is left")
         free[below[int(np.argmin(point[below]))]] = False
@@ -142,24 +142,29 @@ def _refuse_confounded(information: np.ndarray, names: Sequence[str]) -> None:
 def blocks(values: np.ndarray, effects: Sequence[tuple[int, ...]]) -> Blocks:
     """Return a table of scores as blocks for ``reml``."""
     table = values.reshape(len(values), -1)
-    there = ~np.isnan(table)
-    masks, pattern = np.unique(there, axis=0, return_inverse=True)
+    observed = ~np.isnan(table)
+    masks, pattern = np.unique(observed, axis=0, return_inverse=True)
     cells = np.indices(values.shape[1:]).reshape(values.ndim - 1, -1)
     within: list[np.ndarray] = []
     columns: list[np.ndarray] = [np.ones((cells.shape[1], 1))]
     spans: list[slice | None] = []
     for effect in effects:
-        own = cells[[axis - 1 for axis in effect if axis > 0]]
+        crossed = cells[[axis - 1 for axis in effect if axis > 0]]
         if 0 in effect:
-            within.append((own[:, :, None] == own[:, None, :]).all(axis=0).astype(float))
+            within.append((crossed[:, :, None] == crossed[:, None, :]).all(axis=0).astype(float))
             spans.append(None)
             continue
-        _, level = np.unique(own, axis=1, return_inverse=True)
+        _, level = np.unique(crossed, axis=1, return_inverse=True)
         start = sum(column.shape[1] for column in columns)
         columns.append(np.eye(int(level.max()) + 1)[level.ravel()])
         spans.append(slice(start, start + columns[-1].shape[1]))
     return Blocks(
-        np.where(there, table, 0.0), pattern.ravel(), masks, tuple(within), np.hstack(columns), tuple(spans)
+        np.where(observed, table, 0.0),
+        pattern.ravel(),
+        masks,
+        tuple(within),
+        np.hstack(columns),
+        tuple(spans),
     )
 
 
@@ -192,11 +197,13 @@ def _state(data: Blocks, point: np.ndarray) -> State | None:
 
 def _inverses(data: Blocks, point: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return the inverse and log determinant of the block of every pattern of gaps."""
-    own = [value for value, span in zip(point, data.spans, strict=True) if span is None]
-    whole = sum((value * share for value, share in zip(own, data.within, strict=True)), start=np.zeros(1))
+    diagonal = [value for value, span in zip(point, data.spans, strict=True) if span is None]
+    total = sum(
+        (value * share for value, share in zip(diagonal, data.within, strict=True)), start=np.zeros(1)
+    )
     pairs = data.masks[:, :, None] & data.masks[:, None, :]
     # Cells without a score get variance 1 and no covariance, which adds nothing to the determinant.
-    matrices = np.where(pairs, whole, 0.0) + np.einsum("pi,ij->pij", ~data.masks, np.eye(data.masks.shape[1]))
+    matrices = np.where(pairs, total, 0.0) + np.einsum("pi,ij->pij", ~data.masks, np.eye(data.masks.shape[1]))
     try:
         lower = np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:
@@ -237,26 +244,26 @@ def _derivatives(
     """Return the score and Fisher's information of the components (Searle et al. 1992, equations 6.90, 6.92)."""
     k = len(data.within)
     f, traces, pairs = _pattern_sums(data, repeats, inverses, c)
-    own = [index for index, span in enumerate(data.spans) if span is None]
+    diagonal = [index for index, span in enumerate(data.spans) if span is None]
     score, information = np.zeros(len(data.spans)), np.zeros((len(data.spans),) * 2)
     projected = s - s @ c @ s
-    left = np.eye(len(s)) - c @ s
+    residual = np.eye(len(s)) - c @ s
     sums = data.across.T @ residuals.sum(axis=0)
     for i in range(k):
         fitted = float(((residuals @ data.within[i]) * residuals).sum())
-        score[own[i]] = fitted - (traces[i] - float(np.trace(c @ f[i])))
+        score[diagonal[i]] = fitted - (traces[i] - float(np.trace(c @ f[i])))
         for j in range(k):
-            information[own[i], own[j]] = pairs[i, j] + float(np.trace(c @ f[i] @ c @ f[j]))
+            information[diagonal[i], diagonal[j]] = pairs[i, j] + float(np.trace(c @ f[i] @ c @ f[j]))
     for index, span in enumerate(data.spans):
         if span is None:
             continue
         score[index] = float((sums[span] ** 2).sum()) - float(np.trace(projected[span, span]))
         for j in range(k):
-            crossed = float(np.trace((left.T @ f[j] @ left)[span, span]))
-            information[index, own[j]] = information[own[j], index] = crossed
-        for other, columns in enumerate(data.spans):
+            crossed = float(np.trace((residual.T @ f[j] @ residual)[span, span]))
+            information[index, diagonal[j]] = information[diagonal[j], index] = crossed
+        for column_effect, columns in enumerate(data.spans):
             if columns is not None:
-                information[index, other] = float((projected[span, columns] ** 2).sum())
+                information[index, column_effect] = float((projected[span, columns] ** 2).sum())
     return score / 2, information / 2
 
 
@@ -271,9 +278,9 @@ def _average_information(
         else np.broadcast_to(data.across[:, span] @ sums[span], residuals.shape)
         for span in data.spans
     ]
-    own = inverses[data.pattern]
-    weighted = [np.einsum("bij,bj->bi", own, vector) for vector in vectors]
-    low = np.array([data.across.T @ one.sum(axis=0) for one in weighted])
+    block_inverses = inverses[data.pattern]
+    weighted = [np.einsum("bij,bj->bi", block_inverses, vector) for vector in vectors]
+    low = np.array([data.across.T @ part.sum(axis=0) for part in weighted])
     plain = [[float((v * w).sum()) for w in weighted] for v in vectors]
     return (np.array(plain) - low @ c @ low.T) / 2
 
@@ -294,8 +301,8 @@ def _pattern_sums(
             f[i] += np.tensordot(times, halves.swapaxes(1, 2) @ reached[i], 1)
             traces[i] += float(times @ np.trace(shared[i], axis1=1, axis2=2))
             for j in range(i, k):
-                whole = float(times @ (shared[i] * shared[j].swapaxes(1, 2)).sum(axis=(1, 2)))
+                total = float(times @ (shared[i] * shared[j].swapaxes(1, 2)).sum(axis=(1, 2)))
                 low = np.tensordot(times, reached[i].swapaxes(1, 2) @ (shared[j] @ halves), 1)
-                pairs[i, j] += whole - 2 * float((c * low.T).sum())
+                pairs[i, j] += total - 2 * float((c * low.T).sum())
                 pairs[j, i] = pairs[i, j]
     return f, traces, pairs

@@ -106,8 +106,8 @@ def study_generalizability(
 
 def mean_cost(costs: pd.Series) -> float | None:
     """Return the mean of what calls cost in AUD, or None where no cost is known."""
-    known = pd.to_numeric(costs, errors="coerce").dropna()
-    return float(known.mean()) if len(known) else None
+    numbers = pd.to_numeric(costs, errors="coerce").dropna()
+    return float(numbers.mean()) if len(numbers) else None
 
 
 def _answers(judgements: pd.DataFrame, score: str) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from toolkit.words import counted
 
 GROUPS: Final = "independent groups"
 _WORDS: Final = r"(?<![\w'-])(bases?|clusters?)(?![\w'-])"
-_SAID: Final = ("method", "note", "reason", "words")
+_TEXT_FIELDS: Final = ("method", "note", "reason", "words")
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", pd.Series, pd.DataFrame)
@@ -36,20 +36,20 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         frames = [frame for frame in frames if _has_units(frame)]
         if not any((frame["cluster"] != frame["base"]).any() for frame in frames):
             return analysis(*args, **kwargs)
-        found = analysis(
+        result = analysis(
             *(_by_cluster(value) for value in args),
             **{name: _by_cluster(value) for name, value in kwargs.items()},
         )
-        said: R = in_groups(found, *frames)
-        notes = getattr(said, "notes", None)
-        if not (is_dataclass(said) and isinstance(notes, tuple)):
-            return said
+        reworded: R = in_groups(result, *frames)
+        notes = getattr(reworded, "notes", None)
+        if not (is_dataclass(reworded) and isinstance(notes, tuple)):
+            return reworded
         units = unit_counts(frames[0])
         note = (
             f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts: "
             "intervals and tests rest on groups, each counting once where bases would"
         )
-        return replace(said, notes=(*notes, note))  # type: ignore[type-var]
+        return replace(reworded, notes=(*notes, note))  # type: ignore[type-var]
 
     return clustered
 
@@ -81,8 +81,8 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     ('3 bases in 2 independent groups (bases that share texts)', '1 base')
     """
     groups = len({clusters[base] for base in bases})
-    said = f" in {counted(groups, GROUPS)} (bases that share texts)" if groups != len(bases) else ""
-    return f"{counted(len(bases), 'bases')}{said}"
+    clause = f" in {counted(groups, GROUPS)} (bases that share texts)" if groups != len(bases) else ""
+    return f"{counted(len(bases), 'bases')}{clause}"
 
 
 def in_groups(result: Any, *frames: pd.DataFrame) -> Any:
@@ -91,23 +91,25 @@ def in_groups(result: Any, *frames: pd.DataFrame) -> Any:
     All bases are counted beside the groups where all groups of the first frame are used; how many there are in a part
     of the groups no result says. Names in the frames are left as they are.
     """
-    whole = unit_counts(frames[0])
+    counts = unit_counts(frames[0])
     words = re.compile("|".join([*map(re.escape, _names_with_words(frames)), _WORDS]))
 
     def said(value: Any) -> Any:
         if isinstance(value, tuple) and type(value) is tuple:
-            return tuple(said(one) for one in value)
+            return tuple(said(part) for part in value)
         if isinstance(value, Mapping):
-            return {key: said(one) for key, one in value.items()}
+            return {key: said(part) for key, part in value.items()}
         if not is_dataclass(value) or isinstance(value, type):
             return value
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         new = {
-            name: _counts(one, whole, words) if name == "n" and isinstance(one, Mapping) else said(one)
-            for name, one in old.items()
+            name: _counts(part, counts, words) if name == "n" and isinstance(part, Mapping) else said(part)
+            for name, part in old.items()
         }
         if "n" in old:
-            new |= {name: words.sub(_group, old[name]) for name in _SAID if isinstance(old.get(name), str)}
+            new |= {
+                name: words.sub(_group, old[name]) for name in _TEXT_FIELDS if isinstance(old.get(name), str)
+            }
         return replace(value, **new)
 
     return said(result)
@@ -128,19 +130,19 @@ def _names_with_words(frames: Iterable[pd.DataFrame]) -> list[str]:
     )
 
 
-def _counts(n: Mapping[str, int], whole: Mapping[str, int], words: re.Pattern[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for what, count in n.items():
-        if what == "bases":
-            found |= {"bases": whole["bases"]} if count == whole[GROUPS] else {}
-        found[words.sub(_group, what)] = count
-    return found
+def _counts(n: Mapping[str, int], group_counts: Mapping[str, int], words: re.Pattern[str]) -> dict[str, int]:
+    renamed: dict[str, int] = {}
+    for unit, count in n.items():
+        if unit == "bases":
+            renamed |= {"bases": group_counts["bases"]} if count == group_counts[GROUPS] else {}
+        renamed[words.sub(_group, unit)] = count
+    return renamed
 
 
-def _group(found: re.Match[str]) -> str:
-    if found[1] is None:  # a name
-        return found[0]
-    return GROUPS if found[1].endswith("s") else GROUPS.removesuffix("s")
+def _group(match: re.Match[str]) -> str:
+    if match[1] is None:  # a name
+        return match[0]
+    return GROUPS if match[1].endswith("s") else GROUPS.removesuffix("s")
 
 
 def _has_units(frame: pd.DataFrame) -> bool:

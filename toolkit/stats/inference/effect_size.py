@@ -81,12 +81,12 @@ def average_effect_size(first: ArrayLike, second: ArrayLike) -> tuple[float, flo
     >>> round(d, 3), round(low, 3), round(high, 3)
     (0.68, 0.032, 1.303)
     """
-    one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if one.shape != other.shape:
-        raise InputError(f"effect size: {one.size} and {other.size} scores; give as many of each, paired")
-    d_z, low, high = paired_effect_size(one - other)
-    spread = math.sqrt((float(one.var(ddof=1)) + float(other.var(ddof=1))) / 2)
-    ratio = float((one - other).std(ddof=1)) / spread
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if a.shape != b.shape:
+        raise InputError(f"effect size: {a.size} and {b.size} scores; give as many of each, paired")
+    d_z, low, high = paired_effect_size(a - b)
+    spread = math.sqrt((float(a.var(ddof=1)) + float(b.var(ddof=1))) / 2)
+    ratio = float((a - b).std(ddof=1)) / spread
     if low is None or high is None:
         return d_z * ratio, None, None
     return d_z * ratio, low * ratio, high * ratio
@@ -139,8 +139,8 @@ def standard_deviation(
             f"{n} bases, and {_FEWEST_FOR_SPREAD} are needed"
         )
     trimmed = math.floor(n / (2 * math.sqrt(n - 4)))
-    kept = np.sort(x)[trimmed : n - trimmed]
-    middle = float(kept.mean()) if len(kept) else float(np.median(x))
+    trimmed_values = np.sort(x)[trimmed : n - trimmed]
+    middle = float(trimmed_values.mean()) if len(trimmed_values) else float(np.median(x))
     kurtosis = n * float(((x - middle) ** 4).sum()) / float(centred @ centred) ** 2
     c = n / (n - z)
     half = z * c * math.sqrt(max(0.0, (kurtosis - (n - 3) / n) / (n - 1)))

@@ -33,12 +33,12 @@ def sums_by(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def all_and_without(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sums over all bases, one row, and those without each base, one row a base."""
-    whole = sums.sum(axis=0, keepdims=True)
-    return whole, whole - sums
+    total = sums.sum(axis=0, keepdims=True)
+    return total, total - sums
 
 
 def jackknife_interval(
-    whole: np.ndarray | float, left_out: np.ndarray, confidence: float = 0.95
+    total: np.ndarray | float, jackknifed: np.ndarray, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Return the ends of the interval of a statistic from its values without each of the G bases, and its degrees.
 
@@ -63,16 +63,16 @@ def jackknife_interval(
     >>> round(float(low), 2), round(float(high), 2)
     (1.12, 4.08)
     """
-    z = np.asarray(whole, dtype=float)
-    centre, error, degrees = jackknife(z, left_out)
+    z = np.asarray(total, dtype=float)
+    centre, error, degrees = jackknife(z, jackknifed)
     half = special.stdtrit(degrees, (1 + confidence) / 2) * error
     # NaN, where there is no spread, stays NaN.
     return np.minimum(centre - half, z), np.maximum(centre + half, z), degrees
 
 
-def jackknife(whole: np.ndarray | float, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def jackknife(total: np.ndarray | float, jackknifed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return centre, standard error and degrees of freedom of ``jackknife_interval``; NaN where it has no ends."""
-    centre, without = np.asarray(whole, dtype=float), np.asarray(left_out, dtype=float)
+    centre, without = np.asarray(total, dtype=float), np.asarray(jackknifed, dtype=float)
     bases = len(without)
     usable = np.isfinite(centre) & np.isfinite(without).all(axis=0) & (bases >= FEWEST_BASES)
     z, parts = np.where(usable, centre, 0.0), np.where(usable, without, 0.0)
@@ -89,7 +89,7 @@ def jackknife(whole: np.ndarray | float, left_out: np.ndarray) -> tuple[np.ndarr
 
 
 def with_jackknife(
-    found: Estimate,
+    estimate: Estimate,
     without: np.ndarray,
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
@@ -98,17 +98,17 @@ def with_jackknife(
     useless: str = "leaving out one base at a time gives no usable spread",
 ) -> Estimate:
     """Return a result with the interval that its values without each base give, on the scale of ``forward``."""
-    if found.estimate is None:
-        return found
+    if estimate.estimate is None:
+        return estimate
     if len(without) < FEWEST_BASES:
-        return found.no_interval(f"{counted(len(without), what)}, and {FEWEST_BASES} are needed")
+        return estimate.no_interval(f"{counted(len(without), what)}, and {FEWEST_BASES} are needed")
     with np.errstate(all="ignore"):  # what is not finite is caught below
-        whole = forward(np.array(found.estimate))
-        *ends, degrees = jackknife_interval(whole, forward(without), found.confidence)
+        total = forward(np.array(estimate.estimate))
+        *ends, degrees = jackknife_interval(total, forward(without), estimate.confidence)
         low, high = (float(back(end)) for end in ends)
     if not (np.isfinite(low) and np.isfinite(high)):
-        return found.no_interval(useless)
+        return estimate.no_interval(useless)
     # The way there and back may round the estimate itself out of its interval.
-    low, high = min(low, found.estimate), max(high, found.estimate)
-    found = replace(found, low=low, high=high, degrees=float(degrees))
-    return found.noted(ONE_SIDED) if whole in ends else found
+    low, high = min(low, estimate.estimate), max(high, estimate.estimate)
+    estimate = replace(estimate, low=low, high=high, degrees=float(degrees))
+    return estimate.noted(ONE_SIDED) if total in ends else estimate

@@ -89,8 +89,8 @@ def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> MeanInter
     sums, sizes = groups.sum().to_numpy(), groups.size().to_numpy(dtype=float)
     degrees: float = len(sums) - 1
     if degrees:
-        rest = 1 - sizes / len(x)
-        sums, squares = sums / np.sqrt(rest), sizes**2 / rest
+        shares = 1 - sizes / len(x)
+        sums, squares = sums / np.sqrt(shares), sizes**2 / shares
         off_diagonal = (float(squares.sum()) ** 2 - float((squares**2).sum())) / len(x) ** 2
         degrees = len(x) ** 2 / (float((sizes**2).sum()) + off_diagonal)
     error = math.sqrt(float((sums**2).sum())) / len(x)
@@ -107,12 +107,20 @@ def mean_estimate(
 
 
 def _t_interval(
-    mean: float, error: float, count: int, size: float, what: str, degrees: float, confidence: float = 0.95
+    mean: float,
+    error: float,
+    count: int,
+    size: float,
+    unit_word: str,
+    degrees: float,
+    confidence: float = 0.95,
 ) -> MeanInterval:
     if count < 2:
-        return MeanInterval(mean, None, None, None, None, 0, f"{counted(count, what)}, and two are needed")
+        return MeanInterval(
+            mean, None, None, None, None, 0, f"{counted(count, unit_word)}, and two are needed"
+        )
     if error <= ROUNDING * size:
-        return MeanInterval(mean, None, None, None, None, degrees, f"all {count} {what} are equal")
+        return MeanInterval(mean, None, None, None, None, degrees, f"all {count} {unit_word} are equal")
     return MeanInterval(mean, error, *_student(mean, error, degrees, confidence), degrees)
 
 
@@ -135,13 +143,13 @@ def _finite(values: ArrayLike) -> np.ndarray:
 
 
 def refuse_unpaired(
-    what: str, x: np.ndarray, y: np.ndarray, clusters: Sequence[Hashable] | np.ndarray
+    analysis: str, x: np.ndarray, y: np.ndarray, clusters: Sequence[Hashable] | np.ndarray
 ) -> None:
     """Refuse two sides that are not of one length with their clusters, or not finite."""
     if not len(x) == len(y) == len(clusters):
-        raise InputError(f"{what}: {len(x)}, {len(y)} values and {len(clusters)} bases; give as many")
+        raise InputError(f"{analysis}: {len(x)}, {len(y)} values and {len(clusters)} bases; give as many")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError(f"{what}: a value is missing or infinite; leave such answers out first")
+        raise InputError(f"{analysis}: a value is missing or infinite; leave such answers out first")
 
 
 @dataclass(frozen=True)
@@ -158,8 +166,8 @@ class Coefficient:
 
     def of(self, empty: Estimate) -> Estimate:
         """Return the estimate that this coefficient gives."""
-        found = {name: getattr(self, name) for name in ("estimate", "low", "high", "p_value", "degrees")}
-        return replace(empty, **found, note="", reason=self.reason)
+        values = {name: getattr(self, name) for name in ("estimate", "low", "high", "p_value", "degrees")}
+        return replace(empty, **values, note="", reason=self.reason)
 
 
 def cluster_robust(
@@ -196,8 +204,8 @@ def cluster_robust(
     scale = np.abs(x).max(axis=0)
     scale[scale == 0] = 1.0
     left, sizes, right = np.linalg.svd(x / scale, full_matrices=False)
-    kept = sizes > _RANK * sizes.max(initial=0.0)
-    q, inverse = left[:, kept], right[kept].T / sizes[kept]
+    full_rank = sizes > _RANK * sizes.max(initial=0.0)
+    q, inverse = left[:, full_rank], right[full_rank].T / sizes[full_rank]
     residuals = y - q @ (q.T @ y)
     codes, _ = pd.factorize(np.asarray(list(clusters), dtype=object))
     groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
@@ -205,7 +213,7 @@ def cluster_robust(
     size = float(np.abs(y).max())
 
     def combination(c: np.ndarray) -> Coefficient:
-        if np.abs(right[kept].T @ (right[kept] @ c) - c).max() > math.sqrt(_RANK) * np.abs(c).max():
+        if np.abs(right[full_rank].T @ (right[full_rank] @ c) - c).max() > math.sqrt(_RANK) * np.abs(c).max():
             return Coefficient(None, reason="the answers do not determine it")
         w = q @ (inverse.T @ c)
         estimate = float(w @ y)
@@ -221,9 +229,9 @@ def cluster_robust(
             return Coefficient(estimate, reason="the answers lie on the fitted line")
         loadings = np.array([q[rows].T @ a for a, rows in zip(adjusted, groups, strict=True)])
         # B is the diagonal of these less the products of the loadings; the traces need no matrix of bases x bases.
-        own, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
-        squared = float((own**2 - 2 * own * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
-        degrees = float((own - shared).sum()) ** 2 / squared
+        squares, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
+        squared = float((squares**2 - 2 * squares * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
+        degrees = float((squares - shared).sum()) ** 2 / squared
         return Coefficient(estimate, error, *_student(estimate, error, degrees), degrees)
 
     return {
@@ -237,9 +245,9 @@ def _root(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Of the rows of one cluster; there are no more directions than columns, however many rows.
     """
     left, sizes, _ = np.linalg.svd(q, full_matrices=False)
-    rest = 1 - sizes**2
-    kept = rest > _RANK
-    return left, np.where(kept, 1 / np.sqrt(np.where(kept, rest, 1.0)), 0.0) - 1
+    remaining = 1 - sizes**2
+    usable = remaining > _RANK
+    return left, np.where(usable, 1 / np.sqrt(np.where(usable, remaining, 1.0)), 0.0) - 1
 
 
 def clustered_slope(
@@ -259,14 +267,14 @@ def clustered_slope(
     ----------
     Bell & McCaffrey (2002), Survey Methodology 28, 169-181.
     """
-    one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    refuse_unpaired(f"slope {name}", one, other, clusters)
-    n = {"answers": len(one), "bases": len(set(clusters))}
+    a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    refuse_unpaired(f"slope {name}", a, b, clusters)
+    n = {"answers": len(a), "bases": len(set(clusters))}
     empty = Estimate(name, None, method=CR2_METHOD, unit=unit, n=n, missing=missing)
-    if len(one) < 3:
-        return empty.not_estimable(f"{counted(len(one), 'answers')}, and three are needed")
-    z = one - one.mean()
-    if float(z @ z) <= (ROUNDING * float(np.abs(one).max())) ** 2 * len(one):
+    if len(a) < 3:
+        return empty.not_estimable(f"{counted(len(a), 'answers')}, and three are needed")
+    z = a - a.mean()
+    if float(z @ z) <= (ROUNDING * float(np.abs(a).max())) ** 2 * len(a):
         return empty.not_estimable("what the slope is on does not vary")
     design = np.column_stack([np.ones(len(z)), z])
-    return cluster_robust(design, other, clusters, {"slope": [0.0, 1.0]})["slope"].of(empty)
+    return cluster_robust(design, b, clusters, {"slope": [0.0, 1.0]})["slope"].of(empty)

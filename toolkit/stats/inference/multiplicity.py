@@ -42,12 +42,12 @@ def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -
 
 def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
     """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
-    given = tuple(results)
-    made = sum(one.p_value is not None for one in given)
-    word = f"Holm over {made} {over}" if over else f"Holm, {made} tests"
+    tests = tuple(results)
+    count = sum(test.p_value is not None for test in tests)
+    word = f"Holm over {count} {over}" if over else f"Holm, {count} tests"
     return tuple(
-        one if p is None else replace(one, p_value=p, correction=word if made > 1 else "none")
-        for one, p in zip(given, holm([one.p_value for one in given]), strict=True)
+        test if p is None else replace(test, p_value=p, correction=word if count > 1 else "none")
+        for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)
     )
 
 
@@ -61,13 +61,13 @@ def _step_down(p_values: np.ndarray) -> np.ndarray:
 
 
 def _corrected(
-    what: str, p_values: Sequence[float | None], correct: Callable[[np.ndarray], np.ndarray]
+    analysis: str, p_values: Sequence[float | None], correct: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[float | None, ...]:
-    made = {place: p for place, p in enumerate(p_values) if p is not None and p == p}
-    outside = [p for p in made.values() if not 0 <= p <= 1]
+    tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
+    outside = [p for p in tested.values() if not 0 <= p <= 1]
     if outside:
-        raise InputError(f"{what}: p value {outside[0]:g} is not between 0 and 1; correct it")
-    found: list[float | None] = [None] * len(p_values)
-    for place, p in zip(made, correct(np.array([*made.values()])) if made else (), strict=True):
-        found[place] = float(p)
-    return tuple(found)
+        raise InputError(f"{analysis}: p value {outside[0]:g} is not between 0 and 1; correct it")
+    corrected: list[float | None] = [None] * len(p_values)
+    for index, p in zip(tested, correct(np.array([*tested.values()])) if tested else (), strict=True):
+        corrected[index] = float(p)
+    return tuple(corrected)

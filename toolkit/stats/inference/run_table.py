@@ -75,24 +75,24 @@ def checked_runs(
     return checked
 
 
-def need_columns(what: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
+def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse a frame that lacks a column."""
     absent = [name for name in names if name not in frame]
     if absent:
-        raise InputError(f"{what}: lack the column {', '.join(absent)}; give {', '.join(names)}")
+        raise InputError(f"{analysis}: lack the column {', '.join(absent)}; give {', '.join(names)}")
 
 
-def need_labels(what: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
+def need_labels(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse a row without a label that every row needs."""
     for name in names:
         empty = frame[name].isna().to_numpy()
         if empty.any():
             raise InputError(
-                f"{what}, row {int(empty.argmax()) + 1}: the {name} is empty; every row needs one"
+                f"{analysis}, row {int(empty.argmax()) + 1}: the {name} is empty; every row needs one"
             )
 
 
-def numbers_of(what: str, frame: pd.DataFrame, name: str, *, finite: bool = False) -> np.ndarray:
+def numbers_of(analysis: str, frame: pd.DataFrame, name: str, *, finite: bool = False) -> np.ndarray:
     """Return a column as floats, NaN where it is empty; refuse what is no number, or no finite one."""
     numbers = pd.to_numeric(frame[name], errors="coerce").astype("float64").to_numpy()
     wrong = np.isnan(numbers) & frame[name].notna().to_numpy()
@@ -101,7 +101,7 @@ def numbers_of(what: str, frame: pd.DataFrame, name: str, *, finite: bool = Fals
         row, kind = int(wrong.argmax()), "finite number" if finite else "number"
         value = frame[name].to_numpy(dtype=object)[row]
         raise InputError(
-            f"{what}, row {row + 1}: {name} {value!r} is not a {kind}; give a number or leave it empty"
+            f"{analysis}, row {row + 1}: {name} {value!r} is not a {kind}; give a number or leave it empty"
         )
     return np.asarray(numbers)
 
@@ -134,7 +134,7 @@ def _refuse_twice(runs: pd.DataFrame) -> None:
             )
 
 
-_KNOWN = (*LENGTH_BINS, *JUDGE_ROLES)
+_STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:
@@ -145,6 +145,6 @@ def in_order(names: Iterable[Any]) -> list[Any]:
     >>> in_order(["L", "m2", "S", "m1", "S", None])
     ['S', 'L', 'm1', 'm2']
     """
-    there = {name for name in names if name is not None and name == name}
-    known = [name for name in _KNOWN if name in there]
-    return [*known, *sorted(there - set(known), key=str)]
+    present = {name for name in names if name is not None and name == name}
+    standard = [name for name in _STANDARD_ORDER if name in present]
+    return [*standard, *sorted(present - set(standard), key=str)]

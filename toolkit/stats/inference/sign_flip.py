@@ -60,7 +60,7 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
         )
     exact = len(d) <= EXACT_UP_TO
     parts = [(part @ d, part.sum(axis=1)) for part in _subsets(len(d), exact, seed)]
-    sums, sizes = (np.concatenate(found) for found in zip(*parts, strict=True))
+    sums, sizes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     total = float(d.sum())
     slack = _SLACK * float(np.abs(d).sum())
     extreme = int((np.abs(2 * sums - total) >= abs(total) - slack).sum())

@@ -63,20 +63,22 @@ def percent(share: float) -> str:
     return "more than 99.9%" if share > 0.9995 else f"{share:.1%}"
 
 
-def check_share(what: str, value: float) -> None:
+def check_share(quantity: str, value: float) -> None:
     """Refuse a level, power or confidence that is not between 0 and 1."""
     if not (isinstance(value, int | float) and 0 < value < 1):
-        raise InputError(f"power: {what} is {value!r}; give a number between 0 and 1, such as 0.05 or 0.8")
+        raise InputError(
+            f"power: {quantity} is {value!r}; give a number between 0 and 1, such as 0.05 or 0.8"
+        )
 
 
-def check_size(what: str, value: float, least: float, *, above: bool = False) -> None:
+def check_size(quantity: str, value: float, least: float, *, above: bool = False) -> None:
     """Refuse a size or count that is not a finite number from its least value on, or above it."""
     finite = isinstance(value, int | float) and math.isfinite(value)
     if not finite or value < least or (above and value == least):
-        raise InputError(f"power: {what} is {value!r}; give {least:g} or more{', but not 0' * above}")
+        raise InputError(f"power: {quantity} is {value!r}; give {least:g} or more{', but not 0' * above}")
 
 
-def smallest(chance: Callable[[float], float], wanted: float, least: float) -> float | None:
+def smallest(chance: Callable[[float], float], target: float, least: float) -> float | None:
     """Return the smallest number at which a chance that rises with it is what is wanted; None where it never is.
 
     Examples
@@ -86,14 +88,14 @@ def smallest(chance: Callable[[float], float], wanted: float, least: float) -> f
     """
     from scipy import optimize
 
-    if chance(least) >= wanted:
+    if chance(least) >= target:
         return least
     low, high = least, 2 * max(least, 1.0)
-    while chance(high) < wanted:
+    while chance(high) < target:
         if high >= MOST:
             return None
         low, high = high, min(2 * high, MOST)
-    return float(optimize.brentq(lambda n: chance(n) - wanted, low, high, xtol=1e-10, rtol=1e-12))
+    return float(optimize.brentq(lambda n: chance(n) - target, low, high, xtol=1e-10, rtol=1e-12))
 
 
 def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edges: Sequence[float]) -> float:

@@ -53,7 +53,7 @@ def one_shot_power(
         power = float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n))
         method = "exact, by enumeration"
     else:
-        hits = sum(times for times, apart in _drawn(p, q, n, w, alpha, seed) if apart)
+        hits = sum(times for times, differ in _sampled(p, q, n, w, alpha, seed) if differ)
         power, (low, high) = hits / DRAWN, clopper_pearson(hits, DRAWN)
         method = f"Clopper-Pearson over {DRAWN} pairs of tests drawn with seed {seed}"
     counts = {"experiments of each method": n}
@@ -116,7 +116,7 @@ def experiments_needed(
     @cache
     def enough(n: int) -> bool:
         if n > ENUMERATED_UP_TO:
-            return _drawn_power_reaches(power, _drawn(p, q, n, w, alpha, seed))
+            return _sampled_power_reaches(power, _sampled(p, q, n, w, alpha, seed))
         return (power_at(n).estimate or 0.0) >= power
 
     n = _smallest(enough, start)
@@ -131,12 +131,12 @@ def experiments_needed(
 def _shares(values: Sequence[float]) -> np.ndarray:
     message = f"power: {values!r} must be three shares or counts of {', '.join(VERDICTS)}, not all 0"
     try:
-        found = np.array([float(value) for value in values])
+        shares = np.array([float(value) for value in values])
     except (TypeError, ValueError):
         raise InputError(message) from None
-    if found.shape != (3,) or not np.isfinite(found).all() or (found < 0).any() or found.sum() == 0:
+    if shares.shape != (3,) or not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() == 0:
         raise InputError(message)
-    return found / found.sum()
+    return shares / shares.sum()
 
 
 def _chances(shares: np.ndarray, n: int) -> np.ndarray:
@@ -146,7 +146,7 @@ def _chances(shares: np.ndarray, n: int) -> np.ndarray:
     return np.exp(ways + special.xlogy(outcomes, shares[None, :]).sum(axis=1))
 
 
-def _drawn(
+def _sampled(
     p: np.ndarray, q: np.ndarray, n: int, w: tuple[float, float, float], alpha: float, seed: int
 ) -> Iterator[tuple[int, bool]]:
     """Yield how often each pair of tests was drawn, and whether it is told apart; equal pairs are tested once."""
@@ -157,11 +157,11 @@ def _drawn(
         yield int(times), p_value <= alpha + 1e-12
 
 
-def _drawn_power_reaches(power: float, drawn: Iterable[tuple[int, bool]]) -> bool:
+def _sampled_power_reaches(power: float, samples: Iterable[tuple[int, bool]]) -> bool:
     """Return whether the share that is told apart is what is wanted, as soon as the rest cannot change that."""
     hits, at_most = 0, DRAWN
-    for times, apart in drawn:
-        hits, at_most = (hits + times, at_most) if apart else (hits, at_most - times)
+    for times, differ in samples:
+        hits, at_most = (hits + times, at_most) if differ else (hits, at_most - times)
         if at_most / DRAWN < power or hits / DRAWN >= power:
             break
     return hits / DRAWN >= power

@@ -38,7 +38,9 @@ class ContrastPower:
 
     def answers(self) -> tuple[Estimate, ...]:
         """Return the results that there are."""
-        return tuple(one for one in (self.spread, self.detectable, self.needed, self.cost) if one is not None)
+        return tuple(
+            answer for answer in (self.spread, self.detectable, self.needed, self.cost) if answer is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,27 @@ class PilotPower(Result):
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return the answers of each contrast, and what a base costs."""
-        yield from ((one.name, found) for one in self.contrasts for found in one.answers())
+        yield from ((contrast.name, answer) for contrast in self.contrasts for answer in contrast.answers())
         yield "all", self.aud_per_base
 
     def sentence(self) -> str:
         """Return every answer in words ready for the thesis."""
-        answers = [f"{one.name}: {found.sentence()}" for one in self.contrasts for found in one.answers()[1:]]
+        answers = [
+            f"{contrast.name}: {answer.sentence()}"
+            for contrast in self.contrasts
+            for answer in contrast.answers()[1:]
+        ]
         return " ".join([*answers, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types, contrasts by name."""
         contrasts = {
-            one.name: {"between": one.between, "within": one.within, "results": plain(one.answers())}
-            for one in self.contrasts
+            contrast.name: {
+                "between": contrast.between,
+                "within": contrast.within,
+                "results": plain(contrast.answers()),
+            }
+            for contrast in self.contrasts
         }
         return {**super().to_dict(), "contrasts": contrasts}
 
@@ -90,14 +100,14 @@ class PilotPower(Result):
         price, numbers = self.aud_per_base.estimate, list(bases)
         rows = [
             {
-                "contrast": one.name,
+                "contrast": contrast.name,
                 "bases": int(n),
                 "detectable_effect": None
-                if one.sd is None
-                else detectable_effect(n, one.sd, power=self.power, alpha=self.level).estimate,
+                if contrast.sd is None
+                else detectable_effect(n, contrast.sd, power=self.power, alpha=self.level).estimate,
                 "aud": None if price is None else n * price,
             }
-            for one in self.contrasts
+            for contrast in self.contrasts
             for n in numbers
         ]
         frame = pd.DataFrame(rows, columns=["contrast", "bases", "detectable_effect", "aud"])
@@ -144,8 +154,8 @@ def pilot_power(
     by = ["base", "situation", "model", "length_bin"]
     cells = checked.groupby(by)["score"].agg(["mean", "count", "var"])
     cells = cells[cells["count"] > 0]
-    there = set(cells.index.get_level_values("length_bin"))
-    pairs = [(b, a) for b, a in CONTRASTS if b in there and a in there]
+    present = set(cells.index.get_level_values("length_bin"))
+    pairs = [(b, a) for b, a in CONTRASTS if b in present and a in present]
     level = ALPHA / max(len(pairs), 1)
     now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
     planned = now if repeats is None else float(repeats)
@@ -170,15 +180,15 @@ def _contrast(
     b, a = pair
     name = f"{b}-{a}"
     wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
-    both = wide["mean"][[b, a]].dropna().index
-    means = wide["mean"].loc[both]
+    paired = wide["mean"][[b, a]].dropna().index
+    means = wide["mean"].loc[paired]
     differences = mean_of_units(means[b] - means[a])
     n, missing = len(differences), total - len(differences)
     scale = float(np.abs(cells["mean"].to_numpy()).max())
     spread = standard_deviation(
         f"sd of {name}", differences.to_numpy(), unit=unit, missing=missing, scale=scale
     )
-    within = _within(pair, wide, both)
+    within = _within(pair, wide, paired)
     once = None if within is None else within[1]
     between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
     sd, reason = spread.estimate, spread.reason
@@ -186,12 +196,12 @@ def _contrast(
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
         reason = "without repeats of a prompt their share of the variance is unknown; leave `repeats` out"
-    names = [f"{name}: {what}" for what in ("detectable effect", "bases needed", "AUD needed")]
+    names = [f"{name}: {quantity}" for quantity in ("detectable effect", "bases needed", "AUD needed")]
     if sd is None:
         detectable = unanswerable(names[0], reason, unit=unit, n={"bases": n})
         needed, cost = (
-            None if effect is None else unanswerable(one, reason, unit=what)
-            for one, what in zip(names[1:], ("bases", "AUD"), strict=True)
+            None if effect is None else unanswerable(one, reason, unit=quantity)
+            for one, quantity in zip(names[1:], ("bases", "AUD"), strict=True)
         )
         return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
     # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
@@ -227,30 +237,31 @@ def _with_facets(contrast: ContrastPower) -> ContrastPower:
     return replace(contrast, **answers)
 
 
-def _with_ends(found: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
+def _with_ends(answer: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
     low, high = ends
     if low is None or high is None:
-        return found
-    makes = f"{whole(low)} to {whole(high)} bases" if found.unit == "bases" else f"{low:.3f} to {high:.3f}"
-    words = f"{found.words} The pilot's standard deviation is known to within a 95% interval that makes it {makes}."
-    method = f"{found.method}; interval of the pilot's sd"
-    return replace(found, low=low, high=high, method=method, words=words)
+        return answer
+    makes = f"{whole(low)} to {whole(high)} bases" if answer.unit == "bases" else f"{low:.3f} to {high:.3f}"
+    words = f"{answer.words} The pilot's standard deviation is known to within a 95% interval that makes it {makes}."
+    method = f"{answer.method}; interval of the pilot's sd"
+    return replace(answer, low=low, high=high, method=method, words=words)
 
 
 def _within(
-    pair: tuple[str, str], wide: dict[str, pd.DataFrame], both: pd.Index
+    pair: tuple[str, str], wide: dict[str, pd.DataFrame], paired: pd.Index
 ) -> tuple[float, float] | None:
     """Return the variance that repeats put into a base's difference: as it was, and with one repeat of each prompt."""
     freedom = (wide["count"][list(pair)] - 1).clip(lower=0)
     if not (freedom.sum() > 0).all():
         return None
     pooled = (wide["var"][list(pair)] * freedom).sum() / freedom.sum()
-    counts = wide["count"].loc[both, list(pair)]
-    shares = 1.0 / pd.Series(1.0, index=both).groupby(level="base").transform("sum") ** 2
-    as_it_was, once = (
-        ((pooled / each).sum(axis=1) * shares).groupby(level="base").sum() for each in (counts, counts**0)
+    counts = wide["count"].loc[paired, list(pair)]
+    shares = 1.0 / pd.Series(1.0, index=paired).groupby(level="base").transform("sum") ** 2
+    observed, once = (
+        ((pooled / repeats).sum(axis=1) * shares).groupby(level="base").sum()
+        for repeats in (counts, counts**0)
     )
-    return float(as_it_was.mean()), float(once.mean())
+    return float(observed.mean()), float(once.mean())
 
 
 def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
@@ -304,9 +315,9 @@ def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: l
     if not tests:
         notes.append("fewer than two length bins have a score, so there is no contrast")
     notes += [
-        f"the variance between bases of {one.name} is estimated as {one.between:.3g} and taken as 0"
-        for one in contrasts
-        if one.between is not None and one.between < 0
+        f"the variance between bases of {contrast.name} is estimated as {contrast.between:.3g} and taken as 0"
+        for contrast in contrasts
+        if contrast.between is not None and contrast.between < 0
     ]
     if unscored := int(checked["score"].isna().sum()):
         lost = f"{unscored} of {counted(len(checked), 'runs')} {agreeing(unscored, 'have no score')}"

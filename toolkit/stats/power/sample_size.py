@@ -147,7 +147,7 @@ def detectable_effect(
     shift = smallest(lambda delta: t_power(n - 1, delta, alpha), power, 0.0)
     if shift is None:
         return unanswerable(name, f"{n:g} bases cannot reach power {power:g}", method=EXACT, unit=unit)
-    d_z, shown = shift / math.sqrt(n), "" if unit == "none" else f" {unit}"
+    d_z, unit_text = shift / math.sqrt(n), "" if unit == "none" else f" {unit}"
     return PowerAnswer(
         name,
         d_z * sd,
@@ -156,7 +156,8 @@ def detectable_effect(
         n={"bases": whole(n)},
         note=f"standard deviation of the differences {sd:g}, alpha {alpha:g}; d_z {d_z:.3f}",
         words=f"With {n:g} bases a two-sided paired t test (alpha = {alpha:.3g}) finds a difference of "
-        f"{d_z * sd:.3f}{shown} (d_z = {d_z:.3f}) with a power of {power:.0%}; smaller ones are likely to be missed.",
+        f"{d_z * sd:.3f}{unit_text} (d_z = {d_z:.3f}) with a power of {power:.0%}; smaller ones are likely to be "
+        "missed.",
     )
 
 
