@@ -116,6 +116,7 @@ def in_batches(folder: Path) -> None:
 
 def main(files: list[str]) -> None:
     """Do the whole job in a folder of its own and print which lines ran."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     from toolkit.store import embedded
     from toolkit.study import Study
 
