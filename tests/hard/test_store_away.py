@@ -20,6 +20,7 @@ from toolkit.cli import main
 from toolkit.runs.unsaved import DAMAGED, UNSAVED
 from toolkit.store import embedded, parts
 from toolkit.study import Study
+from toolkit.words import counted
 
 KEY = "canary-key-of-the-provider"
 
@@ -94,7 +95,7 @@ def test_what_a_store_never_takes_is_taken_up_at_the_next_start(
         asked = server.count
         wire.come_back()
         code, said = run(path, capfd)
-        assert f"{len(calls)} calls of {file} taken up into the ledger" in said
+        assert f"{counted(len(calls), 'calls')} of {file} taken up into the ledger" in said
         assert "2 lines damaged and not taken up" in said
         with Study.load(path) as study:
             assert (code, server.count) == (0, len(study.plan.runs)), (asked, said)
