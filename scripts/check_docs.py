@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from toolkit.cli import cli
-from toolkit.store.dictionary import dictionary_text
+from toolkit.store.frame_files import dictionary_text
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_ROW = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolkit.store.dictionary import dictionary_text
+from toolkit.store.frame_files import dictionary_text
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "data_dictionary.md"
 

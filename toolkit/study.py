@@ -218,7 +218,7 @@ class Study(Reported):
 
     def dictionary(self, kind: str | None = None) -> pd.DataFrame:
         """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
-        from toolkit.store.dictionary import describe
+        from toolkit.store.frame_files import describe
 
         return describe(kind)
 
@@ -426,7 +426,7 @@ class Study(Reported):
         """Return one row a result of the test and model, each with its interval."""
         from toolkit.measure import results_of
         from toolkit.stats.result import estimates_frame
-        from toolkit.store.dictionary import as_kind
+        from toolkit.store.frame_files import as_kind
 
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
 
@@ -445,7 +445,7 @@ class Study(Reported):
     def methods(self) -> pd.DataFrame:
         """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
         from toolkit.stats.one_shot.methods import methods_frame
-        from toolkit.store.dictionary import as_kind
+        from toolkit.store.frame_files import as_kind
 
         return as_kind(methods_frame(self._scored()), "methods")
 

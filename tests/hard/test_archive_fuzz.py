@@ -23,8 +23,7 @@ from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.store.archive import CONTENTS, KEYS, add_archive, check_archive, write_archive
 from toolkit.store.connection import Store, open_store
-from toolkit.store.documents import DOCUMENTS
-from toolkit.store.schema import fault_of
+from toolkit.store.documents import DOCUMENTS, fault_of
 
 Members = list[tuple[str, bytes]]
 WRONG: tuple[Any, ...] = (

@@ -9,8 +9,7 @@ from small_study import finished_study
 
 from toolkit.errors import StoreError
 from toolkit.store import embedded
-from toolkit.store.connection import open_store
-from toolkit.store.migrations import ABOUT, bring_forward
+from toolkit.store.connection import LAYOUT, bring_forward, open_store
 
 
 @pytest.fixture
@@ -33,10 +32,10 @@ def test_a_store_of_before_is_that_of_today(tmp_path: Path) -> None:
     """It says no version, and has every run; opened again it says one."""
     with finished_study(tmp_path) as study:
         runs = study.runs()
-        study.store.database[ABOUT].delete_many({})
+        study.store.database[LAYOUT].delete_many({})
         study.close()
         assert study.runs().equals(runs)
-        assert study.store.database[ABOUT].find_one({"_id": "schema"})["version"] == 1
+        assert study.store.database[LAYOUT].find_one({"_id": "schema"})["version"] == 1
 
 
 def test_steps_are_done_in_order_and_once(store) -> None:
@@ -52,9 +51,9 @@ def test_steps_are_done_in_order_and_once(store) -> None:
 
 def test_a_newer_store_is_refused_in_one_line_and_left_as_it_is(store, tmp_path: Path) -> None:
     """Nothing of it is read."""
-    store.database[ABOUT].update_one({"_id": "schema"}, {"$set": {"version": 9}})
+    store.database[LAYOUT].update_one({"_id": "schema"}, {"$set": {"version": 9}})
     with pytest.raises(
         StoreError, match=r"\.store: the store has version 9 of its layout and this toolkit knows 1"
     ):
         open_store(tmp_path / ".store")
-    assert store.database[ABOUT].find_one({"_id": "schema"})["version"] == 9
+    assert store.database[LAYOUT].find_one({"_id": "schema"})["version"] == 9

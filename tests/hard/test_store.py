@@ -45,8 +45,8 @@ from toolkit.runs.budget import Account, spent_and_held
 from toolkit.runs.ledger import Ledger, calls_by_state
 from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import Store, open_store
-from toolkit.store.dictionary import typed_columns
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
+from toolkit.store.frame_files import typed_columns
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
 from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, Unmatched, utc_now
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from toolkit.errors import InputError
-from toolkit.store.dictionary import KINDS, as_kind, dtype_of, typed, types_of
-from toolkit.store.frame_files import load_frame, save_frame
+from toolkit.store.frame_files import KINDS, as_kind, dtype_of, load_frame, save_frame, typed, types_of
 
 FORMATS = (".csv", ".parquet")
 HOSTILE = (

@@ -18,9 +18,8 @@ from toolkit.audit.export import export_study
 from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.store import embedded
-from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.documents import Judgement, Run
-from toolkit.store.frame_files import load_frame
+from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words, load_frame
 from toolkit.store.frames import joined_frame, runs_frame, with_replies
 from toolkit.study import Study
 

@@ -14,7 +14,7 @@ from pages import unpacked
 from toolkit.errors import InputError
 from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
-from toolkit.store.dictionary import typed
+from toolkit.store.frame_files import typed
 from toolkit.store.frames import RUN_TYPES
 from toolkit.study import Study
 from toolkit.viewer.model import OpenRun, disagreement, open_runs, with_people

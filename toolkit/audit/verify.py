@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from toolkit.audit.export import differing_export
 from toolkit.errors import InputError
 from toolkit.plan import STORE
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
-from toolkit.store.crate import differing_export
 from toolkit.store.writer import is_as_sealed
 from toolkit.words import Summary, counted, one_line
 

@@ -15,9 +15,8 @@ from pymongo import ReplaceOne
 
 from toolkit.files import append_durably
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call
+from toolkit.store.documents import Call, fault_of
 from toolkit.store.parts import JSON
-from toolkit.store.schema import fault_of
 from toolkit.store.writer import Duplicate, Unmatched, is_as_sealed, sealed
 from toolkit.words import counted
 

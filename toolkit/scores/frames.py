@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import WHOLE
-from toolkit.store.dictionary import KINDS
+from toolkit.store.frame_files import KINDS
 from toolkit.words import DIMENSIONS, one_line
 
 LONE: Final = "score"

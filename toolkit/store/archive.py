@@ -38,9 +38,9 @@ from toolkit.store.documents import (
     Rubric,
     Run,
     Settlement,
+    fault_of,
 )
 from toolkit.store.parts import JSON
-from toolkit.store.schema import fault_of
 from toolkit.store.writer import Duplicate, sealed
 from toolkit.words import VERSION
 

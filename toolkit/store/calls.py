@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import pandas as pd
 
 from toolkit.store.connection import Store, windows
-from toolkit.store.dictionary import typed, types_of
 from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.frame_files import typed, types_of
 
 CALL_TYPES: Final = types_of("calls")
 _UNREAD: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")

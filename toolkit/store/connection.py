@@ -14,7 +14,7 @@ import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -38,7 +38,6 @@ from toolkit.errors import StoreError
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
-from toolkit.store.migrations import bring_forward
 from toolkit.store.parts import PARTS, joined
 from toolkit.store.writer import PATIENCE_SECONDS, BulkWriter, Duplicate, reason_of, what_to_do
 
@@ -48,6 +47,11 @@ ANSWER_MS = 10_000  # longest a store may take to answer at all
 CHUNK: Final = 5000  # ids in one $in
 WINDOW: Final = 1000
 """Documents that are in memory at once where all of a study are gone through."""
+LAYOUT: Final = "about"  # collection whose one document names the version of the store's layout
+FIRST: Final = 1  # of stores that name none: those of toolkits before there was a number
+STEPS: Final[Mapping[int, Callable[[Database[Any]], None]]] = {}
+"""From which version, and what is to be done. A step may be done twice: two processes may open a store at once, and one
+may be killed in it; the number is written when it is done."""
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened
 
 
@@ -280,6 +284,27 @@ def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[A
         read_concern=ReadConcern(level),
     )
     return database
+
+
+def bring_forward(database: Database[Any], steps: Mapping[int, Any] = STEPS) -> int:
+    """Bring a store to the version that this toolkit knows, step by step, and return that; refuse one that is newer."""
+    newest = max(steps, default=FIRST - 1) + 1
+    stored = database[LAYOUT].find_one({"_id": "schema"})
+    version = int(stored["version"]) if stored else FIRST
+    if version > newest:  # what it holds might be lost, so nothing is read or written
+        raise StoreError(
+            f"the store has version {version} of its layout and this toolkit knows {newest}; "
+            "update the toolkit to the one that wrote it"
+        )
+    if stored is None:
+        try:
+            database[LAYOUT].insert_one({"_id": "schema", "version": version})
+        except DuplicateKeyError:  # another process opened it at the same moment
+            return bring_forward(database, steps)
+    for at in range(version, newest):
+        steps[at](database)
+        database[LAYOUT].update_one({"_id": "schema", "version": at}, {"$set": {"version": at + 1}})
+    return newest
 
 
 def _warn_of_another(database: Database[Any]) -> None:

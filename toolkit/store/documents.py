@@ -2,18 +2,23 @@
 
 The field names of the first three are kept to the letter; what the toolkit adds stands below a comment.
 Nothing outside ``toolkit.store`` handles these objects: plain frozen objects and frames travel between rooms.
+`fault_of` checks a document from elsewhere before it is written. mongoengine's own check makes an object of each, which
+takes several times as long, and lets pass what no store takes, such as a number of more than 64 bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, ValuesView
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar, Final
 
+import bson
 import mongoengine as me
 
 from toolkit.models.base import DEFECTS
+from toolkit.store.parts import PARTS
 from toolkit.store.writer import utc_now
 from toolkit.words import LENGTH_BINS, SCALE, SCENARIOS
 
@@ -21,49 +26,47 @@ _COUNT: Final = {"min_value": 0, "max_value": 10**12}
 """Of tokens, repeats, attempts and milliseconds: sums of what is larger leave the 64 bits of a frame."""
 _AUD: Final = {"min_value": 0, "max_value": 10**9}
 _SCORE: Final = {"min_value": SCALE[0], "max_value": SCALE[1]}
-_Validation = Callable[[Any], None]
+_LARGEST: Final = 1 << 28  # bytes of a document; one of more than 16 MB is stored in parts
+_Check = Callable[[Any], bool]
 
 
-def _number(low: float, high: float) -> _Validation:
-
-    def check(value: Any) -> None:
-        real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if value is not None and not (real and low <= value <= high):
-            raise me.ValidationError(f"is no number from {low:g} to {high:g}")
-
-    return check
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _kind(*kinds: type) -> _Validation:
-
-    def check(value: Any) -> None:
-        if not isinstance(value, kinds):
-            raise me.ValidationError("is of another type")
-
-    return check
+def _number(low: float, high: float) -> _Check:
+    return lambda value: value is None or (_is_number(value) and low <= value <= high)
 
 
-def _each(check: _Validation) -> _Validation:
+def _kind(*kinds: type) -> _Check:
+    return lambda value: isinstance(value, kinds)
 
-    def check_each(values: Any) -> None:
-        if not isinstance(values, Mapping | list | None):
-            raise me.ValidationError("is neither list nor table")
-        for value in (values.values() if isinstance(values, Mapping) else values) or ():
-            check(value)
+
+def _each(check: _Check) -> _Check:
+
+    def check_each(values: Any) -> bool:
+        if isinstance(values, Mapping):
+            values = values.values()
+        return values is None or (isinstance(values, ValuesView | list) and all(map(check, values)))
 
     return check_each
 
 
-def _fields(required: tuple[str, ...] = (), /, **checks: _Validation) -> _Validation:
+def _fields(required: tuple[str, ...] = (), /, **checks: _Check) -> _Check:
+    return lambda value: (
+        isinstance(value, Mapping)
+        and value.keys() >= {*required}
+        and all(check(value[name]) for name, check in checks.items() if name in value)
+    )
 
-    def check_fields(value: Any) -> None:
-        if not isinstance(value, Mapping) or not value.keys() >= {*required}:
-            raise me.ValidationError("is no table with its fields")
-        for name, check in checks.items():
-            if name in value:
-                check(value[name])
 
-    return check_fields
+def _table(check: _Check, **options: Any) -> me.DictField:
+
+    def validate(value: Any) -> None:
+        if not check(value):
+            raise me.ValidationError("is not what it must be")
+
+    return me.DictField(validation=validate, check=check, **options)
 
 
 _text, _scores = _kind(str), _each(_number(*SCALE))
@@ -110,7 +113,7 @@ class Prompt(_Changing):
     length_bin = me.StringField(choices=tuple(LENGTH_BINS))
     token_count = me.IntField(required=True, **_COUNT)
     dataset_version = me.StringField(required=True)
-    metadata = me.DictField(validation=_fields(base_scenario=_text))
+    metadata = _table(_fields(base_scenario=_text))
     meta = {
         "collection": "prompts",
         "indexes": [
@@ -125,7 +128,7 @@ class OutputBlob(_Created):
 
     blob_id = me.StringField(required=True, unique=True)
     content = me.StringField(required=True)
-    metadata = me.DictField(validation=_fields(content_length=_count, fsp_sentences=_each(_text)))
+    metadata = _table(_fields(content_length=_count, fsp_sentences=_each(_text)))
     meta = {"collection": "output_blobs"}
 
 
@@ -156,8 +159,8 @@ class Run(_Changing):
     prompt_length_bin = me.StringField(choices=tuple(LENGTH_BINS))
     tokens = me.EmbeddedDocumentField(Tokens)
     economics = me.EmbeddedDocumentField(Economics)
-    scores = me.DictField(validation=_scores)
-    ensemble_evaluation = me.DictField(validation=_evaluation)
+    scores = _table(_scores)
+    ensemble_evaluation = _table(_evaluation)
     output_blob_id = me.StringField()
     bias_controls = me.DictField()
     # added: which study and test asked, which call answered, and why it failed
@@ -175,7 +178,7 @@ class Run(_Changing):
     judged = me.BooleanField()
     # added: the text that was judged, and the calls of the judges whose word counts
     judged_blob_id = me.StringField()
-    judge_calls = me.DictField(validation=_each(_text))
+    judge_calls = _table(_each(_text))
     # added: what keeps a reply from being whole, and what the study says of such a reply
     defect = me.StringField(choices=tuple(DEFECTS))
     reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
@@ -199,7 +202,7 @@ class Judgement(_Changing):
     call_id = me.StringField(required=True)
     # all that were answered, that one first; not kept of judgements before
     call_ids = me.ListField(me.StringField())
-    scores = me.DictField(null=True, validation=_scores)
+    scores = _table(_scores, null=True)
     composite = me.FloatField(null=True, **_SCORE)
     composite_strict = me.FloatField(null=True, **_SCORE)
     zeros = me.IntField(null=True, **_COUNT)
@@ -217,8 +220,8 @@ class Judgement(_Changing):
     focus = me.StringField(required=True, choices=("off", "listed", "per_sentence"), default="off")
     related = me.BooleanField(required=True, default=False)
     repaired = me.BooleanField(required=True, default=False)
-    expected = me.DictField(null=True, validation=_scores)
-    expected_mass = me.DictField(null=True, validation=_each(_number(0, 1 + 1e-6)))
+    expected = _table(_scores, null=True)
+    expected_mass = _table(_each(_number(0, 1 + 1e-6)), null=True)
     detail = me.DictField(null=True)
     meta = {
         "collection": "judgements",
@@ -249,7 +252,7 @@ class Call(_Changing):
     purpose = me.StringField(required=True)
     provider = me.StringField(required=True)
     model = me.StringField(required=True)
-    request = me.DictField(validation=_request)
+    request = _table(_request)
     worst_aud = me.FloatField(required=True, **_AUD)
     # of a claim: whether its request is being sent, and may be billed if its owner dies
     sent = me.BooleanField()
@@ -264,10 +267,10 @@ class Call(_Changing):
     cache_written_tokens = me.IntField(**_COUNT)
     aud_cost = me.FloatField(**_AUD)
     latency_ms = me.FloatField(**_COUNT)
-    attempts = me.ListField(me.DictField(validation=_attempt))
+    attempts = me.ListField(_table(_attempt))
     unsure_aud = me.FloatField(**_AUD)  # attempts that broke after they were sent, at their worst
     inherited_aud = me.FloatField(**_AUD)  # the part of it from before this owner
-    failure = me.DictField(validation=_fields(reason=_text, message=_text))
+    failure = _table(_fields(reason=_text, message=_text))
     seal = me.StringField()  # of a call that is done or failed; those from before have none
     meta = {"collection": "calls", "indexes": [["study", "state"]]}
 
@@ -287,7 +290,7 @@ class Account(_Document):
     study = me.StringField(primary_key=True)
     version = me.IntField(required=True, **_COUNT)
     settled_aud = me.FloatField(required=True, **_AUD)
-    grants = me.ListField(me.DictField(validation=_fields(("owner",), owner=_text)))
+    grants = me.ListField(_table(_fields(("owner",), owner=_text)))
     meta = {"collection": "accounts"}
 
 
@@ -316,9 +319,7 @@ class Settlement(_Document):
     billed = me.BooleanField(required=True)
     note = me.StringField(required=True)
     aud = me.FloatField(required=True, **_AUD)
-    calls = me.ListField(
-        me.DictField(validation=_fields(("call_id", "aud"), call_id=_text, aud=_aud)), required=True
-    )
+    calls = me.ListField(_table(_fields(("call_id", "aud"), call_id=_text, aud=_aud)), required=True)
     meta = {"collection": "settlements"}
 
 
@@ -344,7 +345,7 @@ class HumanRating(_Created):
     rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
     version = me.IntField(required=True, min_value=1, max_value=10**9)
-    scores = me.DictField(validation=_scores)
+    scores = _table(_scores)
     reasons = me.StringField(null=True)
     source = me.StringField(required=True, choices=("desk", "file"))
     seal = me.StringField()
@@ -368,3 +369,72 @@ DOCUMENTS = (
     *(Prompt, OutputBlob, Run, Judgement, Rubric, Call),
     *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound),
 )
+
+
+def fault_of(kind: Any, document: Mapping[str, Any]) -> str | None:
+    """Return why a document is none of its class, ``None`` where it is one; a field of a later version is kept."""
+    if name := _wrong_field(kind, document):
+        return f"{name} is missing, or not what it must be"
+    if PARTS in document or not _is_plain(document) or len(bson.encode(document)) > _LARGEST:
+        return "it holds what no store keeps"
+    return None
+
+
+def _wrong_field(kind: Any, document: Mapping[str, Any]) -> str | None:
+    for name, (needed, nullable, check) in _checks(kind).items():
+        value = document.get(name)
+        if (needed or (name in document and not nullable)) if value is None else not check(value):
+            return name
+    return None
+
+
+@cache
+def _checks(kind: Any) -> dict[str, tuple[bool, bool, _Check]]:
+    """Return for each field, by its name in the store, whether it must be there, may be null, and what it must pass."""
+    return {
+        kind._db_field_map[name]: (
+            bool(field.required and field.default is None),
+            # Records write null for a text that there is not.
+            bool(field.null or (isinstance(field, me.StringField) and not field.required)),
+            _check_of(field),
+        )
+        for name, field in kind._fields.items()
+        if not isinstance(field, me.ObjectIdField)  # the store's own key is not of an archive
+    }
+
+
+def _check_of(field: Any) -> _Check:
+    match field:
+        case me.EmbeddedDocumentField():
+            return lambda value: isinstance(value, dict) and _wrong_field(field.document_type, value) is None
+        case me.DictField():
+            check = getattr(field, "check", _kind(dict))
+            return lambda value: isinstance(value, dict) and check(value)
+        case me.ListField():
+            inner = _check_of(field.field)
+            return lambda value: isinstance(value, list) and all(map(inner, value))
+        case me.StringField():
+            low, high = field.min_length or 0, field.max_length or _LARGEST
+            allowed = field.choices
+            return lambda value: (
+                isinstance(value, str) and low <= len(value) <= high and (not allowed or value in allowed)
+            )
+        case me.BooleanField():
+            # Older stores have 0 and 1 where an update set a truth value.
+            return lambda value: value in (0, 1) and isinstance(value, int | float)
+        case me.DateTimeField():
+            return _kind(datetime)
+    least = -math.inf if field.min_value is None else field.min_value
+    most = math.inf if field.max_value is None else field.max_value
+    kinds = int if isinstance(field, me.IntField) else int | float
+    return lambda value: _is_number(value) and least <= value <= most and isinstance(value, kinds)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is of JSON's kinds or a moment, and no name in it one that means something to a store."""
+    if isinstance(value, Mapping):
+        names = all(name and "\0" not in name and name[0] != "$" for name in value)
+        return names and all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | str | datetime) or _is_number(value)

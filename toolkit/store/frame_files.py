@@ -1,29 +1,157 @@
-"""Tidy frames as files and back without loss: CSV for everyone, Parquet for large ones.
+"""Tidy frames by the table of their columns, ``columns.csv``: typed, described, and written to files without loss.
 
-A frame comes back with the columns and dtypes of its kind, floats to the last bit, a missing text apart from an empty
-one, and texts character by character: line ends, NUL and terminal escapes are data. In a CSV file, texts that a
-spreadsheet would run are guarded; see `toolkit.table_files`.
+A frame comes back from a file with the columns and dtypes of its kind, floats to the last bit, a missing text apart
+from an empty one, and texts character by character: line ends, NUL and terminal escapes are data. In a CSV file, texts
+that a spreadsheet would run are guarded; see `toolkit.table_files`.
 """
 
 from __future__ import annotations
 
+import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
-from toolkit.store.dictionary import TEXT, as_kind, columns_of
 from toolkit.table_files import arrow_csv, unguarded
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 FORMATS: Final = (".csv", ".parquet")
 _KIND: Final = b"toolkit.frame"
+# The storage is named: what "string" alone means depends on what else is installed, and on options of the user's.
+TEXT: Final = pd.StringDtype("pyarrow")
+_CATEGORIES: Final = {"bin": tuple(LENGTH_BINS), "role": JUDGE_ROLES, "dimension": DIMENSIONS}
+_TRUTHS: Final = {0: False, 1: True}
+
+
+class Column(NamedTuple):
+    """A column of a tidy frame."""
+
+    dtype: str
+    unit: str
+    meaning: str
+    missing: str
+
+
+def _text_of(name: str) -> str:
+    return resources.files("toolkit.store").joinpath(name).read_text("utf-8")
+
+
+_TABLE: Final = ("frame", "column", *Column._fields)
+_ROWS: Final = tuple(csv.DictReader(_text_of("columns.csv").splitlines()))
+KINDS: Final[dict[str, dict[str, Column]]] = {row["frame"]: {} for row in _ROWS}
+"""The columns of every tidy frame by the name of the frame, which is the name of the method of a study."""
+for _row in _ROWS:
+    if _row["column"]:  # a row without one says what a row of the frame is
+        KINDS[_row["frame"]][_row["column"]] = Column(*(_row[name] for name in Column._fields))
+
+
+def dtype_of(word: str) -> Any:
+    """Return the pandas dtype that a column's word for it stands for."""
+    if word in _CATEGORIES:
+        return pd.CategoricalDtype(pd.Index(_CATEGORIES[word], dtype="str"), ordered=True)
+    if word == "string":
+        return TEXT
+    return pd.DatetimeTZDtype("us", "UTC") if word == "utc" else pd.api.types.pandas_dtype(word)
+
+
+def types_of(kind: str) -> dict[str, str]:
+    """Return the words for the dtypes of the columns of a kind of frame, by name."""
+    if kind not in KINDS:
+        raise InputError(f"there is no frame {kind!r}; {choices(kind, KINDS)}")
+    return {name: column.dtype for name, column in KINDS[kind].items()}
+
+
+def typed(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
+    """Return rows as a frame with the columns and dtypes of a table of types, also when there are no rows."""
+    table = list(rows)
+    return typed_columns({name: [row.get(name) for row in table] for name in types}, types)
+
+
+def typed_columns(columns: Mapping[str, Sequence[Any] | pd.Series], types: Mapping[str, str]) -> pd.DataFrame:
+    """Return columns as a frame with the dtypes of a table of types; ``None`` is missing."""
+    return pd.DataFrame({name: _array(name, columns[name], word) for name, word in types.items()})
+
+
+def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
+    if word in _CATEGORIES:
+        array = pd.Series(values, dtype="object")
+        odd = array[array.notna() & ~array.isin(_CATEGORIES[word])]
+        if len(odd):  # pandas would make it a missing one
+            allowed = ", ".join(_CATEGORIES[word])
+            raise InputError(f"column {name!r} cannot hold {odd.iloc[0]!r}; it is one of {allowed}")
+        return pd.Categorical(array, dtype=dtype_of(word))
+    if word in ("bool", "boolean"):
+        # Older stores have 0 and 1 where an update set a truth value.
+        values = [_TRUTHS.get(value, value) if isinstance(value, int) else value for value in values]
+    if word == "bool":
+        # Not by what Python takes for true: a missing value would be False, or True, and so would the text "False".
+        truth = pd.Series(values, dtype="boolean")
+        if truth.isna().any():
+            raise InputError(f"column {name!r} has a row without a value; it is True or False in every row")
+        return truth.to_numpy(dtype="bool")
+    if isinstance(values, pd.Series):
+        return values.astype(dtype_of(word)).array
+    if word == "float64":
+        return np.array(values, dtype=word)
+    if word == "utc":
+        # Not by inference: with no values, or none present, that would be another unit.
+        return pd.to_datetime(pd.Series(values, dtype="object"), utc=True).dt.as_unit("us").array
+    return pd.array(values, dtype=dtype_of(word))
+
+
+def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return a frame with exactly the columns, order and dtypes of its kind."""
+    types = types_of(kind)
+    odd = [*(name for name in types if name not in frame), *(name for name in frame if name not in types)]
+    if odd:
+        verb = "lacks" if odd[0] in types else "does not have"
+        raise InputError(f"frame {kind}: {verb} the column {odd[0]!r}; study.dictionary({kind!r}) lists them")
+    try:
+        return typed_columns({name: frame[name] for name in types}, types)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"frame {kind}: a value is not of its column's dtype ({error})") from error
+
+
+def describe(kind: str | None = None) -> pd.DataFrame:
+    """Return the data dictionary as a frame: frame, column, dtype, unit, meaning, and when a value is missing."""
+    frames = KINDS if kind is None else {kind: types_of(kind)}
+    rows = [
+        {**row, "dtype": dtype_words(row["dtype"]), "missing": row["missing"] or "never"}
+        for row in _ROWS
+        if row["frame"] in frames and row["column"]
+    ]
+    return typed(rows, dict.fromkeys(_TABLE, "string"))
+
+
+def dtype_words(word: str) -> str:
+    """Return a dtype as a reader of the dictionary sees it."""
+    dtype = dtype_of(word)
+    if not isinstance(dtype, pd.CategoricalDtype):
+        return str(dtype)
+    return "category: " + " < ".join(dtype.categories)
+
+
+def dictionary_text() -> str:
+    """Return the data dictionary as Markdown, the same text every time."""
+    parts = [_text_of("dictionary.md")]
+    for kind, meaning in ((row["frame"], row["meaning"]) for row in _ROWS if not row["column"]):
+        parts.append(f"## `study.{kind}()`\n\n{meaning.capitalize()}.\n")
+        lines = ["| column | dtype | unit | meaning | missing |", "| --- | --- | --- | --- | --- |"]
+        for _, name, *cells in describe(kind).itertuples(index=False):
+            escaped = (cell.replace("|", chr(92) + "|") for cell in (f"`{name}`", *cells))
+            lines.append(f"| {' | '.join(escaped)} |")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
 
 
 def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
@@ -34,9 +162,7 @@ def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
     location, frame = _path(path), as_kind(frame, kind)
     buffer = io.BytesIO()
     if location.suffix == ".csv":
-        texts = [
-            name for name, column in columns_of(kind).items() if _arrow_type(column.dtype) == pa.string()
-        ]
+        texts = [name for name, type_in_file in _arrow_types(kind).items() if type_in_file == pa.string()]
         table = pa.Table.from_pandas(frame.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
         buffer.write(arrow_csv(table, texts))
     else:
@@ -49,27 +175,29 @@ def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
 def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
     """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind."""
     import pyarrow as pa
+    from pyarrow import parquet
 
     location = _path(path)
     try:
         content = location.read_bytes()
     except OSError as error:
         raise InputError(f"{location}: cannot be read ({error.strerror})") from error
-    columns = columns_of(kind)
-    types = {name: _arrow_type(column.dtype) for name, column in columns.items()}
+    types = _arrow_types(kind)
     try:
-        table = (
-            _from_csv(content, types) if location.suffix == ".csv" else _from_parquet(content, kind, location)
-        )
+        if location.suffix == ".csv":
+            table = _from_csv(content, types)
+        else:
+            table = parquet.read_table(pa.BufferReader(content))
+            stored_kind = (table.schema.metadata or {}).get(_KIND, kind.encode()).decode()
+            if stored_kind != kind:
+                raise InputError(f"it holds the frame {stored_kind}")
         dtypes = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
         dtypes |= dict.fromkeys((pa.string(), pa.large_string()), TEXT)
-        frame = table.to_pandas(types_mapper=dtypes.get, ignore_metadata=True)
-        return as_kind(frame, kind)
+        return as_kind(table.to_pandas(types_mapper=dtypes.get, ignore_metadata=True), kind)
     except (pa.ArrowException, ValueError, TypeError, InputError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"{location}: is no whole file of the frame {kind} ({reason}); save it again"
-        ) from error
+        message = f"{location}: is no whole file of the frame {kind} ({reason}); save it again"
+        raise InputError(message) from error
 
 
 def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
@@ -85,33 +213,16 @@ def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
             column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
     )
-    texts = [name for name in table.column_names if types.get(name) == pa.string()]
-    return unguarded(table, texts)
+    return unguarded(table, [name for name in table.column_names if types.get(name) == pa.string()])
 
 
-def _from_parquet(content: bytes, kind: str, location: Path) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    table = parquet.read_table(pa.BufferReader(content))
-    stored_kind = (table.schema.metadata or {}).get(_KIND, kind.encode()).decode()
-    if stored_kind != kind:
-        raise InputError(f"it holds the frame {stored_kind}")
-    return table
-
-
-def _arrow_type(word: str) -> Any:
-    """Return the type of a column in a file; categories are texts there."""
+def _arrow_types(kind: str) -> dict[str, Any]:
+    """Return the types of the columns of a frame in a file; categories are texts there."""
     import pyarrow as pa
 
-    types = {
-        "Int64": pa.int64(),
-        "float64": pa.float64(),
-        "bool": pa.bool_(),
-        "boolean": pa.bool_(),
-        "utc": pa.timestamp("us", "UTC"),
-    }
-    return types.get(word, pa.string())
+    types = {"Int64": pa.int64(), "float64": pa.float64(), "utc": pa.timestamp("us", "UTC")}
+    types |= dict.fromkeys(("bool", "boolean"), pa.bool_())
+    return {name: types.get(word, pa.string()) for name, word in types_of(kind).items()}
 
 
 def _path(path: Path | str) -> Path:

@@ -16,8 +16,8 @@ from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import composite_strict
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.dictionary import typed, typed_columns, types_of
 from toolkit.store.documents import Judgement, Run
+from toolkit.store.frame_files import typed, typed_columns, types_of
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current
 from toolkit.words import DIMENSIONS, SCORE, total_aud
