@@ -6,10 +6,11 @@ Ratings by people, and judgements under other settings, are in no replay either.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -60,7 +61,6 @@ def _answered(
 
 
 def _calls(plan: Plan, calls: Iterable[_Document]) -> Iterator[str]:
-    """Yield what is wrong with calls."""
     prices = {endpoint.key: endpoint.price for endpoint in endpoints_of(plan)}
     misfits: dict[str, list[str]] = defaultdict(list)
     priced = Counter[str]()
@@ -88,22 +88,17 @@ def _faults(call: _Document) -> Iterator[str]:
     if state != "done" and reply:
         yield f"is {state}, and has {reply[0]}"
     if request := call.get("request"):
-        if _identity(request) != call["_id"]:
+        identity = None  # where it is no request
+        with contextlib.suppress(KeyError, TypeError):
+            messages = tuple(Message(part["role"], part["content"]) for part in request["messages"])
+            identity = ModelRequest(**{**request, "messages": messages}).identity()
+        if identity != call["_id"]:
             yield "its request is not the one it is named by"
         if (call["provider"], call["model"]) != (request.get("provider"), request.get("model")):
             yield "its model is not that of its request"
     cached = (call.get("cache_read_tokens") or 0) + (call.get("cache_written_tokens") or 0)
     if cached > (call.get("input_tokens") or 0):
         yield "has more cached tokens than input tokens"
-
-
-def _identity(request: _Document) -> str | None:
-    """Return the identity of a request as the ledger keeps it; ``None`` where it is no request."""
-    try:
-        messages = tuple(Message(part["role"], part["content"]) for part in request["messages"])
-        return ModelRequest(**{**request, "messages": messages}).identity()
-    except (KeyError, TypeError):
-        return None
 
 
 def _costs(call: _Document, price: Price) -> bool:
@@ -131,16 +126,11 @@ def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Itera
             call_id = run["call_id"]
             if run["status"] == "succeeded" and call_id not in planned and call_id not in answered:
                 yield f"{name}: its call is not in the ledger"
-            if not _is_made_at(run_id, moment):
+            made_at = None
+            with contextlib.suppress(ValueError):
+                made_at = ULID.from_str(run_id).datetime
+            if made_at is None or abs(made_at - moment) >= timedelta(minutes=1):
                 yield f"{name}: created_at is not the moment that its run id has"
-
-
-def _is_made_at(run_id: str, moment: datetime) -> bool:
-    """Return whether a run was written when its id was made, which holds the moment."""
-    try:
-        return abs(ULID.from_str(run_id).datetime - moment) < timedelta(minutes=1)
-    except ValueError:
-        return False
 
 
 def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
@@ -159,12 +149,11 @@ def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[st
                 yield f"{name}: created_at is before that of its run"
             if any(call_id not in answered for call_id in call_ids):
                 yield f"{name}: rests on a call that the ledger does not have"
-            elif call_ids and not _is_sum(judgement, [answered[call_id] for call_id in call_ids]):
+            elif call_ids and not all(
+                _is_close(judgement.get(part), sum(answered[call_id].get(part) or 0 for call_id in call_ids))
+                for part in _PAID
+            ):
                 yield f"{name}: its cost, tokens or latency are not those of its calls"
-
-
-def _is_sum(judgement: _Document, calls: Sequence[_Document]) -> bool:
-    return all(_is_close(judgement.get(part), sum(call.get(part) or 0 for call in calls)) for part in _PAID)
 
 
 def _people(store: Store, study: _Document) -> Iterator[str]:

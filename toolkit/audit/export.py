@@ -265,8 +265,7 @@ def _scores(judgements: pd.DataFrame) -> dict[str, Any]:
         if means.notna().any():
             values = {name: float(value) for name, value in means.items() if pd.notna(value)}
             explanation = next(iter(rows["reasons"].dropna()), None) or None
-            rest = {"answer": None, "explanation": explanation, "metadata": {}}
-            scores[str(judge)] = {"value": values, **rest}
+            scores[str(judge)] = {"value": values, "answer": None, "explanation": explanation, "metadata": {}}
     return scores
 
 

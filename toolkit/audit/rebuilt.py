@@ -18,17 +18,13 @@ from toolkit.store.records import (
     judgement_of,
     kept_documents,
     reply_texts,
+    stored_run,
 )
 from toolkit.store.writer import differing
 
 _Document = Mapping[str, Any]
 _Judged = tuple[_Document, Mapping[str, _Document]]  # a run and the judgements of it that count, by label
 _ABSENT: Final[_Judged] = ({}, {})
-
-
-def copy_ledger(store: Store, into: Store) -> None:
-    """Copy every call that has ended into an empty store, also of other studies: one of them may have paid."""
-    store.copy_into(into, documents.Call, {"state": {"$in": ["done", "failed"]}})
 
 
 def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
@@ -79,9 +75,8 @@ class _Payers:
     @cached_property
     def _names(self) -> Mapping[str, set[str]]:
         names: dict[str, set[str]] = defaultdict(set)
-        for call in self._rebuilt.each_where(
-            documents.Call, {"study": {"$ne": self._study}}, only=("study",)
-        ):
+        others = {"study": {"$ne": self._study}}
+        for call in self._rebuilt.each_where(documents.Call, others, only=("study",)):
             names[call["_id"]].add(call["study"])
         for some in windows(self._call_ids):
             for name, (run, judgements) in _by_name(kept_documents(self._store, self._study, some)).items():
@@ -93,34 +88,27 @@ class _Payers:
 
 def _by_name(kept: Kept) -> dict[str, _Judged]:
     """Return runs by what a reader calls them, with the judgements that count: those whose calls the run names."""
-    judgements = {
+    stored = {
         (judgement["run_id"], judgement["call_id"]): judgement for judgement in kept.judgements.values()
     }
-    return {
-        f"run of {prompt} by {model}, repeat {repeat}": (
-            run,
-            {
-                label: judgements[run["run_id"], call_id]
-                for label, call_id in (run.get("judge_calls") or {}).items()
-                if (run["run_id"], call_id) in judgements
-            },
-        )
-        for (prompt, model, repeat, _), run in kept.runs.items()
-    }
+    judged: dict[str, _Judged] = {}
+    for (prompt, model, repeat, _), run in kept.runs.items():
+        calls = (run.get("judge_calls") or {}).items()
+        judgements = {label: stored.get((run["run_id"], call_id)) for label, call_id in calls}
+        counting = {label: judgement for label, judgement in judgements.items() if judgement}
+        judged[f"run of {prompt} by {model}, repeat {repeat}"] = run, counting
+    return judged
 
 
 def _differing_runs(stored: Kept, again: Kept, rebuilt: Store, payers: _Payers) -> Iterator[str]:
     ours, theirs = _by_name(stored), _by_name(again)
     for name, judged in ours.items():
-        if name not in theirs and _is_elsewhere(rebuilt, judged[0]):
+        key = {part: judged[0][part] for part in ("study", "prompt_id", "model", "repeat")}
+        if name not in theirs and rebuilt.has(documents.Run, key):
             continue  # a run of the same name by an earlier call: the one of now is compared under its own call
         yield from _differing_run(name, judged, theirs.get(name, _ABSENT), payers)
     for name in theirs.keys() - ours.keys():
         yield from _differing_run(name, _ABSENT, theirs[name], payers)
-
-
-def _is_elsewhere(rebuilt: Store, run: _Document) -> bool:
-    return rebuilt.has(documents.Run, {name: run[name] for name in ("study", "prompt_id", "model", "repeat")})
 
 
 def _differing_run(name: str, stored: _Judged, again: _Judged, payers: _Payers) -> Iterator[str]:
@@ -141,11 +129,8 @@ def _differing_run(name: str, stored: _Judged, again: _Judged, payers: _Payers) 
     }
     if expected and (lacking or silent):
         ensemble = [judgement_of(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
-        evaluation: dict[str, Any] = dict.fromkeys(EVALUATION)
-        if ensemble:
-            evaluation = evaluation_fields(
-                ensemble, None, expected["output_blob_id"], expected["bias_controls"]
-            )
+        context = (None, expected["output_blob_id"], expected["bias_controls"])
+        evaluation = evaluation_fields(ensemble, *context) if ensemble else dict.fromkeys(EVALUATION)
         expected = {**expected, **evaluation}
     pairs = {name: (run, expected)}
     for label in (judgements.keys() | rebuilt.keys()) - lacking:
@@ -169,7 +154,7 @@ def _calls(judgement: _Document) -> Sequence[str]:
 
 
 def _differing_replies(store: Store, stored: Kept) -> Iterator[str]:
-    runs = [run for run in stored.stored().values() if run.blob_id]
+    runs = [run for run in map(stored_run, stored.runs.values()) if run.blob_id]
     texts = reply_texts(store, runs)
     for run in runs:
         text = texts.get(str(run.blob_id))

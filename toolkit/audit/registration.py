@@ -24,9 +24,8 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
     """Write the plan of a study as Markdown, with the power that a pilot shows, or else the study's own runs."""
     plan = study.plan
     if not plan.test.judged:
-        raise InputError(
-            f"study {study.name}: test {plan.test.name} has no contrasts to register; rubric_study has"
-        )
+        message = f"test {plan.test.name} has no contrasts to register; rubric_study has"
+        raise InputError(f"study {study.name}: {message}")
     decisions = decisions_of(plan, study.store)
     content = decisions.content or decided(plan)
     status = study.status()
@@ -39,8 +38,8 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "replies": status["runs"]["succeeded"],
         # As it was decided, not as the file says it now.
         "primary": content.get("analysis.primary"),
-        "margin": float(content["analysis.equivalence_margin"])
-        if "analysis.equivalence_margin" in content
+        "margin": float(margin)
+        if (margin := content.get("analysis.equivalence_margin")) is not None
         else None,
         "bases": len(bases_of(plan)),
         "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
@@ -56,7 +55,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "study": study.name,
         "sha256": values["digest"],
         "path": str(path),
-        "changes": decisions.sentences(),
+        "changes": values["changes"],
     }
     fields["decided_at"] = decisions.at.isoformat() if decisions.at else None
     return Summary(fields, f"{path}\nSHA-256 of what is decided: {values['digest']}")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.audit.export import differing_export
+from toolkit.audit.export import differing_export, export_study
 from toolkit.errors import InputError
 from toolkit.plan import STORE
 from toolkit.report.manifest import MANIFEST, differing_files
@@ -38,9 +38,8 @@ def verify_study(study: Study, export: Path | None = None) -> Summary:
 
     runs, judgements = counts_of(study.store, study.name, study.plan.call_ids)
     if not runs:
-        raise InputError(
-            f"study {study.name}: has no run in its store, so there is nothing to verify; run it first"
-        )
+        message = "has no run in its store, so there is nothing to verify; run it first"
+        raise InputError(f"study {study.name}: {message}")
     differences = [*_records(study), *contradictions(study.plan, study.store)]
     differences += _in_temporary_folder(study, _figures, differences)
     files = sum(len(_files(folder)) for folder in _output_folders(study))
@@ -48,9 +47,8 @@ def verify_study(study: Study, export: Path | None = None) -> Summary:
     has_bundle = (bundle / MANIFEST).is_file()
     if has_bundle:
         differences += [f"{_BUNDLE}/{line}" for line in differing_files(bundle)]
-        differences += [
-            f"{_BUNDLE}/{MANIFEST}: {line}" for line in _differing_inputs(study, bundle / MANIFEST)
-        ]
+        inputs = _differing_inputs(study, bundle / MANIFEST)
+        differences += [f"{_BUNDLE}/{MANIFEST}: {line}" for line in inputs]
     if export is not None:
         differences += [f"{export.name}/{line}" for line in differing_export(export)]
         differences += _in_temporary_folder(study, partial(_exported, export=export), differences)
@@ -79,10 +77,11 @@ def _in_temporary_folder(
 
 
 def _records(study: Study) -> list[str]:
-    from toolkit.audit.rebuilt import copy_ledger, differing_records
+    from toolkit.audit.rebuilt import differing_records
     from toolkit.pipeline import run_plan
     from toolkit.store import embedded
     from toolkit.store.connection import Store
+    from toolkit.store.documents import Call
 
     ids = study.plan.call_ids
     with tempfile.TemporaryDirectory() as name:
@@ -90,7 +89,8 @@ def _records(study: Study) -> list[str]:
         # Never the server that MONGODB_URI names: what is rebuilt must not meet what is stored.
         rebuilt = Store(embedded.address(folder), folder)
         try:
-            copy_ledger(study.store, rebuilt)
+            # Every call that has ended, also of other studies: one of them may have paid.
+            study.store.copy_into(rebuilt, Call, {"state": {"$in": ["done", "failed"]}})
             run_plan(study.plan, rebuilt, progress=False, replay=True)
             return list(differing_records(study.store, rebuilt, study.name, ids))
         finally:
@@ -118,8 +118,6 @@ def _figures(study: Study, drawn: Path) -> Iterator[str]:
 
 
 def _exported(study: Study, folder: Path, export: Path) -> Iterator[str]:
-    from toolkit.audit.export import export_study
-
     export_study(study, folder)
     # Parquet files and what lists all files name packages and commit; the records are the same under every version.
     suffixes = (".csv", ".zip") if _versions(export) != _versions(folder) else None

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
-from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, HumanRating, Judgement, Run
+from toolkit.store.records import calls_beside
 from toolkit.words import counted, total_aud
 
 

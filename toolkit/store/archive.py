@@ -14,6 +14,7 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +26,6 @@ from pymongo import InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.errors import InputError
 from toolkit.files import DAMAGED_ZIP, opened_atomically, similar_file
-from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store, windows
 from toolkit.store.documents import (
     Call,
@@ -41,27 +41,14 @@ from toolkit.store.documents import (
     fault_of,
 )
 from toolkit.store.parts import JSON
+from toolkit.store.records import calls_beside
 from toolkit.store.writer import Duplicate, sealed
 from toolkit.words import VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "prompts": ("prompt_id", "dataset_version"),
-    "output_blobs": ("blob_id",),
-    "calls": ("_id",),
-    "runs": ("run_id",),
-    "judgements": ("run_id", "judge", "call_id"),
-    "rubrics": ("_id",),
-    "human_ratings": ("_id",),
-    "rating_rounds": ("_id",),
-    "settlements": ("_id",),
-    "decisions": ("_id",),
-}
 _SINCE: Final = ("settlements", "decisions")
 """Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
-"""What names a document of each collection, in the order in which an import writes them: the ledger before what
-rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
 UNPACKED_AT_MOST: Final = 200  # times the file's size its parts may have; those of studies have 5 to 40
 SMALL: Final = 100_000_000  # bytes of parts that are read however small the file is
 BLOCK: Final = 4_000_000  # bytes of lines whose documents are in memory at once, with the last one of them
@@ -95,7 +82,7 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
     calls = {*(call["_id"] for call in calls_of_study), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
     texts = {run.get("output_blob_id") for run in runs} | {rating["blob_id"] for rating in ratings}
-    parts: Mapping[str, Iterable[Mapping[str, Any]]] = {
+    parts: Mapping[str, Iterable[_Document]] = {
         "prompts": (
             prompt
             for prompt in _in_order(store, Prompt, (prompt_id for prompt_id, _ in versions))
@@ -106,9 +93,7 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "calls": (call for call in _in_order(store, Call, calls) if call["state"] != "claimed"),
         "runs": _in_order(store, Run, run_ids),
         "judgements": _in_order(store, Judgement, run_ids),
-        "rubrics": _in_order(
-            store, Rubric, {document["rubric_hash"] for document in (*judgements, *ratings)}
-        ),
+        "rubrics": _in_order(store, Rubric, (record["rubric_hash"] for record in (*judgements, *ratings))),
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, query), key=itemgetter("_id")),
     }
@@ -142,9 +127,7 @@ class Archive:
             yield from _blocks(self.path, file, name, self.sums[name])
 
 
-def pack_archive(
-    study: str, parts: Mapping[str, Iterable[Mapping[str, Any]]], path: Path
-) -> Mapping[str, int]:
+def pack_archive(study: str, parts: Mapping[str, Iterable[_Document]], path: Path) -> Mapping[str, int]:
     """Write documents into an archive that is whole or not there, and return how many there are of each collection."""
     contents: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": VERSION, "parts": {}}
     with opened_atomically(path) as target, zipfile.ZipFile(target, "w") as file:
@@ -184,67 +167,51 @@ def check_archive(path: Path) -> Archive:
                 )
         if len(set(file.namelist())) < len(file.namelist()):
             raise ValueError("a part is in it twice")
-        if lost := [
-            name for name in KEYS if name not in contents["parts"] and f"{name}.jsonl" in file.namelist()
-        ]:
-            raise ValueError(f"{lost[0]}.jsonl is in it and not among its parts")
+        for name in KEYS:
+            if name not in contents["parts"] and f"{name}.jsonl" in file.namelist():
+                raise ValueError(f"{name}.jsonl is in it and not among its parts")
         names = [name for name in KEYS if name not in _SINCE or name in contents["parts"]]
         sums = {name: str(contents["parts"][name]["sha256"]) for name in names}
-        study, counts, checker = (
-            str(contents["study"]),
-            dict.fromkeys(KEYS, 0),
-            _Completeness(str(contents["study"])),
-        )
+        study, counts = str(contents["study"]), dict.fromkeys(KEYS, 0)
+        stored: dict[str, set[Any]] = defaultdict(set)  # names of records, and no texts
         for name in names:
-            for block in _blocks(path, file, name, sums[name]):
-                for document in block:
-                    checker.take(name, document)
-                counts[name] += len(block)
+            last: tuple[str, ...] = ()
+            for document in chain.from_iterable(_blocks(path, file, name, sums[name])):
+                key = _key_of(name, document)
+                fault = fault_of(_PARTS[name][0], document) or _misfit(study, name, document, stored)
+                if fault or key <= last:
+                    raise ValueError(
+                        f"{name} {' '.join(key)[:40]}: {fault or 'is there twice, or not in its place'}"
+                    )
+                last = key
+                counts[name] += 1
             if counts[name] != contents["parts"][name]["documents"]:
                 raise ValueError(f"{name}: {counts[name]} records, and it says to have another number")
         return Archive(path, study, counts, sums)
 
 
-class _Completeness:
-    """Checks record by record that the parts of an archive belong together; it holds names and no texts."""
-
-    def __init__(self, study: str) -> None:
-        self._study = study
-        self._last: dict[str, tuple[str, ...]] = {}
-        self._names: dict[str, set[Any]] = defaultdict(set)
-
-    def take(self, name: str, document: _Document) -> None:
-        """Take the next record of a part; raises ``ValueError`` for one that the store could not take, or not whole."""
-        key = _key_of(name, document)
-        if fault := fault_of(_PARTS[name][0], document) or self._misfit(name, document):
-            raise ValueError(f"{name} {' '.join(key)[:40]}: {fault}")
-        if key <= self._last.get(name, ()):
-            raise ValueError(f"{name} {' '.join(key)[:40]}: is there twice, or not in its place")
-        self._last[name] = key
-
-    def _misfit(self, name: str, document: _Document) -> str | None:
-        """Return why a record does not go with those before it; parts stand in the order of what rests on what."""
-        names = self._names
-        match name:
-            case "prompts":
-                names[name].add(_key_of(name, document))
-            case "output_blobs" | "rubrics":
-                if hashlib.sha256(document["content"].encode()).hexdigest() not in _key_of(name, document):
-                    return "its text is not the one it is named by"
-                names[name].add(_key_of(name, document)[0])
-            case "runs":
-                itself = itemgetter(*_RUN_IS)(document)
-                if document["study"] != self._study or itself in names["experiments"]:
-                    return "is of another study, or a second one of the same call"
-                names["experiments"].add(itself)
-                names[name].add(document["run_id"])
-                if (document["prompt_id"], document["dataset_version"]) not in names["prompts"]:
-                    return "its prompt is not in the archive"
-                if (text := document.get("output_blob_id")) and text not in names["output_blobs"]:
-                    return "its reply is not in the archive"
-            case "judgements" if document["run_id"] not in names["runs"]:
-                return "its run is not in the archive"
-        return None
+def _misfit(study: str, name: str, document: _Document, names: Mapping[str, set[Any]]) -> str | None:
+    """Return why a record does not go with those before it; parts stand in the order of what rests on what."""
+    match name:
+        case "prompts":
+            names[name].add(_key_of(name, document))
+        case "output_blobs" | "rubrics":
+            if hashlib.sha256(document["content"].encode()).hexdigest() not in _key_of(name, document):
+                return "its text is not the one it is named by"
+            names[name].add(_key_of(name, document)[0])
+        case "runs":
+            itself = itemgetter(*_RUN_IS)(document)
+            if document["study"] != study or itself in names["experiments"]:
+                return "is of another study, or a second one of the same call"
+            names["experiments"].add(itself)
+            names[name].add(document["run_id"])
+            if (document["prompt_id"], document["dataset_version"]) not in names["prompts"]:
+                return "its prompt is not in the archive"
+            if (text := document.get("output_blob_id")) and text not in names["output_blobs"]:
+                return "its reply is not in the archive"
+        case "judgements" if document["run_id"] not in names["runs"]:
+            return "its run is not in the archive"
+    return None
 
 
 def _key_of(name: str, document: _Document) -> tuple[str, ...]:
@@ -252,11 +219,9 @@ def _key_of(name: str, document: _Document) -> tuple[str, ...]:
 
 
 def _named(name: str, document: _Document) -> _Document:
-    return (
-        document
-        if KEYS[name] == ("_id",)
-        else {part: value for part, value in document.items() if part != "_id"}
-    )
+    if KEYS[name] == ("_id",):
+        return document
+    return {part: value for part, value in document.items() if part != "_id"}
 
 
 @contextlib.contextmanager
@@ -323,66 +288,49 @@ def add_archive(store: Store, archive: Archive) -> Imported:
     of ratings its further replies. Everything is compared before the first record is written, and the ledger is written
     first: an import that is stopped half-way is finished by the same command.
     """
-    ahead = {name: _compare(store, name, archive) for name in KEYS}
-    written = {name: _write(store, name, archive) if ahead[name] else (0, 0) for name in KEYS}
-    added, updated = ({name: counts[which] for name, counts in written.items()} for which in (0, 1))
+    writes = dict(archive.counts)
+    for name in KEYS:
+        if store.has(_PARTS[name][0], {}):  # what is not there contradicts nothing
+            operations = (_operations(store, name, block, archive) for block in archive.blocks(name))
+            writes[name] = sum(len(new) + len(changed) for new, changed in operations)
+    added, updated = dict.fromkeys(KEYS, 0), dict.fromkeys(KEYS, 0)
+    for name in KEYS:
+        for block in archive.blocks(name) if writes[name] else ():
+            new, changed = _operations(store, name, block, archive)
+            added[name] += len(new)
+            updated[name] += len(changed)
+            for write in [store.writer.submit(name, operation) for operation in (*new, *changed)]:
+                try:
+                    write.result()
+                except Duplicate:  # another import was first with the same record
+                    added[name] -= 1
     known = {name: archive.counts[name] - added[name] - updated[name] for name in KEYS}
     return Imported(archive.study, added, updated, known)
-
-
-def _compare(store: Store, name: str, archive: Archive) -> int:
-    """Return how many documents of a collection are to be written, and refuse those that the store contradicts."""
-    if store.objects(_PARTS[name][0]).as_pymongo().first() is None:  # what is not there contradicts nothing
-        return archive.counts[name]
-    return sum(sum(map(len, _operations(store, name, block, archive))) for block in archive.blocks(name))
-
-
-def _write(store: Store, name: str, archive: Archive) -> tuple[int, int]:
-    added = updated = 0
-    for block in archive.blocks(name):
-        new, changed = _operations(store, name, block, archive)
-        added += len(new)
-        updated += len(changed)
-        for write in [store.writer.submit(name, operation) for operation in (*new, *changed)]:
-            try:
-                write.result()
-            except Duplicate:  # another import was first with the same record
-                added -= 1
-    return added, updated
 
 
 def _operations(
     store: Store, name: str, documents: _Documents, archive: Archive
 ) -> tuple[list[_Operation], list[_Operation]]:
-    key, (kind, compared, merge) = KEYS[name], _PARTS[name]
-    documents_here = store.find_by(
-        kind, key[0], (document[key[0]] for document in documents), only=(*key, *compared)
-    )
-    stored = {_key_of(name, document): document for document in documents_here}
-    new = [document for document in documents if _key_of(name, document) not in stored]
-    pairs = [
-        (document, stored[_key_of(name, document)])
-        for document in documents
-        if _key_of(name, document) in stored
-    ]
+    """Return what is to be inserted and what changed; an archive and a store that contradict each other are refused."""
+    kind, key, compared, merge = _PARTS[name]
+    ids = (document[key[0]] for document in documents)
+    existing = store.find_by(kind, key[0], ids, only=(*key, *compared))
+    stored = {_key_of(name, document): document for document in existing}
+    pairs = [(document, stored.get(_key_of(name, document))) for document in documents]
+    new = [document for document, earlier in pairs if earlier is None]
     try:
         if name == "runs":
             _refuse_other_runs(store, new)
-        merged = [merge(document, document_here) for document, document_here in pairs] if merge else []
-    except _Contradiction as error:
+        merged = [merge(document, earlier) for document, earlier in pairs if earlier] if merge else []
+    except InputError as error:
         raise InputError(f"{archive.path}: {error}") from None
-    return [InsertOne(_named(name, document)) for document in new], [
-        change for change in merged if change is not None
-    ]
-
-
-class _Contradiction(Exception):
-    """An archive and a store say different things."""
+    inserts: list[_Operation] = [InsertOne(_named(name, document)) for document in new]
+    return inserts, [change for change in merged if change is not None]
 
 
 def _same_prompt(new: _Document, stored: _Document) -> None:
     if new["text"] != stored["text"]:
-        raise _Contradiction(
+        raise InputError(
             f"prompt {new['prompt_id']} of dataset version {new['dataset_version']} has another text in this store; "
             f"{_ELSEWHERE}"
         )
@@ -390,7 +338,7 @@ def _same_prompt(new: _Document, stored: _Document) -> None:
 
 def _call(new: _Document, stored: _Document) -> _Operation | None:
     if stored["state"] == "claimed":
-        raise _Contradiction(
+        raise InputError(
             f"call {new['_id'][:12]}... is under way in this store, or was left by a process that was killed; "
             f"let `toolkit run` of study {stored['study']} come to its end first, or {_ELSEWHERE}"
         )
@@ -398,17 +346,16 @@ def _call(new: _Document, stored: _Document) -> _Operation | None:
         return None
     if stored["state"] == "done":
         if any(new.get(name) != stored.get(name) for name in _REPLY_IS):
-            raise _Contradiction(
+            raise InputError(
                 f"call {new['_id'][:12]}... has another reply in this store: both machines have asked it; {_ELSEWHERE}"
             )
         return None
     # What was sent from here and failed may have been billed, and the ledger forgets no attempt.
-    further = [
-        attempt for attempt in stored.get("attempts") or [] if attempt not in (new.get("attempts") or [])
-    ]
+    attempts = new.get("attempts") or []
+    further = [attempt for attempt in stored.get("attempts") or [] if attempt not in attempts]
     merged = dict(new)
     if further:
-        merged["attempts"] = [*further, *(new.get("attempts") or [])]
+        merged["attempts"] = [*further, *attempts]
         merged["unsure_aud"] = (new.get("unsure_aud") or 0.0) + (stored.get("unsure_aud") or 0.0)
     return ReplaceOne({"_id": new["_id"]}, sealed(merged) if "seal" in merged else merged)
 
@@ -427,7 +374,7 @@ def _newest(new: _Document, stored: _Document) -> _Operation | None:
 
 def _same_rating(new: _Document, stored: _Document) -> None:
     if any(new.get(name) != stored.get(name) for name in _RATING_IS):
-        raise _Contradiction(
+        raise InputError(
             f"{new['rater']} has rated run {new['run_id']} here and elsewhere, as version {new['version']} both; "
             f"{_ELSEWHERE}"
         )
@@ -446,25 +393,33 @@ def _refuse_other_runs(store: Store, runs: _Documents) -> None:
     runs_here = store.find_by(Run, "call_id", (run["call_id"] for run in runs), only=("run_id", *_RUN_IS))
     stored = {itemgetter(*_RUN_IS)(run): run["run_id"] for run in runs_here}
     for run in runs:
-        run_id = stored.get(itemgetter(*_RUN_IS)(run))
-        if run_id is not None:
-            raise _Contradiction(
+        if (run_id := stored.get(itemgetter(*_RUN_IS)(run))) is not None:
+            raise InputError(
                 f"run {run['run_id']} is in this store as {run_id}: both machines have asked this study; "
                 f"{_ELSEWHERE}, then `toolkit run` there"
             )
 
 
 _Merge = Callable[[_Document, _Document], _Operation | None]
-_PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], _Merge | None]]] = {
-    "prompts": (Prompt, ("text",), _same_prompt),
-    "output_blobs": (OutputBlob, (), None),  # named by the hash of its content, so it is the same
-    "calls": (Call, ("state", "study", "attempts", "unsure_aud", *_REPLY_IS), _call),
-    "runs": (Run, ("status", "updated_at"), _newest),
-    "judgements": (Judgement, ("answered", "updated_at"), _newest),
-    "rubrics": (Rubric, (), None),
-    "human_ratings": (HumanRating, _RATING_IS, _same_rating),
-    "rating_rounds": (RatingRound, ("run_ids",), _longer_round),
-    "settlements": (Settlement, (), None),
-    "decisions": (Decision, (), None),
+_ID: Final = ("_id",)
+_PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], tuple[str, ...], _Merge | None]]] = {
+    "prompts": (Prompt, ("prompt_id", "dataset_version"), ("text",), _same_prompt),
+    "output_blobs": (
+        OutputBlob,
+        ("blob_id",),
+        (),
+        None,
+    ),  # named by the hash of its content, so it is the same
+    "calls": (Call, _ID, ("state", "study", "attempts", "unsure_aud", *_REPLY_IS), _call),
+    "runs": (Run, ("run_id",), ("status", "updated_at"), _newest),
+    "judgements": (Judgement, ("run_id", "judge", "call_id"), ("answered", "updated_at"), _newest),
+    "rubrics": (Rubric, _ID, (), None),
+    "human_ratings": (HumanRating, _ID, _RATING_IS, _same_rating),
+    "rating_rounds": (RatingRound, _ID, ("run_ids",), _longer_round),
+    "settlements": (Settlement, _ID, (), None),
+    "decisions": (Decision, _ID, (), None),
 }
-"""How a collection is imported: its class, what is read of a document that is there, what becomes of the two."""
+"""How a collection is imported, in the order in which an import writes them, the ledger before what rests on it: its
+class, what names a document, what is read of a document that is there, what becomes of the two. Owners, accounts and
+batches are of the processes of one machine and are not among them."""
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {name: key for name, (_, key, _, _) in _PARTS.items()}

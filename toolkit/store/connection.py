@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -124,9 +124,8 @@ class Store:
         """
         documents: list[dict[str, Any]] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
-            documents += self.find_where(
-                document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
-            )
+            narrowed = {**(query or {}), field: {"$in": ids}}
+            documents += self.find_where(document, narrowed, leave_out, only=only)
         return documents
 
     def find_where(
@@ -138,8 +137,13 @@ class Store:
         only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
         """Return the documents that match a query; see `each_where`."""
-        with without_collecting():
+        collecting = gc.isenabled()
+        gc.disable()  # documents have no cycles, and looking for them takes as long as reading
+        try:
             return list(self.each_where(document, query, leave_out, only=only))
+        finally:
+            if collecting:
+                gc.enable()
 
     def each_where(
         self,
@@ -213,10 +217,9 @@ class Store:
         """Copy the documents that match a query into another store, which has none of them, with their parts."""
         for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
             into._collection(document).insert_many(some)
-            named = {
-                part_id: None for copied in some for ids in copied.get(PARTS, {}).values() for part_id in ids
-            }
-            for part in self.database[PARTS].find({"_id": {"$in": list(named)}}) if named else ():
+            lists = chain.from_iterable(copied.get(PARTS, {}).values() for copied in some)
+            named = list(dict.fromkeys(chain.from_iterable(lists)))
+            for part in self.database[PARTS].find({"_id": {"$in": named}}) if named else ():
                 into.database[PARTS].replace_one({"_id": part["_id"]}, part, upsert=True)
 
     def _collection(self, document: type[me.Document]) -> Collection[dict[str, Any]]:
@@ -253,13 +256,10 @@ class Store:
             self._add([Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)])
 
     def _add(self, documents: Sequence[me.Document]) -> None:
-        writes = []
         for document in documents:
             document.validate()
-            writes.append(
-                self.writer.submit(document._meta["collection"], InsertOne(document.to_mongo().to_dict()))
-            )
-        for write in writes:
+        operations = ((each._meta["collection"], InsertOne(each.to_mongo().to_dict())) for each in documents)
+        for write in [self.writer.submit(*operation) for operation in operations]:
             with contextlib.suppress(Duplicate):  # another process was first with the same
                 write.result()
 
@@ -277,13 +277,8 @@ def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[A
     concern = {name: value for name, value in client.write_concern.document.items() if name != "fsync"}
     concern["w"] = concern.get("w", 1 if embedded else "majority") or 1
     level = client.read_concern.level or ("majority" if concern["w"] == "majority" else None)
-    database: Database[Any] = client.get_default_database(
-        DATABASE,
-        read_preference=ReadPreference.PRIMARY,
-        write_concern=WriteConcern(**{**concern, "j": True}),
-        read_concern=ReadConcern(level),
-    )
-    return database
+    durable = WriteConcern(**{**concern, "j": True})
+    return client.get_default_database(DATABASE, None, ReadPreference.PRIMARY, durable, ReadConcern(level))
 
 
 def bring_forward(database: Database[Any], steps: Mapping[int, Any] = STEPS) -> int:
@@ -357,19 +352,6 @@ def windows(values: Iterable[T], size: int | None = None) -> Iterator[list[T]]:
     iterator = iter(values)
     while some := list(islice(iterator, size or WINDOW)):
         yield some
-
-
-@contextlib.contextmanager
-def without_collecting() -> Iterator[None]:
-    """Keep Python from looking for cycles among many documents: they have none, and it takes as long as reading."""
-    paused = gc.isenabled()
-    if paused:
-        gc.disable()
-    try:
-        yield
-    finally:
-        if paused:
-            gc.enable()
 
 
 def open_store(folder: Path) -> Store:

@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote_plus
 
@@ -43,9 +42,9 @@ def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
         raise StoreError(
             f"{folder}: the store cannot be created ({error.strerror}); choose another `output` in the study file"
         ) from error
-    with _locked(folder / "start.lock"):
-        uri = _running(folder)
-        return uri if uri else _start(folder, idle_seconds)
+    with (folder / "start.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        return _running(folder) or _start(folder, idle_seconds)
 
 
 def revive(folder: Path) -> None:
@@ -56,29 +55,21 @@ def revive(folder: Path) -> None:
 
 def stop(folder: Path) -> bool:
     """Ask the embedded server of ``folder`` to end, and return whether there was one."""
-    record = read_record(folder.resolve())
-    if record is None or _running(folder.resolve()) is None:
+    folder = folder.resolve()
+    record = read_record(folder)
+    if record is None or _running(folder) is None:
         return False
     os.kill(record["pid"], signal.SIGTERM)
     for _ in range(200):
-        if not _is_locked(folder.resolve() / "server.lock"):
+        if not _is_locked(folder / "server.lock"):
             return True
         time.sleep(0.05)
     return False
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
 def _is_locked(path: Path) -> bool:
     """Whether another process holds the lock file: true exactly while a server lives."""
-    if not path.exists():
-        return False
-    with path.open("r") as handle:
+    with contextlib.suppress(FileNotFoundError), path.open("r") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -55,9 +55,6 @@ again while they are read: half of the time that a thousand take."""
 
 Document = dict[str, Any]
 Reply = tuple[int, dict[str, Any]]
-_WRITES = ("update", "delete")
-
-
 _FIND_OPTIONS = frozenset(
     ("find", "filter", "projection", "sort", "skip", "limit", "batchSize", "singleBatch", "comment", "lsid")
 )
@@ -116,7 +113,7 @@ class Handler(NeoSQLiteHandler):
     def handle_command(self, msg: dict[str, Any]) -> Reply:
         """Do any other command; one that changes documents in one transaction."""
         body = _body(msg)
-        if any(word in body for word in _WRITES):
+        if "update" in body or "delete" in body:
             return self._together(msg, super().handle_command)
         if "find" in body:
             with self._lock_for(body.get("$db", "test")):
@@ -179,9 +176,8 @@ def _columns(projection: Document) -> tuple[list[str], list[str]] | None:
 
 
 def _has_moment(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_moment, value.values()))
-    return any(map(_has_moment, value)) if isinstance(value, list) else isinstance(value, datetime)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, datetime) or any(map(_has_moment, parts))
 
 
 def _path(field: str) -> str:
@@ -201,10 +197,9 @@ def _documents(
     selected = [f"data -> {_path(name)}" for name in names]
     jsonb = collection.query_engine.jsonb.jsonb_supported
     content = "'{}'" if included else json_data_column(jsonb, data)
+    columns_in_sql = ", ".join(["id", "_id", content, *selected])
     table = quote_table_name(collection.name)
-    command = (
-        f"SELECT {', '.join(['id', '_id', content, *selected])} FROM {table} WHERE id IN ({_marks(ids)})"
-    )
+    command = f"SELECT {columns_in_sql} FROM {table} WHERE id IN ({_marks(ids)})"
     documents: dict[int, Document] = {}
     for row, identity, text, *values in collection.db.execute(command, list(ids)):
         if included:
@@ -246,13 +241,8 @@ def use_indexes() -> None:
         return bool(library_has_index(helper, field))
 
     def clause(helper: QueryHelper, field: str, value: Any) -> tuple[str, list[Any]] | None:
-        texts = value.get("$in") if isinstance(value, dict) and len(value) == 1 else None
-        if (
-            texts
-            and field != "_id"
-            and all(isinstance(text, str) for text in texts)
-            and has_index(helper, field)
-        ):
+        texts = value.get("$in") if isinstance(value, dict) and len(value) == 1 and field != "_id" else None
+        if texts and all(isinstance(text, str) for text in texts) and has_index(helper, field):
             function = f"{helper.jsonb.json_function_prefix}_extract"
             return f"{function}(data, '{parse_json_path(field)}') IN ({_marks(texts)})", list(texts)
         return library_clause(helper, field, value)
@@ -281,9 +271,8 @@ def change_in_python() -> None:
         """Return a document as changed and whether it is another one; of an upsert, row 0, nothing is written."""
         paths = [path for fields in change.values() for path in fields]
         in_python = set() if any("$" in path for path in paths) else change.keys() & _CHANGES
-        changed = _changed(
-            document, {name: change[name] for name in change if name in in_python}, new=not row
-        )
+        ours = {name: fields for name, fields in change.items() if name in in_python}
+        changed = _changed(document, ours, new=not row)
         if row and in_python:
             table = quote_table_name(helper.collection.name)
             helper.collection.db.execute(f"UPDATE {table} SET data = ? WHERE id = ?", (_dumps(changed), row))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.plan import Plan
+from toolkit.store.connection import Store, windows
+from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.frame_files import typed, types_of
+from toolkit.store.frames import judgements_frame, runs_frame
+from toolkit.store.records import calls_beside
 from toolkit.words import choices, suggestion
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from toolkit.plan import Plan
-    from toolkit.store.connection import Store
-
+CALL_TYPES: Final = types_of("calls")
+_UNREAD: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
 PLANNED: Final = ("model", "scenario", "category", "base", "length_bin", "prompt_id", "repeat")
 OF_RUNS: Final = (*PLANNED, "status", "judged")
 OF_JUDGEMENTS: Final = ("judge", "judge_model", "failed")
@@ -30,8 +34,6 @@ _SHOWN: Final = 12  # values that an error names
 
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a run that the store has; no others are read than those that the filters name."""
-    from toolkit.store.frames import runs_frame
-
     _refuse_unknown("runs", filters, OF_RUNS)
     judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
     where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
@@ -58,8 +60,6 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
 
 def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a judgement of the plan's ensemble and rubric, of the runs that the filters name."""
-    from toolkit.store.frames import judgements_frame
-
     _refuse_unknown("judgements", filters, (*OF_RUNS, *OF_JUDGEMENTS))
     judges = {role: judge.name for role, judge in plan.judges.items()}
     where: dict[str, Any] = {}
@@ -74,45 +74,96 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
 
 
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
-    """Return one row a call that the study paid for or rests on."""
-    from toolkit.store.calls import calls_frame
-
+    """Return one row a call that the study paid for, or that answers one of its runs or judges; without texts."""
     _refuse_unknown("calls", filters, OF_CALLS)
+    names: tuple[str, ...] = ("purpose", "state")
+    where = {name: _one_of(name, filters[name]) for name in names if name in filters}
     judges = {judge.name: judge for judge in plan.judges.values()}
-    where: dict[str, Any] = {
-        name: _one_of(name, filters[name]) for name in ("purpose", "state") if name in filters
-    }
     named = [(name, spec.model) for name, spec in plan.models.items()]
     named += [(name, judge.model) for name, judge in judges.items()]
     models = _values("model", filters["model"], [name for name, _ in named]) if "model" in filters else None
     roles = _values("role", filters["role"], plan.judges) if "role" in filters else None
     # A call has the provider's name of its model; the frame tells apart two models of the study that share one.
-    names = [{model for name, model in named if name in models}] if models else []
-    names += [{plan.judges[role].model for role in roles}] if roles else []
-    if names:
-        where["model"] = {"$in": sorted(set.intersection(*names))}
+    provided = [{model for name, model in named if name in models}] if models else []
+    provided += [{plan.judges[role].model for role in roles}] if roles else []
+    if provided:
+        where["model"] = {"$in": sorted(set.intersection(*provided))}
+    row_of = _row_of_call(plan, judges, leads := _leads(store, plan.study.name))
+    rows = (
+        row
+        for row in map(row_of, _calls(store, plan.study.name, leads, where))
+        if (models is None or row["model"] in models) and (roles is None or row["role"] in roles)
+    )
+    parts = [typed(some, CALL_TYPES) for some in windows(rows)] or [typed((), CALL_TYPES)]
+    return pd.concat(parts).sort_values(["created_at", "call_id"], ignore_index=True)
+
+
+def _leads(store: Store, study: str) -> dict[str, tuple[Any, ...]]:
+    """Return by call the run that rests on it and its model, and of a judgement the judge and its repeat."""
+    leads: dict[str, tuple[Any, ...]] = {}
+    fields = ("run_id", "model", "judge", "judge_repeat")
+    for kind, count in ((Run, 2), (Judgement, 4)):
+        for record in store.each_where(kind, {"study": study}, only=("call_id", *fields[:count])):
+            call_id = record["call_id"]  # one call judges all replies with the same text
+            if call_id not in leads or record["run_id"] < leads[call_id][0]:
+                leads[call_id] = tuple(map(record.get, fields))
+    return leads
+
+
+def _calls(
+    store: Store, study: str, leads: Iterable[str], query: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    paid_ids = {call["_id"] for call in store.each_where(Call, {"study": study}, only=("study",))}
+    # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
+    shared = [call_id for call_id in leads if call_id not in paid_ids]
+    if shared:
+        shared += calls_beside(store, study, shared)
+    yield from store.each_where(Call, {**query, "study": study}, _UNREAD)
+    for ids in windows(shared):
+        yield from store.find_by(Call, "_id", ids, _UNREAD, query=query)
+
+
+def _row_of_call(
+    plan: Plan, judges: Mapping[str, Any], leads: Mapping[str, tuple[Any, ...]]
+) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     by_purpose = [
         ((purpose, spec.provider, spec.model), name)
         for name, spec in plan.models.items()
         for purpose in ("run", "write")
     ]
     by_purpose += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
-    return calls_frame(
-        store,
-        study=plan.study.name,
-        names=_unambiguous(by_purpose),
-        roles=_unambiguous(((judge.provider, judge.model), role) for role, judge in plan.judges.items()),
-        where=where,
-        models=models,
-        judges=roles,
+    names = _unambiguous(by_purpose)
+    roles = _unambiguous(
+        (("judge", judge.provider, judge.model), role) for role, judge in plan.judges.items()
     )
+
+    def row_of(call: Mapping[str, Any]) -> dict[str, Any]:
+        key, failure = (call["purpose"], call["provider"], call["model"]), call.get("failure") or {}
+        lead = leads.get(call["_id"])
+        run_id, model, role, repeat = lead or (None, names.get(key), roles.get(key), None)
+        return {
+            **{name: call.get(name) for name in CALL_TYPES},
+            "call_id": call["_id"],
+            "paid_by": call["study"],
+            "leads": lead is not None,
+            "run_id": run_id,
+            "role": role,
+            "judge_repeat": repeat or 0 if lead and role else None,
+            "model": model,
+            "provider_model": call["model"],
+            "unsure_aud": call.get("unsure_aud") or 0.0,
+            "attempts": len(call.get("attempts") or ()),
+            "failure": f"{failure.get('reason')}: {failure.get('message')}" if failure else None,
+        }
+
+    return row_of
 
 
 def _unambiguous(named: Iterable[tuple[Any, str]]) -> dict[Any, str]:
     """Leave out what has two names: a call does not tell which of them it was."""
-    by_key: dict[Any, list[str]] = {}
+    by_key: dict[Any, list[str]] = defaultdict(list)
     for key, name in named:
-        by_key.setdefault(key, []).append(name)
+        by_key[key].append(name)
     return {key: names[0] for key, names in by_key.items() if len(names) == 1}
 
 
@@ -145,12 +196,10 @@ def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]
     for value in filtered if many else (filtered,):
         # Looked up and not compared: pandas' word for missing answers no comparison.
         if not isinstance(value, Hashable) or isinstance(value, bool | np.bool_) or value not in choosable:
-            names = ", ".join(str(choice) for choice in list(choosable)[:_SHOWN])
-            more = f" and {len(choosable) - _SHOWN} more" if len(choosable) > _SHOWN else ""
-            raise InputError(
-                f"filter {name}: this study has no {value!r}; {suggestion(value, choosable)}"
-                f"use {names + more or 'no such filter'}"
-            )
+            names = ", ".join(map(str, [*choosable][:_SHOWN]))
+            names += f" and {len(choosable) - _SHOWN} more" if len(choosable) > _SHOWN else ""
+            advice = f"{suggestion(value, choosable)}use {names or 'no such filter'}"
+            raise InputError(f"filter {name}: this study has no {value!r}; {advice}")
         chosen[choosable[value]] = None
     if not chosen:
         raise InputError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
@@ -44,11 +45,11 @@ _NOT_OF_RUN: Final = (
 )
 _NOT_OF_JUDGEMENT: Final = ("call_ids", "detail", "answered", "updated_at")
 _HISTORY: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("run_id", "rater"), "string"),
-    **{"version": "Int64", "counts": "bool", "dimension": "string", "score": "float64"},
-    **dict.fromkeys(("reasons", "source"), "string"),
-    "created_at": "utc",
+    **{"run_id": "string", "rater": "string", "version": "Int64", "counts": "bool", "dimension": "string"},
+    **{"score": "float64", "reasons": "string", "source": "string", "created_at": "utc"},
 }
+_OF_RATING: Final = ("rater", "reasons", "source", "version", "created_at")
+_OF_JUDGEMENT: Final = ("failed", "composite", "composite_strict", "zeros")
 _Documents = Sequence[Mapping[str, Any]]
 
 
@@ -69,7 +70,7 @@ def runs_frame(
         runs = store.find_by(Run, "call_id", ids, _NOT_OF_RUN, query=query)
         return _run_columns(store, [run for run in runs if run["study"] == study], prompts, clusters or {})
 
-    frame = _in_windows(_distinct(call_ids), columns, RUN_TYPES)
+    frame = _in_windows(dict.fromkeys(call_ids), columns, RUN_TYPES)
     if judged is not None:
         # Whether a judgement is about the present text compares two fields, which no query does on every server.
         frame = frame[frame["judged"] == judged]
@@ -80,25 +81,15 @@ def _in_windows(
     names: Iterable[str], columns: Callable[[Sequence[str]], Mapping[str, Any]], types: Mapping[str, str]
 ) -> pd.DataFrame:
     """Return the rows of a thousand names after the other as one frame: documents are ten times as large as rows."""
+    parts = []
     with ThreadPoolExecutor(1) as beside:  # the store reads while this process sorts into columns
-        parts = [typed_columns(dict.fromkeys(types, ()), types)]
         reading = None
-        for some in windows(names):
-            ahead = beside.submit(columns, some)
+        for some in chain(windows(names), [None]):
+            ahead = beside.submit(columns, some) if some else None
             if reading is not None:
                 parts.append(typed_columns(reading.result(), types))
             reading = ahead
-        if reading is not None:
-            parts.append(typed_columns(reading.result(), types))
-    return pd.concat(parts[1:] or parts, ignore_index=True)
-
-
-def _distinct(names: Iterable[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for name in names:
-        if name not in seen:
-            seen.add(name)
-            yield name
+    return pd.concat(parts or [typed((), types)], ignore_index=True)
 
 
 def _run_columns(
@@ -108,7 +99,9 @@ def _run_columns(
     clusters: Mapping[str, str],
 ) -> dict[str, Sequence[Any]]:
     """Return the columns of a frame of runs; by column, because there are so many rows."""
-    _add_prompts(store, runs, prompts)
+    unread = {run["prompt_id"] for run in runs if (run["prompt_id"], run["dataset_version"]) not in prompts}
+    for prompt in store.find_by(documents.Prompt, "prompt_id", unread, ("text",)):
+        prompts[prompt["prompt_id"], prompt["dataset_version"]] = prompt
     costs = _judge_costs(store, {"run_id": {"$in": _each(runs, "run_id")}}) if runs else {}
     asked_with = [prompts[run["prompt_id"], run["dataset_version"]] for run in runs]
     tokens = [run.get("tokens") or {} for run in runs]
@@ -116,33 +109,29 @@ def _run_columns(
     excluded = [run.get("defect") is not None and run.get("reply_policy") != "keep" for run in runs]
     # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
     counts = [is_current(run) and not out for run, out in zip(runs, excluded, strict=True)]
-    ensembles = [_aggregated(run) if counting else {} for run, counting in zip(runs, counts, strict=True)]
-    means = [run.get("scores") or {} if counting else {} for run, counting in zip(runs, counts, strict=True)]
-    intervals = [
-        (ensemble.get("confidence_intervals") or {}).get("composite") or (None, None)
-        for ensemble in ensembles
+    ensembles = [
+        (run.get("ensemble_evaluation") or {}).get("aggregated") or {} if counting else {}
+        for run, counting in zip(runs, counts, strict=True)
     ]
+    means = [run.get("scores") or {} if counting else {} for run, counting in zip(runs, counts, strict=True)]
+    limits = [(ensemble.get("confidence_intervals") or {}).get("composite") for ensemble in ensembles]
     bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
     computed = {
         "base": bases,
         "cluster": [clusters.get(base, base) for base in bases],
-        "scenario": _each(asked_with, "scenario"),
-        "category": _each(asked_with, "category"),
+        **{name: _each(asked_with, name) for name in ("scenario", "category")},
         "length_bin": _each(runs, "prompt_length_bin"),
         "excluded": excluded,
-        "input_tokens": _each(tokens, "input"),
-        "output_tokens": _each(tokens, "output"),
-        "total_tokens": _each(tokens, "total"),
+        **{f"{name}_tokens": _each(tokens, name) for name in ("input", "output", "total")},
         "tokens_estimated": _each(tokens, "estimated"),
-        "aud_cost": _each(economics, "aud_cost"),
-        "latency_ms": _each(economics, "latency_ms"),
+        **{name: _each(economics, name) for name in ("aud_cost", "latency_ms")},
         "judge_aud_cost": [costs.get(run["run_id"]) for run in runs],
         "judge_count": _each(ensembles, "judge_count"),
         "judged": [bool(ensemble.get("judged")) for ensemble in ensembles],
         **{name: _each(means, name) for name in SCORES},
         "composite_std": [(ensemble.get("std_scores") or {}).get("composite") for ensemble in ensembles],
-        "composite_low": [low for low, _ in intervals],
-        "composite_high": [high for _, high in intervals],
+        "composite_low": [interval[0] if interval else None for interval in limits],
+        "composite_high": [interval[1] if interval else None for interval in limits],
         "zeros": _each(ensembles, "zeros"),
     }
     return {name: computed[name] if name in computed else _each(runs, name) for name in RUN_TYPES}
@@ -171,12 +160,9 @@ def judgements_frame(
             judgement
             for judgement in (judgements if counting_only else _newest(judgements))
             if judges.get(judgement["judge"]) == judgement["model"]
-            # Otherwise of another version of the reply, or under other settings of the judge.
-            and (
-                not counting_only
-                or calls.get(judgement["run_id"], {}).get(_label(judgement)) == judgement["call_id"]
-            )
         ]
+        if counting_only:  # no others, of another version of the reply or under other settings of the judge
+            rows = [row for row in rows if calls.get(row["run_id"], {}).get(_label(row)) == row["call_id"]]
         return _judgement_columns(rows, of_run.loc[_each(rows, "run_id")])
 
     frame = _in_windows(runs.loc[~runs["excluded"], "run_id"], columns, JUDGEMENT_TYPES)
@@ -189,6 +175,7 @@ def _label(judgement: Mapping[str, Any]) -> str:
 
 def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame) -> dict[str, Any]:
     scores = [judgement.get("scores") or {} for judgement in judgements]
+    expected = [judgement.get("expected") or {} for judgement in judgements]
     masses = [(judgement.get("expected_mass") or {}).values() for judgement in judgements]
     computed: dict[str, Any] = {
         **{name: of_run[name] for name in _OF_RUN},
@@ -198,10 +185,7 @@ def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame) -> dict[str
         "judge_repeat": [judgement.get("judge_repeat") or 0 for judgement in judgements],
         # Only where every dimension has one: the mean of a part of them is another composite.
         "expected_composite": [
-            composite_strict(means)
-            if set(means := judgement.get("expected") or {}) >= set(DIMENSIONS)
-            else None
-            for judgement in judgements
+            composite_strict(means) if means.keys() >= {*DIMENSIONS} else None for means in expected
         ],
         "expected_mass": [min(mass, default=None) for mass in masses],
     }
@@ -303,16 +287,6 @@ def _each(documents: _Documents, name: str) -> list[Any]:
     return [document.get(name) for document in documents]
 
 
-def _aggregated(run: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (run.get("ensemble_evaluation") or {}).get("aggregated") or {}
-
-
-def _add_prompts(store: Store, runs: _Documents, prompts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    unread = {run["prompt_id"] for run in runs if (run["prompt_id"], run["dataset_version"]) not in prompts}
-    for prompt in store.find_by(documents.Prompt, "prompt_id", unread, ("text",)):
-        prompts[prompt["prompt_id"], prompt["dataset_version"]] = prompt
-
-
 def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
     costs: dict[str, list[float]] = defaultdict(list)
     paid = {**match, "aud_cost": {"$ne": None}}
@@ -325,12 +299,9 @@ def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.D
     """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text."""
     rows = [
         {
-            "test_item": prompt.base,
-            "prompt_id": prompt.prompt_id,
-            "scenario": prompt.scenario or None,
-            "length_bin": prompt.length_bin or None,
+            **{"test_item": prompt.base, "prompt_id": prompt.prompt_id, "text": prompt.text},
+            **{"scenario": prompt.scenario or None, "length_bin": prompt.length_bin or None},
             "tokens": prompt.token_count,
-            "text": prompt.text,
         }
         for prompt in prompts
         if prompt.prompt_id in prompt_ids
@@ -342,12 +313,8 @@ def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
     """Return one row a measurement, columns and dtypes as in ``measurements``; a missing one has its reason."""
     rows = [
         {
-            "test_item": test_item.item.item_id,
-            "model": test_item.model,
-            "repeat": test_item.repeat,
-            "name": number.name,
-            "value": number.value,
-            "unit": number.unit,
+            **{"test_item": test_item.item.item_id, "model": test_item.model, "repeat": test_item.repeat},
+            **{"name": number.name, "value": number.value, "unit": number.unit},
             "reason": number.reason if number.value is None else None,
         }
         for test_item in measured
@@ -362,22 +329,14 @@ def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFr
     An unfinished rating has its reason and no scores; `history_frame` has those that were given.
     """
     of_run = _rateable(runs)
-    newest = newest_ratings(store, _blobs(of_run), rubric_hash)
+    newest = newest_ratings(store, {name: run["output_blob_id"] for name, run in of_run.items()}, rubric_hash)
     rows = []
     for rating in newest.values():
         judgement = rating.judgement()
-        rows.append(
-            {name: of_run[rating.run_id][name] for name in _WHERE}
-            | {
-                name: getattr(judgement, name)
-                for name in ("failed", "composite", "composite_strict", "zeros")
-            }
-            | {
-                name: getattr(rating, name)
-                for name in ("rater", "reasons", "source", "version", "created_at")
-            }
-            | {"failure": judgement.reason, **(judgement.scores or {})}
-        )
+        run, fields = of_run[rating.run_id], (*_OF_RATING, *_OF_JUDGEMENT)
+        row = {name: getattr(rating if name in _OF_RATING else judgement, name) for name in fields}
+        row |= {name: run[name] for name in _WHERE}
+        rows.append({**row, "failure": judgement.reason, **(judgement.scores or {})})
     return typed(rows, types_of("human")).sort_values(["rater", "created_at", "run_id"], ignore_index=True)
 
 
@@ -387,7 +346,8 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
     A version without any score has one row without a dimension. ``counts`` marks the newest version of each rater and
     run about the text that the run has now.
     """
-    newest = newest_ratings(store, _blobs(_rateable(runs)), rubric_hash)
+    blobs = {run_id: run["output_blob_id"] for run_id, run in _rateable(runs).items()}
+    newest = newest_ratings(store, blobs, rubric_hash)
     rows: list[dict[str, Any]] = []
     for rating in all_ratings(store, runs["run_id"], rubric_hash):
         current = newest.get((rating.rater, rating.run_id))
@@ -408,7 +368,3 @@ def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
     counting = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
     records: list[dict[str, Any]] = counting.to_dict("records")  # type: ignore[assignment]
     return {row["run_id"]: row for row in records}
-
-
-def _blobs(of_run: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    return {run_id: run["output_blob_id"] for run_id, run in of_run.items()}

@@ -39,20 +39,16 @@ def _smaller(operation: Any, pieces: list[InsertOne]) -> Any:
         fields |= {f"{PARTS}.{name}": ids for name, ids in named.items()}
         removed = {**change.get("$unset", {}), **dict.fromkeys(named, "")}
         return UpdateOne(operation._filter, {**change, "$set": fields, "$unset": removed}, operation._upsert)
-    if not isinstance(operation, InsertOne | ReplaceOne):
-        return operation
-    fields, named = _taken(operation._doc, pieces)
-    if not named:
-        return operation
-    fields[PARTS] = named
-    if isinstance(operation, InsertOne):
-        return InsertOne(fields)
-    return ReplaceOne(operation._filter, fields, operation._upsert)
+    if isinstance(operation, InsertOne | ReplaceOne):
+        fields, named = _taken(operation._doc, pieces)
+        if named and isinstance(operation, ReplaceOne):
+            return ReplaceOne(operation._filter, {**fields, PARTS: named}, operation._upsert)
+        if named:
+            return InsertOne({**fields, PARTS: named})
+    return operation
 
 
-def _taken(
-    document: Mapping[str, Any], pieces: list[InsertOne]
-) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def _taken(document: Mapping[str, Any], pieces: list[InsertOne]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a document without its largest fields, where it is too large, and the ids of the parts of these."""
     fields: dict[str, Any] = dict(document)
     named: dict[str, list[str]] = {}
@@ -69,10 +65,10 @@ def _taken(
         size -= sizes[name]
         text = json_util.dumps(fields.pop(name), json_options=JSON, ensure_ascii=False)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        named[name] = [f"{digest}-{start // _PART:04}" for start in range(0, len(text), _PART)]
-        for number, part_id in enumerate(named[name]):
-            content = text[number * _PART : (number + 1) * _PART]
-            pieces.append(InsertOne({"_id": part_id, "content": content}))
+        contents = [text[start : start + _PART] for start in range(0, len(text), _PART)]
+        named[name] = [f"{digest}-{number:04}" for number in range(len(contents))]
+        parts = zip(named[name], contents, strict=True)
+        pieces += (InsertOne({"_id": part_id, "content": content}) for part_id, content in parts)
     return fields, named
 
 

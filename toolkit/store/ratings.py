@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -70,11 +72,10 @@ class Rating:
             reasons=self.reasons,
             call_id=f"{HUMAN}:{digest(self.rater, self.run_id, self.rubric_hash)}",
         )
-        if not self.finished:
-            return replace(
-                judgement, reason=f"{UNFINISHED}: {len(self.scores)} of {len(DIMENSIONS)} dimensions scored"
-            )
-        return with_scores(judgement, self.scores)
+        if self.finished:
+            return with_scores(judgement, self.scores)
+        scored = f"{len(self.scores)} of {len(DIMENSIONS)} dimensions scored"
+        return replace(judgement, reason=f"{UNFINISHED}: {scored}")
 
 
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
@@ -106,18 +107,23 @@ async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
     """Keep a new version of each rating, on the disk, and then the judgements that follow from them."""
     unsaved = list(ratings)
     while unsaved:
-        numbered = _numbered(store, unsaved)
+        versions: Counter[tuple[str, str, str]] = Counter()
+        for stored in store.find_by(HumanRating, "run_id", (rating.run_id for rating in unsaved)):
+            key = (stored["rater"], stored["run_id"], stored["rubric_hash"])
+            versions[key] = max(versions[key], stored["version"])
+        numbered = [
+            _document(rating, versions[rating.rater, rating.run_id, rating.rubric_hash] + 1)
+            for rating in unsaved
+        ]
         writes = (
-            store.writer.write("human_ratings", InsertOne(_document(rating)), flush=True)
-            for rating in numbered
+            store.writer.write("human_ratings", InsertOne(document), flush=True) for document in numbered
         )
         ended = await asyncio.gather(*writes, return_exceptions=True)
         for failure in ended:
             if isinstance(failure, BaseException) and not isinstance(failure, Duplicate):
                 raise failure
         # Someone else kept this version meanwhile, at another desk of the same rater: ours comes after it.
-        pairs = zip(unsaved, ended, strict=True)
-        unsaved = [rating for rating, failure in pairs if isinstance(failure, Duplicate)]
+        unsaved = [rating for rating, failure in zip(unsaved, ended, strict=True) if failure is not None]
     await keep_judgements(store, ratings)
 
 
@@ -134,37 +140,19 @@ async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
     await store.writer.settled()
 
 
-def _numbered(store: Store, ratings: Sequence[Rating]) -> list[Rating]:
-    versions: dict[tuple[str, str, str], int] = {}
-    for stored in store.find_by(HumanRating, "run_id", (rating.run_id for rating in ratings)):
-        key = (stored["rater"], stored["run_id"], stored["rubric_hash"])
-        versions[key] = max(versions.get(key, 0), stored["version"])
-    return [
-        replace(
-            rating,
-            version=versions.get((rating.rater, rating.run_id, rating.rubric_hash), 0) + 1,
-            created_at=utc_now(),
-        )
-        for rating in ratings
-    ]
-
-
-def _document(rating: Rating) -> dict[str, Any]:
-    rating_id = digest(rating.rater, rating.run_id, rating.rubric_hash, str(rating.version))
+def _document(rating: Rating, version: int) -> dict[str, Any]:
+    rating_id = digest(rating.rater, rating.run_id, rating.rubric_hash, str(version))
     content = {field.name: getattr(rating, field.name) for field in fields(Rating)}
-    document = HumanRating(rating_id=rating_id, **{**content, "scores": dict(rating.scores)})
+    content |= {"scores": dict(rating.scores), "version": version, "created_at": utc_now()}
+    document = HumanRating(rating_id=rating_id, **content)
     document.validate()
     return sealed(document.to_mongo().to_dict())
 
 
 def known_raters(store: Store, study: str) -> tuple[str, ...]:
     """Return the names of all who rated in a study or opened a round of it, sorted."""
-    names = {
-        name
-        for kind in (HumanRating, RatingRound)
-        for name in store.objects(kind).filter(study=study).distinct("rater")
-    }
-    return tuple(sorted(names))
+    names = (store.objects(kind).filter(study=study).distinct("rater") for kind in (HumanRating, RatingRound))
+    return tuple(sorted({*chain.from_iterable(names)}))
 
 
 def stored_order(

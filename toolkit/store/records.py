@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -18,7 +19,7 @@ from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.store import documents
-from toolkit.store.connection import CHUNK, Store
+from toolkit.store.connection import CHUNK, Store, windows
 from toolkit.store.writer import TOUCH, Record, utc_now
 from toolkit.words import DIMENSIONS
 
@@ -73,13 +74,9 @@ def run_records(
     record = _record("runs", key, run, run_id=str(ULID()), _id=ObjectId())
     if blob_id in texts:
         return (record,)
-    blob = {
-        "blob_id": blob_id,
-        "content": text,
-        "metadata": reply_metadata(text),
-        "created_at": utc_now(),
-    }
-    return Record("output_blobs", blob, {"blob_id": blob_id}, None), record
+    key = {"blob_id": blob_id}
+    blob = {**key, "content": text, "metadata": reply_metadata(text), "created_at": utc_now()}
+    return Record("output_blobs", blob, key, None), record
 
 
 def failed_run_record(key: Mapping[str, Any], about: Mapping[str, Any], failure: str) -> Record:
@@ -92,10 +89,9 @@ def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
     content = {name: getattr(judgement, name) for name in _FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
-    computed = {"failed": judgement.failed, "answered": judgement.answered}
-    return _record(
-        "judgements", key, {**content, **computed, "study": study, "rubric_hash": judgement.rubric_digest}
-    )
+    content |= {"failed": judgement.failed, "answered": judgement.answered}
+    content |= {"study": study, "rubric_hash": judgement.rubric_digest}
+    return _record("judgements", key, content)
 
 
 def evaluation_fields(
@@ -159,7 +155,8 @@ class Stored:
 
 def stored_runs(store: Store, study: str, call_ids: Collection[str]) -> dict[tuple[str, str, int], Stored]:
     """Return the runs of a study that the given calls answer, by prompt id, model and repeat."""
-    return _by_key(run_documents(store, study, call_ids))
+    runs = run_documents(store, study, call_ids)
+    return {(run["prompt_id"], run["model"], run["repeat"]): stored_run(run) for run in runs}
 
 
 def run_documents(
@@ -180,14 +177,8 @@ def stored_after(record: Record, earlier: Mapping[str, Any] | None) -> Stored:
     """Return a run as it stands once its record is written, over the document that was there before it, if any."""
     if earlier is None or record.change is None:
         return stored_run(record.document)
-    changed = {**earlier, **record.change["$set"]}
-    return stored_run(
-        {name: value for name, value in changed.items() if name not in record.change.get("$unset", ())}
-    )
-
-
-def _by_key(runs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, int], Stored]:
-    return {(run["prompt_id"], run["model"], run["repeat"]): stored_run(run) for run in runs}
+    changed, removed = {**earlier, **record.change["$set"]}, record.change.get("$unset", ())
+    return stored_run({name: value for name, value in changed.items() if name not in removed})
 
 
 def stored_run(run: Mapping[str, Any]) -> Stored:
@@ -231,10 +222,6 @@ class Kept:
         if record.collection == "judgements":
             return self.judgements.get((key["run_id"], key["judge"], key["call_id"]))
         return self.blobs.get(key["blob_id"])
-
-    def stored(self) -> dict[tuple[str, str, int], Stored]:
-        """Return the runs as `stored_runs` does."""
-        return _by_key(self.runs.values())
 
     @cached_property
     def by_id(self) -> dict[Any, Mapping[str, Any]]:
@@ -309,3 +296,40 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
     )
     calls = {judgement.call_id for judgement in judgements}  # not those under other settings
     return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]
+
+
+def calls_beside(store: Store, study: str, leads: Iterable[str]) -> list[str]:
+    """Return the ids of answered calls of other studies that belong to calls of this one."""
+    # No record of this study names what came after in the same conversation (a retry with more tokens, a repair, a
+    # question about a segment) where another study asked and paid for it: it is found by what it was about.
+    lead_ids = set(leads)
+    by_material: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    others = {"study": {"$ne": study}, "state": "done"}
+    for call in store.each_where(documents.Call, others, ("text", "raw", "attempts", "failure")):
+        if call["_id"] not in lead_ids:
+            by_material[_material(call["request"])].append(call)
+    if not by_material:
+        return []
+    beside: dict[str, None] = {}
+    for ids in windows(lead_ids):
+        for lead in store.find_by(documents.Call, "_id", ids, only=("request",)):
+            if request := lead.get("request"):  # a call that is under way has none yet
+                same = by_material.get(_material(request), ())
+                beside |= dict.fromkeys(call["_id"] for call in same if _continues(call["request"], request))
+    return list(beside)
+
+
+def _material(request: Mapping[str, Any]) -> str:
+    """Return what a conversation is about and who is asked how: all up to the first word of the user."""
+    messages = request["messages"]
+    first = next((n for n, message in enumerate(messages) if message["role"] == "user"), 0)
+    settings = ("provider", "model", "endpoint", "repeat", "temperature", "top_p", "seed")
+    return repr([*(request[name] for name in settings), messages[: first + 1]])
+
+
+def _continues(request: Mapping[str, Any], lead: Mapping[str, Any]) -> bool:
+    """Whether a request is a retry with twice the tokens, or a further question about the same material."""
+    if request["messages"] == lead["messages"]:
+        times, remainder = divmod(request["max_tokens"], lead["max_tokens"])
+        return times > 1 and not remainder and times & (times - 1) == 0
+    return bool(request["max_tokens"] == lead["max_tokens"])

@@ -41,6 +41,16 @@ from toolkit.store.parts import JSON, PARTS, divided
 T = TypeVar("T")
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
 DUPLICATE_KEY = 11000
+LARGEST_BULK = 500
+BETWEEN_BULKS = 0.02
+"""Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
+places given back before replies are kept; and a bulk of five costs little more than one of one."""
+POSTED_SECONDS = 0.1
+"""How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
+half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
+RETRY_SECONDS: Final = 0.5  # between two tries to reach a store that is away
+PATIENCE_SECONDS: Final = 600.0
+"""How long writes wait for a store that is away, where its address does not say it (``serverSelectionTimeoutMS``)."""
 TOUCH = {"$currentDate": {"updated_at": True}}
 """Part of every update: the moment of the change by the server's own clock."""
 
@@ -53,25 +63,24 @@ def utc_now() -> datetime:
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a document that is never changed in place, with the SHA-256 of all that it says."""
-    return {**document, "seal": _seal_of(document)}
+    content = json.dumps(_comparable(document), sort_keys=True)
+    return {**document, "seal": hashlib.sha256(content.encode()).hexdigest()}
 
 
 def is_as_sealed(document: Mapping[str, Any]) -> bool:
     """Return whether a document says what it said when it was written; one that is still changed has no word."""
     seal = document.get("seal")
-    return seal is None or document.get("state") == "claimed" or seal == _seal_of(document)
+    return seal is None or document.get("state") == "claimed" or seal == sealed(document)["seal"]
 
 
-def _seal_of(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(_said(document), sort_keys=True).encode()).hexdigest()
-
-
-def _said(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
     """Return a value as every store gives it back: none keeps kinds of numbers, zones and what is nothing apart."""
     if isinstance(value, Mapping):
-        return {name: _said(one) for name, one in value.items() if one is not None and name != "seal"}
+        return {
+            name: _comparable(part) for name, part in value.items() if part is not None and name != "seal"
+        }
     if isinstance(value, list | tuple):
-        return [_said(one) for one in value]
+        return [_comparable(part) for part in value]
     if isinstance(value, datetime):
         return round(value.timestamp() * 1000)
     return float(value) if isinstance(value, int | float) else value
@@ -86,20 +95,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-LARGEST_BULK = 500
-BETWEEN_BULKS = 0.02
-"""Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
-places given back before replies are kept; and a bulk of five costs little more than one of one."""
-POSTED_SECONDS = 0.1
-"""How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
-half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
-
-
-RETRY_SECONDS: Final = 0.5  # between two tries to reach a store that is away
-PATIENCE_SECONDS: Final = 600.0
-"""How long writes wait for a store that is away, where its address does not say it (``serverSelectionTimeoutMS``)."""
 
 
 class Duplicate(Exception):
@@ -123,9 +118,8 @@ class Record:
         """Return whether this record says anything else than a document that is there."""
         if self.change is None:
             return False
-        return bool(differing(known, self.change["$set"])) or bool(
-            known.keys() & self.change.get("$unset", {})
-        )
+        removed = known.keys() & self.change.get("$unset", {})
+        return bool(removed or differing(known, self.change["$set"]))
 
 
 @dataclass(frozen=True)
@@ -183,28 +177,29 @@ class BulkWriter:
 
         ``unsaved`` is the file that its document goes into where the store does not take it, or not at once.
         """
+        await self._put(collection, operation, flush=flush, unsaved=unsaved)
+
+    def _put(
+        self, collection: str = "", operation: Operation | None = None, **options: Any
+    ) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._queue.put(_Entry(collection, operation, future, loop, flush, unsaved=unsaved))
-        await future
+        self._queue.put(_Entry(collection, operation, future, loop, **options))
+        return future
 
     def post(self, record: Record, known: Mapping[str, Any] | None = None) -> None:
         """Queue a record that nobody waits for; after one that could not be kept no other is written, see `settled`."""
-        if known is None:
-            self._queue.put(_Entry(record.collection, InsertOne(record.document), record=record))
-        else:
-            change = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
-            self._queue.put(_Entry(record.collection, change, record=record))
+        operation: Operation = InsertOne(record.document)
+        if known is not None:
+            operation = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
+        self._queue.put(_Entry(record.collection, operation, record=record))
 
     async def insert(self, record: Record, *, gathered: bool) -> Mapping[str, Any] | None:
         """Write a record; return the document that was there already, which is changed instead.
 
         It is written after what was posted before it; ``gathered`` is whether it may wait for more.
         """
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        operation = InsertOne(record.document)
-        self._queue.put(_Entry(record.collection, operation, future, loop, record=record, gathered=True))
+        future = self._put(record.collection, InsertOne(record.document), record=record, gathered=True)
         if not gathered:  # all that was posted is written now, and so what the record points to before it
             self._queue.put(_Entry())
         stored: Mapping[str, Any] | None = await future
@@ -218,10 +213,7 @@ class BulkWriter:
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._queue.put(_Entry(future=future, loop=loop))
-        await future
+        await self._put()
         self.check()
 
     def check(self) -> None:
@@ -305,9 +297,8 @@ class BulkWriter:
             for name, flush in sorted(bulks):
                 try:
                     self._write_entries(name, flush, bulks[name, flush])
-                except (
-                    Exception
-                ) as error:  # whatever it is, it belongs to those who wait: this thread goes on
+                # Whatever it is, it belongs to those who wait: this thread goes on.
+                except Exception as error:
                     failure = self._broken = _lost(name, error)
                     _settle(bulks[name, flush], dict.fromkeys(range(len(bulks[name, flush])), failure))
             _settle(marks, {})
@@ -315,8 +306,7 @@ class BulkWriter:
     def _arrived(self, began: float, due: float | None) -> list[_Entry | None]:
         """Return what is in the queue, as soon as there is something and it is time; nothing when ``due`` has come."""
         try:
-            waits = None if due is None else max(0.0, due - time.monotonic())
-            batch = [self._queue.get(timeout=waits)]
+            batch = [self._queue.get(timeout=None if due is None else max(0.0, due - time.monotonic()))]
         except queue.Empty:
             return []
         time.sleep(max(0.0, began + BETWEEN_BULKS - time.monotonic()))
@@ -338,9 +328,8 @@ class BulkWriter:
             stored = dict(zip(recorded, documents, strict=True))
         for place, failure in failures.items():
             entry = entries[place]
-            if (
-                isinstance(failure, Unmatched) and entry.record and entry.record.document
-            ):  # removed since it was read
+            removed = isinstance(failure, Unmatched)  # since it was read
+            if removed and entry.record and entry.record.document:
                 self._write_entries(name, flush, [_Entry(name, InsertOne(entry.record.document))])
             elif entry.is_posted and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
@@ -354,7 +343,9 @@ class BulkWriter:
         try:
             stored = self._database[name].find({"_id": {"$in": list(changes)}}) if changes else ()
             same = {
-                one["_id"] for one in stored if not any(each.changes(one) for each in changes[one["_id"]])
+                document["_id"]
+                for document in stored
+                if not any(record.changes(document) for record in changes[document["_id"]])
             }
         except PyMongoError:  # the write that follows says so
             return entries
@@ -383,7 +374,7 @@ class BulkWriter:
         except Exception as error:  # whatever it is, it belongs to those who wait: this thread goes on
             failure = error if isinstance(error, StoreError) else _lost(name, error)
             failures = dict.fromkeys(range(len(operations)), failure)
-        lost = [entries[place] for place, one in failures.items() if not isinstance(one, Duplicate)]
+        lost = [entries[place] for place, error in failures.items() if not isinstance(error, Duplicate)]
         _set_aside(lost, files)
         for line, count in Counter(files[id(entry)] for entry in lost if entry.unsaved).items():
             print(f"toolkit: calls that the store did not take: {count}, {line}", file=sys.stderr, flush=True)
@@ -397,10 +388,8 @@ class BulkWriter:
             for record in records:
                 before.append(None)
                 if record.change is not None:
-                    collection = self._database[name]
-                    find = partial(collection.find_one, dict(record.key))
-                    stored = self.patiently(lambda _, find=find: find())  # type: ignore[misc]
-                    before[-1] = stored
+                    find = partial(self._database[name].find_one, dict(record.key))
+                    before[-1] = stored = self.patiently(lambda _, find=find: find())  # type: ignore[misc]
                     if stored is None:
                         changes.append(_Entry(name, InsertOne(record.document)))
                     elif record.changes(stored):
@@ -418,15 +407,6 @@ def _bulk(
     collection: Collection[Any], operations: Sequence[Operation], again: bool = False
 ) -> dict[int, Exception]:
     """Write operations and return what failed, by place; done ``again``, an insert may find itself."""
-    failures = _written(collection, operations)
-    return {
-        place: failure
-        for place, failure in failures.items()
-        if not (again and isinstance(failure, Duplicate) and _is_own(collection, operations[place]))
-    }
-
-
-def _written(collection: Collection[Any], operations: Sequence[Operation]) -> dict[int, Exception]:
     failures: dict[int, Exception] = {}
     counts: Mapping[str, Any]
     try:
@@ -445,14 +425,19 @@ def _written(collection: Collection[Any], operations: Sequence[Operation]) -> di
         if len(operations) == 1:
             return {0: StoreError(f"{collection.name}: not written, it cannot be stored ({error})")}
         alone = [_bulk(collection, [operation], again=True) for operation in operations]
-        return {place: failure for place, found in enumerate(alone) for failure in found.values()}
-    return _unmatched(collection, operations, counts) | failures
+        return {place: failure for place, failed in enumerate(alone) for failure in failed.values()}
+    failures = _unmatched(collection, operations, counts) | failures
+    return {
+        place: failure
+        for place, failure in failures.items()
+        if not (again and isinstance(failure, Duplicate) and _is_own(collection, operations[place]))
+    }
 
 
 def _unmatched(
     collection: Collection[Any], operations: Sequence[Operation], counts: Mapping[str, Any]
 ) -> dict[int, Exception]:
-    changes = {place: one for place, one in enumerate(operations) if isinstance(one, UpdateOne | ReplaceOne)}
+    changes = {n: change for n, change in enumerate(operations) if isinstance(change, UpdateOne | ReplaceOne)}
     several = any(isinstance(operation, UpdateMany) for operation in operations)
     if not changes or (not several and counts["nMatched"] + counts["nUpserted"] >= len(changes)):
         return {}
@@ -480,7 +465,7 @@ def _set_aside(entries: Iterable[_Entry], files: dict[int, str]) -> None:
         if entry.unsaved and id(entry) not in files:
             waiting[entry.unsaved].append(entry)
     for path, several in waiting.items():
-        documents = [one.operation._doc for one in several if isinstance(one.operation, ReplaceOne)]
+        documents = [entry.operation._doc for entry in several if isinstance(entry.operation, ReplaceOne)]
         lines = "".join(f"{json_util.dumps(document, json_options=JSON)}\n" for document in documents)
         try:
             append_durably(path, lines.encode())
@@ -516,12 +501,10 @@ def _settle(entries: list[_Entry], outcomes: Mapping[int, Any]) -> None:
     """Tell everybody who waits, each loop once: waking a loop costs more than the write of a document."""
     of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Any]]] = defaultdict(list)
     for place, entry in enumerate(entries):
-        if entry.future is None:
-            continue
-        if entry.loop is None:
-            _resolve([(entry.future, outcomes.get(place))])
-        else:
+        if entry.loop is not None:
             of_loop[entry.loop].append((entry.future, outcomes.get(place)))
+        elif entry.future is not None:
+            _resolve([(entry.future, outcomes.get(place))])
     for loop, ended in of_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits, the write is done
             loop.call_soon_threadsafe(_resolve, ended)
