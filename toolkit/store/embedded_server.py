@@ -34,7 +34,7 @@ import bson
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from neosqlite.collection import Collection
-from neosqlite.collection.json_helpers import neosqlite_json_dumps
+from neosqlite.collection.json_helpers import neosqlite_json_dumps, neosqlite_json_loads
 from neosqlite.collection.json_path_utils import parse_json_path
 from neosqlite.collection.jsonb_support import json_data_column
 from neosqlite.collection.query_helper import QueryHelper, crud_operations, update_operations
@@ -194,39 +194,36 @@ def _documents(
         data = f"json_remove(data, {', '.join(parts)})"
     # `->` hands a value on as JSON text: a float keeps all of its digits, and null is not the same as missing.
     names = list(dict.fromkeys([*included, *(["_id"] if included and "_id" not in excluded else [])]))
+    tree: Document = {}
+    for number, name in enumerate(names):
+        *parents, last = name.split(".")
+        functools.reduce(lambda branch, parent: branch.setdefault(parent, {}), parents, tree)[last] = number
     selected = [f"data -> {_path(name)}" for name in names]
     jsonb = collection.query_engine.jsonb.jsonb_supported
     content = "'{}'" if included else json_data_column(jsonb, data)
     columns_in_sql = ", ".join(["id", "_id", content, *selected])
     table = quote_table_name(collection.name)
     command = f"SELECT {columns_in_sql} FROM {table} WHERE id IN ({_marks(ids)})"
-    documents: dict[int, Document] = {}
-    for row, identity, text, *values in collection.db.execute(command, list(ids)):
-        if included:
-            text = _nested(zip(names, values, strict=True))
-        document = collection._load_with_stored_id(row, text, identity)
-        if "_id" in excluded:
-            document.pop("_id", None)
-        documents[row] = document
-    return documents
+    rows = collection.db.execute(command, list(ids)).fetchall()
+    if included:  # all in one go: the library has a decoder made for each text
+        loaded = neosqlite_json_loads(f"[{','.join(_nested(tree, row[3:]) or row[2] for row in rows)}]")
+        for (row, identity, *_), document in zip(rows, loaded, strict=True):
+            document.setdefault("_id", collection._resolve_stored_id(identity, row))
+    else:
+        loaded = [collection._load_with_stored_id(row, text, identity) for row, identity, text in rows]
+    for document in loaded if "_id" in excluded else ():
+        document.pop("_id", None)
+    return {row: document for (row, *_), document in zip(rows, loaded, strict=True)}
 
 
-def _nested(fields: Any) -> str:
-    """Return JSON text of fields by their paths; one that is missing has no text."""
-    tree: Document = {}
-    for path, text in fields:
+def _nested(tree: Document, values: Sequence[str | None]) -> str | None:
+    """Return the JSON text of an object whose members are values, by number, or objects again; none of no members."""
+    parts = []
+    for name, branch in tree.items():
+        text = values[branch] if isinstance(branch, int) else _nested(branch, values)
         if text is not None:
-            *parents, last = path.split(".")
-            branch = tree
-            for name in parents:
-                branch = branch.setdefault(name, {})
-            branch[last] = text
-    return _joined(tree)
-
-
-def _joined(tree: Document) -> str:
-    parts = (f'"{name}":{_joined(v) if isinstance(v, dict) else v}' for name, v in tree.items())
-    return "{" + ",".join(parts) + "}"
+            parts.append(f'"{name}":{text}')
+    return "{" + ",".join(parts) + "}" if parts else None
 
 
 def use_indexes() -> None:
