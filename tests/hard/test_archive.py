@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import signal
 import subprocess
 import sys
@@ -230,26 +229,6 @@ def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path: Path) -> None
         embedded.stop(tmp_path / name / "results" / ".store")
 
 
-def test_no_broken_file_is_taken_for_an_archive(home: Study, tmp_path: Path) -> None:
-    """Flipped bits and cut ends are one line of ours, or hurt nothing; never an error of zip or zlib."""
-    whole, dice = archive_of(home).read_bytes(), random.Random(7)
-    good, path, refused = parts_of(archive_of(home)), tmp_path / "broken.zip", 0
-    for number in range(120):
-        content = bytearray(whole)
-        if number % 4:
-            # Half of them where the table of contents is.
-            where = dice.randrange(len(whole)) if number % 2 else len(whole) - 1 - dice.randrange(900)
-            content[where] ^= 1 << dice.randrange(8)
-        else:
-            content = content[: dice.randrange(len(whole))]
-        path.write_bytes(content)
-        try:
-            assert parts_of(path) == good
-        except InputError:
-            refused += 1
-    assert refused > 60
-
-
 def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> None:
     """A bomb, an unknown part, another format, records without names; members of no archive are not touched."""
 
@@ -270,10 +249,7 @@ def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> N
     cases: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
         (later, r"judgements\.jsonl was changed after it was written"),
         (bomb, "that would unpack to 150,"),
-        (
-            about(lambda said: said.update(format="llm-security-toolkit archive 2")),
-            "format .* archive 2'; this",
-        ),
+        (about(lambda said: said.update(format="archive 2")), "format 'archive 2'; this toolkit reads"),
         (about(lambda said: said["parts"].update(dreams={})), "has dreams, which toolkit .* does not know"),
         (about(lambda said: said.pop("parts")), "no whole archive"),
         (about(lambda said: said["parts"].pop("runs")), "no whole archive"),
@@ -419,19 +395,27 @@ def test_an_import_killed_half_way_is_finished_by_the_next(home: Study, tmp_path
     embedded.stop(results / ".store")
 
 
+def before_the_first_write(study: Study, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    """Have something else done, once, after an import has compared everything."""
+    submit = type(study.store.writer).submit
+
+    def meanwhile(self, collection, operation):
+        monkeypatch.setattr(type(study.store.writer), "submit", submit)
+        work()
+        return submit(self, collection, operation)
+
+    monkeypatch.setattr(type(study.store.writer), "submit", meanwhile)
+
+
 def test_two_imports_at_once_are_one(home: Study, away: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second finds the record there, however late it looked; each is counted once."""
     found: list[Imported] = []
-    submit, path = type(away.store.writer).submit, away.path
 
-    def meanwhile(self, collection, operation):
-        monkeypatch.setattr(type(away.store.writer), "submit", submit)  # once, after everything was looked up
-        other = Study.load(path)
-        found.append(bring(archive_of(home), other))
-        other.store.close()
-        return submit(self, collection, operation)
+    def first() -> None:
+        with Study.load(away.path) as other:
+            found.append(bring(archive_of(home), other))
 
-    monkeypatch.setattr(type(away.store.writer), "submit", meanwhile)
+    before_the_first_write(away, monkeypatch, first)
     second = bring(archive_of(home), away)
     assert sum(found[0].added.values()) == 62
     assert (sum(second.added.values()), sum(second.known.values())) == (0, 62)
@@ -442,15 +426,8 @@ def test_a_run_that_is_made_while_an_archive_is_imported_is_refused(
     home: Study, away: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its id is another, and the judgements of the archive would hang in the air."""
-    submit = type(away.store.writer).submit
-
-    def meanwhile(self, collection, operation):
-        monkeypatch.setattr(type(away.store.writer), "submit", submit)  # once, after everything was compared
-        run = parts_of(archive_of(home))["runs"][0]
-        away.store.database["runs"].insert_one({**run, "run_id": "0" * 26})
-        return submit(self, collection, operation)
-
-    monkeypatch.setattr(type(away.store.writer), "submit", meanwhile)
+    run = {**parts_of(archive_of(home))["runs"][0], "run_id": "0" * 26}
+    before_the_first_write(away, monkeypatch, lambda: away.store.database["runs"].insert_one(run))
     with pytest.raises(InputError, match=r"is in this store as 0+: both machines have asked"):
         bring(archive_of(home), away)
     assert away.store.database["judgements"].count_documents({}) == 0

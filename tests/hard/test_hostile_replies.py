@@ -34,12 +34,8 @@ HOSTILE = [
     "",
     "\ud800 a lone surrogate",
 ]
-REPLIES = (
-    *HOSTILE,
-    REPLY,
-    "## Steps\n\nFirst.\n\n```bash\nip link set eth0 down\n```\n\nThen report.",
-    "x" * 5000,
-)
+FENCED = "## Steps\n\nFirst.\n\n```bash\nip link set eth0 down\n```\n\nThen report."
+REPLIES = (*HOSTILE, REPLY, FENCED, "x" * 5000)
 PLACES = ("start", "middle", "end")
 
 
@@ -51,16 +47,14 @@ def attacked(reply: str, attack: Attack, prior: str = "0") -> str:
 
 def test_there_are_attacks_of_many_kinds_languages_and_writings() -> None:
     attacks = shipped_attacks()
-    assert (
-        len({attack.attack_id for attack in attacks}) == len({a.text for a in attacks}) == len(attacks) >= 36
-    )
+    texts = {attack.attack_id: attack.text for attack in attacks}
+    assert len(texts) == len(set(texts.values())) == len(attacks) >= 36
     assert {attack.position for attack in attacks} == set(PLACES)
     assert {attack.language for attack in attacks} >= {"en", "de", "fr", "es", "ru", "zh", "ar"}
     kinds = (
         "plain polite system fenced verdict end language invisible encoded markup role flattery threat rubric"
     )
     assert {attack.kind for attack in attacks} >= {*kinds.split(), "peers", "examples", "terminal"}
-    texts = {attack.attack_id: attack.text for attack in attacks}
     for name in ("tags", "zero-width", "bidi"):
         assert "score" not in texts[f"invisible-{name}"]
     assert not any("score" in texts[f"encoded-{name}"] for name in ("base64", "full-width"))
@@ -109,11 +103,8 @@ def test_no_attack_closes_the_fence(name: str | Path) -> None:
             assert code not in altered.lower()
             assert code != prior
             for manner in (Manner(), Manner(shuffle=True, expected=True), Manner(focus="listed")):
-                content = (
-                    judge_request(JUDGE, rubric, task=TASK, response=altered, manner=manner)
-                    .messages[-1]
-                    .content
-                )
+                request = judge_request(JUDGE, rubric, task=TASK, response=altered, manner=manner)
+                content = request.messages[-1].content
                 assert altered in content
                 if name == "seed-v1":  # the seed's prompt is kept word for word, and has no fence
                     continue
@@ -146,9 +137,8 @@ def test_no_text_closes_its_fence_or_is_taken_for_a_place(hostile: str, side: st
 @settings(deadline=None, derandomize=True)
 @given(st.text(max_size=200), st.text(max_size=200), st.integers(0, 3))
 def test_the_code_of_a_fence_is_never_part_of_what_it_fences(task: str, response: str, seed: int) -> None:
-    content = (
-        judge_request(replace(JUDGE, seed=seed), DEFAULT, task=task, response=response).messages[1].content
-    )
+    request = judge_request(replace(JUDGE, seed=seed), DEFAULT, task=task, response=response)
+    content = request.messages[1].content
     code = fence_code(task, response, seed)
     assert re.fullmatch(r"[0-9a-f]{16}", code)
     assert code not in task + response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,6 +30,7 @@ from toolkit.words import JUDGE_ROLES
 KEY = "canary0123456789abcdefCANARY"
 PROVIDERS = ("openai", "anthropic")
 STATUSES = (400, 401, 500)
+FULL = pytest.mark.full
 QUICK = RetryPolicy(attempts=2, first_wait=0.0)
 
 
@@ -81,10 +83,7 @@ def run_and_look(path: Path, capfd: pytest.CaptureFixture[str]) -> str:
     [
         ("openai", "single", 401),
         ("anthropic", "batch", 400),
-        *(
-            pytest.param(*each, marks=pytest.mark.full)
-            for each in product(PROVIDERS, ("single", "batch"), STATUSES)
-        ),
+        *(pytest.param(*each, marks=FULL) for each in product(PROVIDERS, ("single", "batch"), STATUSES)),
     ],
 )
 def test_a_key_in_a_refusal_is_in_no_file_and_no_output(
@@ -126,30 +125,20 @@ def test_a_key_in_what_a_batch_brings_is_in_no_file_and_no_output(
         assert (len(server.batches), server.count) == (1, 6)
 
 
-def asked_singly(spec: ModelSpec, request: ModelRequest) -> Awaitable[Any]:
-    """Send one call."""
-    return closing(open_model(spec, seconds=5), lambda model: model.ask(request))
+REQUEST = ModelRequest("", "m", (Message("user", "Which port?"),), max_tokens=10)
+WAYS: dict[str, Callable[[Any, ModelRequest], Awaitable[Any]]] = {
+    "asked singly": lambda model, request: model.ask(request),
+    "asked in a batch": lambda client, request: client.submit({"a": request}, "name"),
+    "polled": lambda client, _: client.state("batch_0"),
+    "read": lambda client, _: client.results("batch_0", "", ()),
+}
 
 
-def asked_in_a_batch(spec: ModelSpec, request: ModelRequest) -> Awaitable[Any]:
-    """Submit a batch of one."""
-    return closing(open_batch_client(spec), lambda client: client.submit({"a": request}, "name"))
-
-
-def polled(spec: ModelSpec, request: ModelRequest) -> Awaitable[Any]:
-    """Ask how far a batch is."""
-    return closing(open_batch_client(spec), lambda client: client.state("batch_0"))
-
-
-def read(spec: ModelSpec, request: ModelRequest) -> Awaitable[Any]:
-    """Read the results of a batch, which come as a stream."""
-    return closing(open_batch_client(spec), lambda client: client.results("batch_0", "", ()))
-
-
-async def closing(client: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Work with a client and close it."""
+async def ask(way: str, spec: ModelSpec) -> None:
+    """Open a client, ask in one of the ways, and close it."""
+    client: Any = open_model(spec, seconds=5) if way == "asked singly" else open_batch_client(spec)
     try:
-        return await work(client)
+        await WAYS[way](client, replace(REQUEST, provider=spec.provider))
     finally:
         await client.close()
 
@@ -159,22 +148,19 @@ async def closing(client: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:
     [
         echo(401),
         Fault("html"),
-        *(pytest.param(one, marks=pytest.mark.full) for one in (echo(400), echo(500), Fault("drop"))),
+        *(pytest.param(each, marks=FULL) for each in (echo(400), echo(500), Fault("drop"))),
     ],
     ids=lambda fault: f"{fault.kind} {fault.status}",
 )
-@pytest.mark.parametrize("ask", [asked_singly, asked_in_a_batch, polled, read])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_an_exception_shows_no_key_even_with_its_variables(
-    provider: str, ask: Callable[[ModelSpec, ModelRequest], Awaitable[Any]], fault: Fault
-) -> None:
+def test_an_exception_shows_no_key_even_with_its_variables(provider: str, way: str, fault: Fault) -> None:
     """Text, repr and a traceback that prints the variables of every frame, as IPython's verbose one does."""
-    request = ModelRequest(provider, "m", (Message("user", "Which port?"),), max_tokens=10)
     with StubServer(faults=lambda n, body: fault, batch_http_fault=lambda method, path: fault) as server:
         url = server.url if provider == "anthropic" else server.openai_url
         spec = model_spec("m", provider=provider, base_url=url, api_key_env="CANARY_KEY")
         with pytest.raises(ModelError) as caught:
-            asyncio.run(ask(spec, request))
+            asyncio.run(ask(way, spec))
         error = caught.value
         assert server.count + server.batch_requests > 0
     assert KEY not in str(error) + repr(error) + repr(vars(error))

@@ -82,16 +82,9 @@ def test_an_import_without_a_network_gives_the_same_bytes(study: Study, tmp_path
     there.mkdir()
     path = there / study.path.name
     path.write_bytes(study.path.read_bytes())
-    ran = [
-        *command,
-        sys.executable,
-        "-c",
-        ELSEWHERE,
-        str(out / "archive.zip"),
-        str(path),
-        str(there / "results"),
-    ]
-    done = subprocess.run(ran, capture_output=True, text=True, check=False, timeout=300)
+    arguments = map(str, (out / "archive.zip", path, there / "results"))
+    command += [sys.executable, "-c", ELSEWHERE, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     here, elsewhere = contents(study.output / "bundle"), contents(there / "results" / "planted" / "bundle")
     assert here.keys() == elsewhere.keys()
