@@ -44,7 +44,7 @@ from toolkit.prompts.dataset import load_dataset
 from toolkit.runs.budget import Account, spent_and_held
 from toolkit.runs.ledger import Ledger, calls_by_state
 from toolkit.store import connection, documents, embedded, frames, writer
-from toolkit.store.connection import Store, open_store
+from toolkit.store.connection import LAYOUT, Store, bring_forward, open_store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.frame_files import typed_columns
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
@@ -693,3 +693,34 @@ def test_records_built_by_hand_are_what_the_document_classes_say() -> None:
     assert "failure" not in run.document
     assert "tokens" not in failed.document
     assert "failure" in run.change["$unset"]
+
+
+def renamed(database: Any) -> None:
+    """Rename a field, as a step may."""
+    for thing in database["things"].find({"old": {"$exists": True}}):
+        database["things"].replace_one({"_id": thing["_id"]}, {"_id": thing["_id"], "new": thing["old"]})
+
+
+def test_a_store_of_before_is_brought_forward_in_order_and_once(store: Store) -> None:
+    """Of two steps, also after one that was killed before its number was written; one that says none is the first."""
+    store.database["things"].insert_one({"_id": "a", "old": 1})
+    store.database[LAYOUT].delete_many({})
+    done: list[int] = []
+    steps = {1: lambda database: (renamed(database), done.append(1)), 2: lambda database: done.append(2)}
+    renamed(store.database)  # a process that was killed here had not written the number
+    for _ in range(2):
+        assert bring_forward(store.database, steps) == 3
+        assert store.database["things"].find_one({"_id": "a"}) == {"_id": "a", "new": 1}
+    assert done == [1, 2]
+
+
+def test_a_newer_store_is_refused_in_one_line_and_left_as_it_is(store_folder: Path) -> None:
+    """Nothing of it is read."""
+    store = open_store(store_folder)
+    assert store.database[LAYOUT].find_one({"_id": "schema"})["version"] == 1
+    store.database[LAYOUT].update_one({"_id": "schema"}, {"$set": {"version": 9}})
+    message = r"\.store: the store has version 9 of its layout and this toolkit knows 1"
+    with pytest.raises(StoreError, match=message):
+        open_store(store_folder)
+    assert store.database[LAYOUT].find_one({"_id": "schema"})["version"] == 9
+    store.close()

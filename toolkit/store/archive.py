@@ -330,25 +330,23 @@ def _operations(
 
 def _same_prompt(new: _Document, stored: _Document) -> None:
     if new["text"] != stored["text"]:
-        raise InputError(
-            f"prompt {new['prompt_id']} of dataset version {new['dataset_version']} has another text in this store; "
-            f"{_ELSEWHERE}"
-        )
+        name = f"prompt {new['prompt_id']} of dataset version {new['dataset_version']}"
+        raise InputError(f"{name} has another text in this store; {_ELSEWHERE}")
 
 
 def _call(new: _Document, stored: _Document) -> _Operation | None:
+    name = f"call {new['_id'][:12]}..."
     if stored["state"] == "claimed":
         raise InputError(
-            f"call {new['_id'][:12]}... is under way in this store, or was left by a process that was killed; "
+            f"{name} is under way in this store, or was left by a process that was killed; "
             f"let `toolkit run` of study {stored['study']} come to its end first, or {_ELSEWHERE}"
         )
     if new["state"] != "done":
         return None
     if stored["state"] == "done":
         if any(new.get(name) != stored.get(name) for name in _REPLY_IS):
-            raise InputError(
-                f"call {new['_id'][:12]}... has another reply in this store: both machines have asked it; {_ELSEWHERE}"
-            )
+            twice = f"{name} has another reply in this store: both machines have asked it"
+            raise InputError(f"{twice}; {_ELSEWHERE}")
         return None
     # What was sent from here and failed may have been billed, and the ledger forgets no attempt.
     attempts = new.get("attempts") or []
@@ -374,10 +372,8 @@ def _newest(new: _Document, stored: _Document) -> _Operation | None:
 
 def _same_rating(new: _Document, stored: _Document) -> None:
     if any(new.get(name) != stored.get(name) for name in _RATING_IS):
-        raise InputError(
-            f"{new['rater']} has rated run {new['run_id']} here and elsewhere, as version {new['version']} both; "
-            f"{_ELSEWHERE}"
-        )
+        rated = f"{new['rater']} has rated run {new['run_id']} here and elsewhere"
+        raise InputError(f"{rated}, as version {new['version']} both; {_ELSEWHERE}")
 
 
 def _longer_round(new: _Document, stored: _Document) -> _Operation | None:
@@ -394,10 +390,8 @@ def _refuse_other_runs(store: Store, runs: _Documents) -> None:
     stored = {itemgetter(*_RUN_IS)(run): run["run_id"] for run in runs_here}
     for run in runs:
         if (run_id := stored.get(itemgetter(*_RUN_IS)(run))) is not None:
-            raise InputError(
-                f"run {run['run_id']} is in this store as {run_id}: both machines have asked this study; "
-                f"{_ELSEWHERE}, then `toolkit run` there"
-            )
+            twice = f"run {run['run_id']} is in this store as {run_id}: both machines have asked this study"
+            raise InputError(f"{twice}; {_ELSEWHERE}, then `toolkit run` there")
 
 
 _Merge = Callable[[_Document, _Document], _Operation | None]

@@ -83,9 +83,12 @@ _evaluation = _fields(
         confidence_intervals=_each(_scores),
     ),
 )  # fmt: skip
-_request = _fields(
-    ("messages",), messages=_each(_fields(role=_text, content=_text)), provider=_text, model=_text
-)
+_messages = _each(_fields(role=_text, content=_text))
+_request = _fields(("messages",), messages=_messages, provider=_text, model=_text)
+
+
+def _indexed(collection: str, unique: tuple[str, ...], *others: Any) -> dict[str, Any]:
+    return {"collection": collection, "indexes": [{"fields": [*unique], "unique": True}, *others]}
 
 
 class _Document(me.Document):
@@ -114,13 +117,9 @@ class Prompt(_Changing):
     token_count = me.IntField(required=True, **_COUNT)
     dataset_version = me.StringField(required=True)
     metadata = _table(_fields(base_scenario=_text))
-    meta = {
-        "collection": "prompts",
-        "indexes": [
-            {"fields": ["prompt_id", "dataset_version"], "unique": True},
-            ["dataset_version", "scenario", "length_bin"],
-        ],
-    }
+    meta = _indexed(
+        "prompts", ("prompt_id", "dataset_version"), ["dataset_version", "scenario", "length_bin"]
+    )
 
 
 class OutputBlob(_Created):
@@ -182,13 +181,7 @@ class Run(_Changing):
     # added: what keeps a reply from being whole, and what the study says of such a reply
     defect = me.StringField(choices=tuple(DEFECTS))
     reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
-    meta = {
-        "collection": "runs",
-        "indexes": [
-            {"fields": ["study", "test", "prompt_id", "model", "repeat", "call_id"], "unique": True},
-            "call_id",
-        ],
-    }
+    meta = _indexed("runs", ("study", "test", "prompt_id", "model", "repeat", "call_id"), "call_id")
 
 
 class Judgement(_Changing):
@@ -223,13 +216,7 @@ class Judgement(_Changing):
     expected = _table(_scores, null=True)
     expected_mass = _table(_each(_number(0, 1 + 1e-6)), null=True)
     detail = me.DictField(null=True)
-    meta = {
-        "collection": "judgements",
-        "indexes": [
-            {"fields": ["run_id", "judge", "call_id"], "unique": True},
-            ["study", "rubric_hash"],
-        ],
-    }
+    meta = _indexed("judgements", ("run_id", "judge", "call_id"), ["study", "rubric_hash"])
 
 
 class Rubric(_Changing):

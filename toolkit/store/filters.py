@@ -39,7 +39,13 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
     ids: Iterable[str] = plan.call_ids
     if names := [name for name in PLANNED if name in filters]:
-        planned = _planned(plan)
+        prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
+        planned = []
+        for run in plan.runs:
+            prompt = prompts[run.prompt.prompt_id]
+            row = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
+            row["length_bin"] = getattr(run.item.context, "length_bin", None)
+            planned.append({**row, "model": run.model, "repeat": run.repeat})
         chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in names}
         ids = [
             call_id
@@ -62,11 +68,11 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
     """Return one row a judgement of the plan's ensemble and rubric, of the runs that the filters name."""
     _refuse_unknown("judgements", filters, (*OF_RUNS, *OF_JUDGEMENTS))
     judges = {role: judge.name for role, judge in plan.judges.items()}
-    where: dict[str, Any] = {}
-    if "judge" in filters:
-        where["judge"] = _one_of("judge", filters["judge"], judges)
-    if "judge_model" in filters:
-        where["model"] = _one_of("judge_model", filters["judge_model"], judges.values())
+    where: dict[str, Any] = {
+        field: _one_of(name, filters[name], allowed)
+        for name, field, allowed in (("judge", "judge", judges), ("judge_model", "model", judges.values()))
+        if name in filters
+    }
     if "failed" in filters:
         where["failed"] = _yes_or_no("failed", filters["failed"])
     runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
@@ -165,17 +171,6 @@ def _unambiguous(named: Iterable[tuple[Any, str]]) -> dict[Any, str]:
     for key, name in named:
         by_key[key].append(name)
     return {key: names[0] for key, names in by_key.items() if len(names) == 1}
-
-
-def _planned(plan: Plan) -> list[dict[str, Any]]:
-    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
-    rows = []
-    for run in plan.runs:
-        prompt = prompts[run.prompt.prompt_id]
-        fields = {name: getattr(prompt, name) for name in ("prompt_id", "scenario", "category", "base")}
-        length_bin = getattr(run.item.context, "length_bin", None)
-        rows.append({**fields, "length_bin": length_bin, "model": run.model, "repeat": run.repeat})
-    return rows
 
 
 def _refuse_unknown(frame: str, filters: Mapping[str, Any], allowed: Iterable[str]) -> None:
