@@ -165,9 +165,7 @@ CONTRADICTIONS: Mapping[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
-def test_a_store_that_contradicts_the_archive_is_left_alone(
-    home: Study, away: Study, case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_contradicts_the_archive_is_left_alone(home, away, case, monkeypatch) -> None:
     """What was paid for here stays, nothing is written, and the line says where to: also when it comes last of many."""
     monkeypatch.setattr(archive_file, "BLOCK", 1)  # every document is read alone
     name, change, line = CONTRADICTIONS[case]
@@ -269,9 +267,7 @@ def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> N
     assert not list(tmp_path.parent.glob("**/slip*"))
 
 
-def test_a_record_that_cannot_be_read_is_one_line(
-    home: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_that_cannot_be_read_is_one_line(home, tmp_path, monkeypatch) -> None:
     """Of someone who knows how to write the sums: an impossible date, no number, a list, half and endless lines."""
 
     def runs(content: bytes) -> Callable[[dict[str, bytes]], None]:
@@ -311,9 +307,7 @@ def test_an_archive_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     assert peak < 4 * archive_file.BLOCK
 
 
-def test_an_imported_study_is_the_study_and_twice_is_once(
-    home: Study, away: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_imported_study_is_the_study_and_twice_is_once(home, away, tmp_path, monkeypatch) -> None:
     """However few documents are read at a time: frames are equal, nothing is left to ask, half is finished."""
     monkeypatch.setattr(archive_file, "BLOCK", 3000)
     with pytest.raises(InputError, match="run it first"):
@@ -334,9 +328,7 @@ def test_an_imported_study_is_the_study_and_twice_is_once(
     assert {name: count for name, count in third.added.items() if count} == {"judgements": 6}
 
 
-def test_an_archive_that_changes_while_it_is_imported_is_one_line(
-    home: Study, away: Study, tmp_path: Path
-) -> None:
+def test_an_archive_that_changes_while_it_is_imported_is_one_line(home, away, tmp_path) -> None:
     """What was found whole and is another file by now is not taken for it."""
     path = tmp_path / "small.zip"
     path.write_bytes(archive_of(home).read_bytes())
@@ -422,9 +414,7 @@ def test_two_imports_at_once_are_one(home: Study, away: Study, monkeypatch: pyte
     assert sum(len(documents) for documents in contents(away).values()) == 62
 
 
-def test_a_run_that_is_made_while_an_archive_is_imported_is_refused(
-    home: Study, away: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_made_while_an_archive_is_imported_is_refused(home, away, monkeypatch) -> None:
     """Its id is another, and the judgements of the archive would hang in the air."""
     run = {**parts_of(archive_of(home))["runs"][0], "run_id": "0" * 26}
     before_the_first_write(away, monkeypatch, lambda: away.store.database["runs"].insert_one(run))

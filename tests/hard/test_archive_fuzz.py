@@ -12,7 +12,6 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import mongoengine as me
@@ -211,9 +210,7 @@ def written_in(content: bytes) -> dict[str, int]:
 @pytest.mark.parametrize(
     "seeds", [range(60), pytest.param(range(60, 500), marks=pytest.mark.full)], ids=("some", "rest")
 )
-def test_no_damaged_archive_is_imported_by_half(
-    whole: bytes, empty: Store, tmp_path: Path, seeds: range
-) -> None:
+def test_no_damaged_archive_is_imported_by_half(whole, empty, tmp_path, seeds) -> None:
     """Into an empty store, whose documents are counted before and after; what was imported is taken out again."""
     path, ended, wrong = tmp_path / "fuzzed.zip", Counter[str](), []
     nothing = dict.fromkeys(KEYS, 0)

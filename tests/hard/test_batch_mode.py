@@ -32,9 +32,7 @@ def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_study_in_batches_costs_half_and_asks_nothing_singly(
-    tmp_path: Path, store_folder: Path, provider: str
-) -> None:
+def test_a_study_in_batches_costs_half_and_asks_nothing_singly(tmp_path, store_folder, provider) -> None:
     """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -187,9 +185,7 @@ def leave_open(study: Study, server: StubServer) -> float:
 
 
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
-def test_collecting_an_open_batch_needs_no_new_budget(
-    tmp_path: Path, store_folder: Path, provider: str
-) -> None:
+def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, store_folder, provider) -> None:
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
     with StubServer(answer=plain) as server:
         loaded = Study.load(batch_study(tmp_path, server, provider=provider))
@@ -222,9 +218,7 @@ def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
         study.store.close()
 
 
-def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(tmp_path, store_folder) -> None:
     """The judges of the same start are asked with what the batch was held at and did not cost."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
@@ -275,9 +269,7 @@ def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, s
         study.store.close()
 
 
-def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(tmp_path, store_folder) -> None:
     """What the batch may cost stays held, and the next start with a good key collects it."""
     with StubServer(answer=plain) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
@@ -340,9 +332,7 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
         study.store.close()
 
 
-def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(tmp_path, store_folder) -> None:
     """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
     with StubServer(answer=plain, batch_body=lambda body: b"\n".join(body.splitlines()[:5])) as server:
         study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)

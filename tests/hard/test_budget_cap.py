@@ -60,9 +60,7 @@ def bill(study: Study, server: StubServer) -> float:
     return billed(study, server.input_tokens, server.output_tokens)
 
 
-def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(
-    tmp_path: Path, store_folder: Path
-) -> None:
+def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path, store_folder) -> None:
     """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
     with StubServer(latency=0.01, answer=answer) as server:
         study = study_at(tmp_path, server, concurrency=10)
@@ -153,9 +151,7 @@ def test_two_processes_at_the_same_time_share_one_cap(tmp_path: Path, store_fold
 
 
 @pytest.mark.full
-def test_replies_that_never_arrived_count_against_the_cap(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replies_that_never_arrived_count_against_the_cap(tmp_path, store_folder, monkeypatch) -> None:
     """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
     policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)

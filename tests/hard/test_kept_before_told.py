@@ -94,9 +94,7 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
         assert events.index(("claimed", call)) < events.index(("kept", call)) < events.index(("told", call))
 
 
-def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_folder, monkeypatch) -> None:
     """The ledger waits for the store, however long that takes, before anybody has the answer."""
     events: list[str] = []
 
@@ -123,13 +121,7 @@ def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(
 @pytest.mark.parametrize(
     "what", ["replies", pytest.param("claims", marks=IN_FULL), pytest.param("owners", marks=IN_FULL)]
 )
-def test_a_write_that_may_be_lost_is_no_success(
-    tmp_path: Path,
-    store_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    what: str,
-) -> None:
+def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypatch, capfd, what) -> None:
     """The server says ok and that the write concern failed: one line, exit code 2, and no run rests on it."""
     told: list[str] = []
 
@@ -281,9 +273,7 @@ def holed(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [halved, *(pytest.param(one, marks=IN_FULL) for one in (emptied, overwritten, holed))]
 )
-def test_a_damaged_store_is_refused_and_not_an_empty_study(
-    tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str], damage: Callable[[Path], None]
-) -> None:
+def test_a_damaged_store_is_refused_and_not_an_empty_study(tmp_path, store_folder, capfd, damage) -> None:
     """One line that names the file or folder, and nothing is asked a second time."""
     with StubServer() as server:
         path = lone_study(tmp_path, server)

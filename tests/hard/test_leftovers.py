@@ -59,9 +59,7 @@ def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_no
     assert (tmp_path / "b.json").read_bytes() == b"whole"
 
 
-def test_a_draft_that_was_taken_for_left_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_draft_that_was_taken_for_left_is_made_again(tmp_path, monkeypatch) -> None:
     """Between its making and its lock nothing shows that it is in use: then it is removed, and another one made."""
     swept = []
 
@@ -92,9 +90,7 @@ def test_what_is_held_is_not_left_and_two_do_not_get_the_same(tmp_path: Path) ->
     assert list(left(tmp_path / "no", ".*")) == []
 
 
-def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_path, monkeypatch) -> None:
     """Some shared disks know none: then nobody can tell what is left."""
     draft = tmp_path / f".a.{mark()}-abcdefgh"
     draft.touch()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pymongo
 import pytest
@@ -38,9 +37,7 @@ def databases(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
             client.drop_database(name)
 
 
-def test_a_whole_study(
-    databases: tuple[str, str], tmp_path: Path, no_pictures: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_whole_study(databases, tmp_path, no_pictures, monkeypatch) -> None:
     """A study that was killed is finished without asking for a kept reply again; its archive is the same study."""
     monkeypatch.setenv("MONGODB_URI", databases[0])
     with StubServer(answer=plain, latency=lambda: 0.05) as server:

@@ -63,9 +63,7 @@ def test_the_first_ctrl_c_waits_for_what_is_in_flight() -> None:
 @pytest.mark.parametrize(
     ("echo", "ends"), [(1e9, "home"), (-1.0, "cancelled")], ids=["passed on twice", "pressed again"]
 )
-def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(
-    monkeypatch: pytest.MonkeyPatch, echo: float, ends: str
-) -> None:
+def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(monkeypatch, echo, ends) -> None:
     """`timeout` sends its signal to the process and to its group: that is one wish and not two."""
     monkeypatch.setattr(execution, "ECHO_SECONDS", echo)
     stop, came = threading.Event(), []

@@ -54,9 +54,7 @@ KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
 
 
-def test_an_abandoned_store_is_closed_beside_who_collects_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abandoned_store_is_closed_beside_who_collects_it(tmp_path, monkeypatch) -> None:
     """Its server is gone, and closing waits for it: not in the loop where paid replies come, which would time out."""
     closed: Queue[threading.Thread] = Queue()
     disconnect = me.disconnect
@@ -382,9 +380,7 @@ PROJECTIONS: tuple[tuple[dict[str, int], dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("projection", "expected"), PROJECTIONS)
-def test_a_projection_gives_fields_as_they_were_written(
-    store: Store, projection: dict[str, int], expected: dict[str, Any]
-) -> None:
+def test_a_projection_gives_fields_as_they_were_written(store, projection, expected) -> None:
     """Fields of tables keep their place, floats all digits, and null is not the same as absent."""
     document = {"_id": "x", "a": 422.5744880000093, "b": {"c": 0.1 + 0.2, "d": 2}, "none": None, "list": [1]}
     store.database["things"].insert_one(document)
@@ -452,9 +448,7 @@ def text_record(number: int) -> Record:
     return Record("output_blobs", blob, {"blob_id": str(number)}, None)
 
 
-def test_what_nobody_waits_for_gathers_beside_what_is_flushed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_waits_for_gathers_beside_what_is_flushed(store, monkeypatch) -> None:
     """Thirty replies one after the other are thirty flushed writes, and their texts a bulk every second here.
 
     Every tenth of a second otherwise, which one flush takes on a slow disk: then each text would be a bulk of its own.
@@ -574,9 +568,7 @@ def test_a_document_that_no_store_takes_whole_comes_back_whole(store: Store) -> 
         ("w=2&readConcernLevel=local", {"w": 2, "j": True}),
     ],
 )
-def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(
-    store_folder: Path, options: str, concern: dict[str, Any]
-) -> None:
+def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_folder, options, concern) -> None:
     """Every write is acknowledged as the address says and journaled; no read of ledger or budget asks a secondary."""
     seen: list[Any] = []
 

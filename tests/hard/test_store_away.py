@@ -36,9 +36,7 @@ def run(path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return int(ended.value.code or 0), capfd.readouterr().err
 
 
-def test_replies_wait_for_a_store_that_comes_back(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_replies_wait_for_a_store_that_comes_back(tmp_path, store_folder, monkeypatch, capfd) -> None:
     """It is away for two seconds while four requests are out: they are kept, and no other is sent meanwhile."""
     sent: list[float] = []
     away: list[float] = []
@@ -110,9 +108,7 @@ def test_what_a_store_never_takes_is_taken_up_at_the_next_start(
             assert verify_study(study).fields["differences"] == []
 
 
-def test_large_documents_go_through_everything(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_documents_go_through_everything(tmp_path, store_folder, monkeypatch) -> None:
     """With a store that takes 3,000 bytes a document: asked, judged, verified, exported and imported as ever."""
     monkeypatch.setattr(parts, "LARGEST", 3000)
     monkeypatch.setattr(parts, "_MOVED", 300)
