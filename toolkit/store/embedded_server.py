@@ -204,16 +204,18 @@ def _documents(
     columns_in_sql = ", ".join(["id", "_id", content, *selected])
     table = quote_table_name(collection.name)
     command = f"SELECT {columns_in_sql} FROM {table} WHERE id IN ({_marks(ids)})"
-    rows = collection.db.execute(command, list(ids)).fetchall()
+    rows = collection.db.execute(command, list(ids))
     if included:  # all in one go: the library has a decoder made for each text
-        loaded = neosqlite_json_loads(f"[{','.join(_nested(tree, row[3:]) or row[2] for row in rows)}]")
-        for (row, identity, *_), document in zip(rows, loaded, strict=True):
-            document.setdefault("_id", collection._resolve_stored_id(identity, row))
+        few = rows.fetchall()
+        loaded = neosqlite_json_loads(f"[{','.join(_nested(tree, row[3:]) or row[2] for row in few)}]")
+        documents = {row: document for (row, *_), document in zip(few, loaded, strict=True)}
+        for row, identity, *_ in few:
+            documents[row].setdefault("_id", collection._resolve_stored_id(identity, row))
     else:
-        loaded = [collection._load_with_stored_id(row, text, identity) for row, identity, text in rows]
-    for document in loaded if "_id" in excluded else ():
+        documents = {row: collection._load_with_stored_id(row, text, name) for row, name, text in rows}
+    for document in documents.values() if "_id" in excluded else ():
         document.pop("_id", None)
-    return {row: document for (row, *_), document in zip(rows, loaded, strict=True)}
+    return documents
 
 
 def _nested(tree: Document, values: Sequence[str | None]) -> str | None:
