@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from toolkit.traffic.evidence import evidence
-from toolkit.traffic.mentions import mentions
-from toolkit.traffic.named_values import numbers
+from toolkit.traffic.mentions import numbers, scan
 from toolkit.traffic.sample_facts import Facts
 
 A, B = "10.0.0.7", "198.51.100.30"
@@ -175,7 +174,7 @@ def test_hostile_answers_are_read_in_no_time(text, facts):
     ("GET / HTTP/1.1", [("path", "/")]),
 ])  # fmt: skip
 def test_mentions_are_found_with_their_places(text, expected):
-    found = mentions(text)
+    found = scan(text)[0]
     assert [(one.kind, one.value) for one in found] == expected
     assert all(text[one.start : one.end] == one.text for one in found)
 

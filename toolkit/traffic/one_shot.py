@@ -46,11 +46,12 @@ from toolkit.stats.one_shot.methods import (
 )
 from toolkit.traffic.columns import CUT
 from toolkit.traffic.evidence import Claim, evidence
-from toolkit.traffic.named_values import Match, json_objects
 from toolkit.traffic.questions import (
     AnswerKey,
+    Match,
     PromptVariant,
     Question,
+    json_objects,
     load_prompts,
     load_questions,
     matches,

@@ -1,7 +1,7 @@
-"""Questions about samples with their answer keys, and the prompts that carry them, read from TOML.
+"""Questions about samples with their answer keys, the prompts that carry them, and whether a reply gives the answer.
 
-A key has the expected answer and decides whether a reply gives it. It is strict: a reply that it cannot recognise
-does not match, so that no score depends on a guess of the parser.
+A key has the expected answer and decides whether a reply gives it, and nothing that competes with it. It is strict: a
+reply that it cannot recognise does not match, so that no score depends on a guess of the parser.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -20,21 +22,26 @@ from pydantic import AfterValidator
 from toolkit.errors import InputError
 from toolkit.files import Strict, Text, checked, read_toml
 from toolkit.judges.rubric import fill
-from toolkit.traffic.mentions import refanged
-from toolkit.traffic.named_values import (
-    Match,
-    final_answer,
-    json_objects,
-    list_matches,
-    number_matches,
-    plain,
-    value_matches,
+from toolkit.traffic.mentions import (
+    KINDS,
+    METHODS,
+    Number,
+    canonical_address,
+    numbers,
+    patterns,
+    refanged,
+    scan,
 )
 
 MAX_REGEX_TEXT: Final = 20_000
 """Longest reply a regular expression is tried on, in characters: about ten times what a model is asked for."""
 REGEX_SECONDS: Final = 2.0
 """How long one regular expression may search; a pattern that takes longer on a text of this length is broken."""
+MAX_OBJECTS: Final = 200
+"""Opening braces at which a JSON object is looked for; a reply with more is no answer."""
+MAX_WORDS: Final = 25
+"""Longest reply, in words, in which a word without a shape of its own is taken for the answer."""
+_ANSWERS: Final = patterns("answers") | {"media": KINDS["media"]}
 
 
 @dataclass(frozen=True)
@@ -81,45 +88,6 @@ def answer_key(data: Any, location: str) -> AnswerKey:
     return AnswerKey(kind, frozen, float(tolerance), field)
 
 
-def matches(key: AnswerKey, text: str, question: str = "") -> Match:
-    """Say whether a reply gives the expected answer.
-
-    Of a reply with "Answer: X" only X is read. Otherwise it may be a sentence that names
-    the expected value and no competing one: another value of the same shape (address, host, path, method, product,
-    number) that the question does not name itself. An expected value that is denied ("not X", "more than X") does
-    not count. Case, white space, quotes, emphasis and a full stop make no difference.
-
-    - ``exact``: the value. A word without a shape of its own ("yes") counts in a reply of at most 25 words.
-    - ``number``: digits with thousands separators or a word up to ninety-nine, within the tolerance. Several
-      different numbers are several answers, unless one alone is emphasised (``**12**``). A unit such as ms or kB
-      is turned into seconds or bytes, unless the question asks in that unit.
-    - ``set``: exactly these members in any order, as a JSON list, bullets, a list with commas, or a sentence.
-    - ``regex``: the pattern is found anywhere in the reply, with the flags that it sets itself.
-    - ``json``: the field of the one JSON object in the reply that has it, in a fence or in prose too. A list is
-      compared without its order.
-    - ``judge``: undecided; ``matched`` is None.
-
-    >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
-    True
-    >>> matches(AnswerKey("number", 12), "12 or 10").why
-    'names several numbers: 12, 10'
-    """
-    if not text.strip():
-        return Match(False, None, "the reply is empty")
-    text = refanged(text)[0]
-    if key.kind == "judge":
-        return Match(None, None, "needs a judge")
-    if key.kind == "regex":
-        return _regex(key.value, text)
-    if key.kind == "json":
-        return _json(key, text)
-    if key.kind == "set":
-        return list_matches(tuple(str(member) for member in key.value), final_answer(text), question)
-    if key.kind == "number":
-        return number_matches(float(key.value), key.tolerance, final_answer(text), question)
-    return value_matches(str(key.value), final_answer(text), question)
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -145,43 +113,29 @@ _TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 }
 
 
-def _regex(pattern: str, text: str) -> Match:
-    import regex  # the standard library's re cannot be stopped, and replies are hostile
-
-    if len(text) > MAX_REGEX_TEXT:
-        return Match(None, None, f"not tried: the reply is longer than {MAX_REGEX_TEXT} characters")
-    try:
-        match = regex.search(pattern, text, timeout=REGEX_SECONDS)
-    except TimeoutError:
-        return Match(None, None, f"not decided: the pattern took longer than {REGEX_SECONDS:g} s")
-    if match is None:
-        return Match(False, None, "the pattern is not found")
-    return Match(True, match[0], "the pattern is found")
+# --- question files ---------------------------------------------------------------------------------------------------
 
 
-def _json(key: AnswerKey, text: str) -> Match:
-    fields = [value[key.field] for value in json_objects(text) if key.field in value]
-    if not fields:
-        return Match(False, None, f"no JSON object with the field {key.field!r}")
-    values = {json.dumps(value, sort_keys=True) for value in fields}
-    if len(values) > 1:
-        return Match(False, None, f"several JSON objects with different values of {key.field!r}")
-    equal = _equals_key(fields[0], key)
-    verb = "holds" if equal else "does not hold"
-    return Match(equal, values.pop(), f"the field {key.field!r} {verb} the value")
+@dataclass(frozen=True)
+class Question:
+    """One question about one sample."""
+
+    id: str
+    sample: str
+    text: str
+    key: AnswerKey
 
 
-def _equals_key(value: Any, key: AnswerKey) -> bool:
-    expected = key.value
-    if isinstance(expected, tuple):
-        return isinstance(value, list) and {plain(str(member)) for member in value} == {
-            plain(str(w)) for w in expected
-        }
-    if isinstance(expected, bool) or isinstance(value, bool):
-        return value is expected
-    if isinstance(value, int | float | str) and _is_number(expected):
-        return bool(number_matches(float(expected), key.tolerance, str(value), "").matched)
-    return isinstance(value, int | float | str) and plain(str(value)) == plain(str(expected))
+@dataclass(frozen=True)
+class PromptVariant:
+    """A prompt text with the placeholders ``{question}`` and ``{csv}``."""
+
+    id: str
+    text: str
+
+    def prompt(self, question: str, csv: str) -> str:
+        """Return the prompt; placeholders inside the inserted texts are not filled."""
+        return fill(self.text, {"question": question, "csv": csv}).strip()
 
 
 def _name(text: str) -> str:
@@ -215,28 +169,6 @@ class _PromptRow(Strict):
 _Row = TypeVar("_Row", _QuestionRow, _PromptRow)
 
 
-@dataclass(frozen=True)
-class Question:
-    """One question about one sample."""
-
-    id: str
-    sample: str
-    text: str
-    key: AnswerKey
-
-
-@dataclass(frozen=True)
-class PromptVariant:
-    """A prompt text with the placeholders ``{question}`` and ``{csv}``."""
-
-    id: str
-    text: str
-
-    def prompt(self, question: str, csv: str) -> str:
-        """Return the prompt; placeholders inside the inserted texts are not filled."""
-        return fill(self.text, {"question": question, "csv": csv}).strip()
-
-
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
     """Read questions."""
     return tuple(
@@ -265,3 +197,337 @@ def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) 
             raise InputError(f"{location}: {table} id {entry.id!r} is used twice; give each its own")
         ids.add(entry.id)
         yield entry, f"{location}, {table} {number}"
+
+
+# --- whether a reply gives the answer ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Match:
+    """Whether a reply gives the expected answer."""
+
+    matched: bool | None
+    found: str | None
+    why: str
+
+
+def matches(key: AnswerKey, text: str, question: str = "") -> Match:
+    """Say whether a reply gives the expected answer.
+
+    Of a reply with "Answer: X" only X is read. Otherwise it may be a sentence that names
+    the expected value and no competing one: another value of the same shape (address, host, path, method, product,
+    number) that the question does not name itself. An expected value that is denied ("not X", "more than X") does
+    not count. Case, white space, quotes, emphasis and a full stop make no difference.
+
+    - ``exact``: the value. A word without a shape of its own ("yes") counts in a reply of at most 25 words.
+    - ``number``: digits with thousands separators or a word up to ninety-nine, within the tolerance. Several
+      different numbers are several answers, unless one alone is emphasised (``**12**``). A unit such as ms or kB
+      is turned into seconds or bytes, unless the question asks in that unit.
+    - ``set``: exactly these members in any order, as a JSON list, bullets, a list with commas, or a sentence.
+    - ``regex``: the pattern is found anywhere in the reply, with the flags that it sets itself.
+    - ``json``: the field of the one JSON object in the reply that has it, in a fence or in prose too. A list is
+      compared without its order.
+    - ``judge``: undecided; ``matched`` is None.
+
+    >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
+    True
+    >>> matches(AnswerKey("number", 12), "12 or 10").why
+    'names several numbers: 12, 10'
+    """
+    if not text.strip():
+        return Match(False, None, "the reply is empty")
+    text = refanged(text)[0]
+    if key.kind == "judge":
+        return Match(None, None, "needs a judge")
+    if key.kind == "regex":
+        return _regex(key.value, text)
+    if key.kind == "json":
+        return _json(key, text)
+    answer = _final_answer(text)
+    if key.kind == "set":
+        return _list_matches(tuple(map(str, key.value)), answer, question)
+    if key.kind == "number":
+        return _number_matches(float(key.value), key.tolerance, answer, question)
+    return _value_matches(str(key.value), answer, question)
+
+
+def _regex(pattern: str, text: str) -> Match:
+    import regex  # the standard library's re cannot be stopped, and replies are hostile
+
+    if len(text) > MAX_REGEX_TEXT:
+        return Match(None, None, f"not tried: the reply is longer than {MAX_REGEX_TEXT} characters")
+    try:
+        match = regex.search(pattern, text, timeout=REGEX_SECONDS)
+    except TimeoutError:
+        return Match(None, None, f"not decided: the pattern took longer than {REGEX_SECONDS:g} s")
+    if match is None:
+        return Match(False, None, "the pattern is not found")
+    return Match(True, match[0], "the pattern is found")
+
+
+def _json(key: AnswerKey, text: str) -> Match:
+    fields = [value[key.field] for value in json_objects(text) if key.field in value]
+    if not fields:
+        return Match(False, None, f"no JSON object with the field {key.field!r}")
+    values = {json.dumps(value, sort_keys=True) for value in fields}
+    if len(values) > 1:
+        return Match(False, None, f"several JSON objects with different values of {key.field!r}")
+    expected, value = key.value, fields[0]
+    if isinstance(expected, tuple):
+        members = {_plain(str(member)) for member in expected}
+        equal = isinstance(value, list) and {_plain(str(member)) for member in value} == members
+    elif isinstance(expected, bool) or isinstance(value, bool):
+        equal = value is expected
+    elif _is_number(expected):
+        number = isinstance(value, int | float | str)
+        equal = number and bool(_number_matches(float(expected), key.tolerance, str(value), "").matched)
+    else:
+        equal = isinstance(value, int | float | str) and _plain(str(value)) == _plain(str(expected))
+    verb = "holds" if equal else "does not hold"
+    return Match(equal, values.pop(), f"the field {key.field!r} {verb} the value")
+
+
+def _final_answer(text: str) -> str:
+    """Return the part of a reply after "answer:", or the whole reply."""
+    marks = list(_ANSWERS["marker"].finditer(text))
+    remainder = text[marks[-1].end() :].strip() if marks else ""
+    if not remainder:
+        return text
+    line = remainder.split("\n", 1)[0].strip()
+    # A list or an object goes on over the lines below; a sentence does not.
+    return remainder if line[:1] in "[{`-•" or re.match(r"\d+[.)]\s", line) else line
+
+
+def json_objects(text: str) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects of a reply, without those that have a doubled key, which are ambiguous."""
+    return [value for value in _decoded(text, "{") if _DOUBLED not in value]
+
+
+def _decoded(text: str, sign: str) -> list[Any]:
+    values, position = [], 0
+    for _ in range(MAX_OBJECTS):
+        position = text.find(sign, position)
+        if position < 0:
+            break
+        try:
+            value, position = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            position += 1
+        else:
+            values.append(value)
+    return values
+
+
+_DOUBLED: Final = "\0doubled"
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    decoded = dict(pairs)
+    return decoded if len(decoded) == len(pairs) else {_DOUBLED: True}
+
+
+# Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float)
+
+
+def _plain(text: str) -> str:
+    """Return a text in lower case without emphasis, outer quotes and punctuation, and invisible characters."""
+    return _undecorated(text).strip(" .,;:!\"'")
+
+
+def _undecorated(text: str) -> str:
+    """Return a text in lower case without emphasis, invisible characters and doubled white space."""
+    visible = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    visible = visible.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"', ord("−"): "-"})
+    return " ".join(re.sub(r"\*{1,3}|`{1,3}", "", visible).casefold().split())
+
+
+def _denied(text: str, start: int) -> bool:
+    """Say whether the words before a position deny what follows, or make it a bound."""
+    return bool(_ANSWERS["denied"].search(text[max(0, start - 80) : start].lower().replace("’", "'")))
+
+
+def _emphasised(text: str) -> str | None:
+    """Return the one passage in bold; ``None`` where there is none, or more than one."""
+    passages = _ANSWERS["emphasised"].findall(text)
+    return passages[0] if len(passages) == 1 else None
+
+
+def _number_matches(expected: float, tolerance: float, text: str, question: str) -> Match:
+    """Say whether an answer names one number, and that one is the wanted one."""
+
+    def equals(number: Number) -> bool:
+        in_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
+        values = (number.written,) if in_unit else number.values
+        slack = tolerance + 1e-9 * max(1.0, abs(expected))  # 4.35 - 4.3 is not 0.05 in binary
+        return any(abs(value - expected) <= slack for value in values)
+
+    bold = _emphasised(text)
+    in_bold = numbers(bold) if bold is not None else ()
+    if len(in_bold) == 1 and equals(in_bold[0]):
+        return Match(True, in_bold[0].text, "the emphasised number is the wanted one")
+    named = numbers(text)
+    if not named and expected == 0 and _plain(text) in ("none", "no", "nil"):
+        return Match(True, _plain(text), "none is 0")
+    if not named:
+        return Match(False, None, "names no number")
+    in_question = {value for number in numbers(question) for value in number.values}
+    right = [number for number in named if equals(number)]
+    candidates = [n for n in named if n in right or not set(n.values) & in_question] or [*named]
+    affirmed = [number for number in candidates if not _denied(text, number.start)]
+    if not affirmed:
+        return Match(False, candidates[0].text, "denies the number, or makes it a bound")
+    final = affirmed[-1]
+    if affirmed[0] not in right and (
+        final not in right or _ANSWERS["coordinated"].search(text[: final.start])
+    ):
+        return Match(False, affirmed[0].text, "names another number")
+    chosen = affirmed[0] if affirmed[0] in right else final
+    for first, second in pairwise(affirmed):
+        choice = chosen in (first, second) and _ANSWERS["choice"].fullmatch(text[first.end : second.start])
+        if choice and (first in right) != (second in right):
+            return Match(False, None, f"names several numbers: {first.text}, {second.text}")
+    return Match(True, chosen.text, "names the number as the answer")
+
+
+_Spans = list[tuple[str, int, int]]  # values of one shape in a text, with start and end
+
+
+def _value_matches(expected: str, text: str, question: str) -> Match:
+    """Say whether an answer names the wanted value and none that competes with it."""
+    if _plain(text) == _plain(expected):
+        return Match(True, expected, "the answer is the value")
+    bold = _emphasised(text)
+    if bold is not None and _plain(bold) == _plain(expected):
+        return Match(True, bold, "the emphasised passage is the value")
+    shape = _shape(expected)
+    right, competing = _sorted(shape, {_key(expected)}, text, question)
+    if not right and (not shape or not re.fullmatch(r"\S+", expected)):
+        return _phrase(expected, text, shape)
+    if not right:
+        return Match(False, competing[0][0] if competing else None, "does not name the value")
+    first = min(start for _, start, _ in right)
+    ends = [end for _, _, end in right]
+
+    def joined(start: int) -> bool:  # as one more answer
+        return any(end <= start and _ANSWERS["joined"].fullmatch(text[end:start]) for end in ends)
+
+    if conflicts := [item for item in competing if item[1] < first or joined(item[1])]:
+        return Match(False, right[0][0], f"names something else too: {_value_list(conflicts)}")
+    if all(_denied(text, start) for _, start, _ in right):
+        return Match(False, right[0][0], "denies the value")
+    return Match(True, right[0][0], "names the value and nothing that competes")
+
+
+def _list_matches(expected: Collection[str], text: str, question: str) -> Match:
+    """Say whether an answer names exactly the wanted values, in any order and in any form of a list."""
+    target = {_key(value) for value in expected}
+    lists = _decoded(text, "[")
+    listed = lists[0] if len(lists) == 1 else None
+    if not target:
+        empty = listed == [] or _plain(text) in ("none", "no", "nothing", "{}", "empty", "empty list")
+        reason = "names none" if empty else "names something, and nothing is wanted"
+        return Match(empty, _plain(text)[:80], reason)
+    items = [str(value) for value in listed] if listed is not None else _items(text)
+    if items and {_key(_without_note(value, target)) for value in items} == target:
+        return Match(True, ", ".join(items), "the list holds exactly the values")
+    shapes = {_shape(value) for value in expected}
+    shape = shapes.pop() if len(shapes) == 1 and listed is None else ""
+    if not shape:
+        return Match(False, ", ".join(items)[:200] or None, "the list is another one")
+    right, competing = _sorted(shape, target, text, question)
+    lengths = {len(value) for value in target}
+    if shape == "number" and len(lengths) == 1 and min(lengths) > 2:
+        # Status codes, and how often each occurs.
+        competing = [item for item in competing if len(item[0]) in lengths]
+    named = {value for value, _, _ in right}
+    if competing:
+        return Match(False, _value_list(competing), f"names something else too: {_value_list(competing)}")
+    if named != target:
+        return Match(False, ", ".join(sorted(named)) or None, f"names {len(named)} of {len(target)} values")
+    denied = any(_denied(text, start) for _, start, _ in right)
+    reason = "denies one of the values" if denied else "names exactly the values"
+    return Match(not denied, ", ".join(sorted(named)), reason)
+
+
+def _sorted(shape: str, target: Collection[str], text: str, question: str) -> tuple[_Spans, _Spans]:
+    """Return where a text names expected values, and competing ones that the question lacks and nothing denies."""
+    spans, ignored = _values(shape, text), {*target, *(value for value, _, _ in _values(shape, question))}
+    competing = [span for span in spans if span[0] not in ignored and not _denied(text, span[1])]
+    return [span for span in spans if span[0] in target], competing
+
+
+def _shape(expected: str) -> str:
+    """Return the shape of a value; empty for a word without a shape."""
+    names = [(mention.kind, mention.text) for mention in scan(expected)[0]]
+    for kind in ("address", "host"):
+        if names == [(kind, expected)]:
+            return kind
+    if expected.startswith("/") and " " not in expected:
+        return "path"
+    if re.fullmatch(r"-?\d+(?:\.\d+)?", expected):
+        return "number"
+    if expected in METHODS:
+        return "method"
+    return next((shape for shape in ("media", "product") if _ANSWERS[shape].match(expected)), "")
+
+
+def _values(shape: str, text: str) -> _Spans:
+    """Return the values of a shape that a text names."""
+    if not shape:
+        return []
+    if shape in ("address", "host", "path"):
+        return [(_key(m.value), m.start, m.end) for m in scan(text)[0] if m.kind == shape]
+    if shape == "number":
+        return [(_key(f"{n.written:.15g}"), n.start, n.end) for n in numbers(text)]
+    return [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in _ANSWERS[shape].finditer(text)]
+
+
+def _key(value: str) -> str:
+    """Return the canonical form of a value: 200, 200.0 and "200 " are equal."""
+    short = _plain(value)
+    number = re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short)
+    return f"{float(short):.15g}" if number else canonical_address(short)
+
+
+def _phrase(expected: str, text: str, shape: str) -> Match:
+    """Look for a value of several words, or a word without a shape, in a short answer."""
+    line, value = _undecorated(text), _undecorated(expected)
+    positions = [m.start() for m in re.finditer(rf"(?<![\w/]){re.escape(value)}(?![\w/])", line)]
+    if not positions:
+        return Match(False, None, "does not name the value")
+    remainder = line.replace(value, " ")
+    if competing := _values(shape, remainder):
+        return Match(False, value, f"names something else too: {_value_list(competing)}")
+    if not shape and len(remainder.split()) > MAX_WORDS:
+        return Match(False, value, f"names the value somewhere in more than {MAX_WORDS} words")
+    if re.search(rf"\bor\s+[\"']?{re.escape(value)}|{re.escape(value)}[\"']?,?\s+or\b", line):
+        return Match(False, value, "leaves a choice")
+    if all(_denied(line, start) for start in positions):
+        return Match(False, value, "denies the value")
+    return Match(True, value, "names the value")
+
+
+def _items(text: str) -> list[str]:
+    """Return the items of a list with bullets, lines or commas, without an introduction that ends in a colon."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("```")]
+    bullets = [_ANSWERS["bullet"].sub("", line) for line in lines if _ANSWERS["bullet"].match(line)]
+    if bullets:
+        return bullets
+    if len(lines) > 1:
+        return lines[1:] if lines[0].rstrip().endswith(":") else lines
+    line = re.sub(r"^[^,;]{0,200}:\s+", "", lines[0]) if lines else ""
+    return [item for item in re.split(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+", line.strip(" .[]")) if item.strip()]
+
+
+def _without_note(item: str, target: Collection[str]) -> str:
+    """Return an item without the note behind it: "200 OK" and "GET (5)" are 200 and GET."""
+    if _key(item) in target:
+        return item
+    short = _ANSWERS["note"].sub("", item)
+    status = re.match(r"[\"'`*]*(\d{3})[\"'`*]*\s+[A-Z][A-Za-z ]{1,40}$", short)
+    return status[1] if status and _key(short) not in target else short
+
+
+def _value_list(occurrences: _Spans) -> str:
+    return ", ".join(dict.fromkeys(value for value, _, _ in occurrences[:6]))
