@@ -88,7 +88,7 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
     assert len(test.questions) >= 20
     for item in test.make_test_items():
         assert item.context.question.text in item.prompts[0].text
-        assert item.context.csv.strip() in item.prompts[0].text
+        assert item.context.facts.csv.strip() in item.prompts[0].text
     dice = random.Random(20250107)
     wanted, scripts = {}, {}
     for item in test.make_test_items():
