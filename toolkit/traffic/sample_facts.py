@@ -51,14 +51,14 @@ class Facts:
         return f"{text}\n{unquote_plus(text)}".lower()
 
     @cached_property
-    def cut(self) -> dict[str, frozenset[str]]:
+    def cut(self) -> dict[str, set[str]]:
         """Beginnings of values that the capture has cut off, by column; no other property includes them."""
-        beginnings: dict[str, set[str]] = {}
-        for name in map(str, self.frame):
-            for cell in self._column(name):
-                if cell and cell.endswith(CUT):
-                    beginnings.setdefault(name, set()).add(cell.removesuffix(CUT))
-        return {name: frozenset(cells) for name, cells in beginnings.items()}
+        columns = {name: [cell or "" for cell in self._column(name)] for name in map(str, self.frame)}
+        beginnings = {
+            name: {cell.removesuffix(CUT) for cell in cells if cell.endswith(CUT)}
+            for name, cells in columns.items()
+        }
+        return {name: parts for name, parts in beginnings.items() if parts}
 
     def may_go_on(self, kind: str, value: str) -> bool:
         """Say whether a name may be a value that the capture has cut off."""
@@ -104,7 +104,12 @@ class Facts:
     @cached_property
     def masks(self) -> dict[str, dict[str, int]]:
         """The rows of each value of each column, the most frequent first, and of values derived from columns."""
-        masks = {name: _value_rows(self._facts(name)) for name in _GROUPED if name in self.frame}
+        masks = {}
+        for name in (column for column in _GROUPED if column in self.frame):
+            rows = _united(
+                (cell, 1 << index) for index, cell in enumerate(self._facts(name)) if cell is not None
+            )
+            masks[name] = dict(sorted(rows.items(), key=lambda item: -item[1].bit_count()))
         for name, ends in _ENDPOINTS.items():
             masks[name] = _united(pair for end in ends for pair in masks.get(end, {}).items())
         parts = {
@@ -116,8 +121,7 @@ class Facts:
             masks[name] = _united(
                 (part, rows) for value, rows in masks.get(column, {}).items() for part in split(value)
             )
-        masks |= self._exchanges(masks)
-        return masks
+        return masks | self._exchanges(masks)
 
     def _exchanges(self, masks: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
@@ -155,12 +159,9 @@ class Facts:
 
     def exchange(self, number: int) -> int:
         """Return a packet's row, its neighbours in its stream, and the request and reply that it goes with."""
-        numbers = self._column("number")
-        index = numbers.index(str(number))
-        stream = next(
-            (rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.all_rows
-        )
-        inside = _indices(stream)
+        index = self._column("number").index(str(number))
+        streams = self.masks.get("stream", {}).values()
+        inside = _indices(next((rows for rows in streams if rows >> index & 1), self.all_rows))
         position = inside.index(index)
         exchange = sum(1 << i for i in inside[max(0, position - 1) : position + 2])
         for request, replies in self.masks.get("reply", {}).items():
@@ -228,28 +229,28 @@ class Facts:
     @cached_property
     def times(self) -> frozenset[float]:
         """Times, durations, and the means, medians and ends of intervals, in seconds."""
-        if "time" not in self.frame:
-            return frozenset()
-        time = [float(value) for value in self.frame["time"]]
-        points = {*time}
-        for _, indices in self.groups():
-            inside = [time[index] for index in indices]
+        points = {*self._time}
+        for _, indices in self.groups() if self._time else ():
+            inside = [self._time[index] for index in indices]
             gaps = [b - a for a, b in pairwise(inside)]
-            points |= {inside[-1] - inside[0], *gaps}
-            if gaps:
-                points |= {mean(gaps), median(gaps)}
+            points |= {inside[-1] - inside[0], *gaps, *((mean(gaps), median(gaps)) if gaps else ())}
         return frozenset(points)
+
+    @cached_property
+    def _time(self) -> list[float]:
+        return [float(value) for value in self.frame["time"]] if "time" in self.frame else []
 
     @cached_property
     def sizes(self) -> frozenset[float]:
         """Sizes in bytes: those of packets, and sum, mean, smallest and largest of every set of rows."""
         sizes: set[float] = set()
-        for size in self._bytes():
+        for size in self._bytes:
             for _, indices in self.groups():
                 inside = [size[index] for index in indices]
                 sizes |= {sum(inside), mean(inside), median(inside), *inside}
         return frozenset(sizes)
 
+    @cached_property
     def _bytes(self) -> list[list[float]]:
         names = [name for name in ("length", "payload_length") if name in self.frame]
         return [[float(value or 0) for value in self._column(name)] for name in names]
@@ -266,16 +267,13 @@ class Facts:
 
     def rates(self, base: int, *, sized: bool) -> frozenset[float]:
         """Return packets or bytes per second of the sets of rows within a base."""
-        if "time" not in self.frame or not self.all_rows:
-            return frozenset()
-        time = [float(value) for value in self.frame["time"]]
-        columns = self._bytes() if sized else []
-        rates: set[float] = set()
-        for rows, indices in self.groups():
+        time, rates = self._time, set()
+        for rows, indices in self.groups() if time else ():
             if rows & ~base:
                 continue
-            amounts: list[float] = [len(indices), len(indices) - 1] if not sized else []
-            amounts += [sum(column[index] for index in indices) for column in columns]
+            amounts: list[float] = [len(indices), len(indices) - 1]
+            if sized:
+                amounts = [sum(column[index] for index in indices) for column in self._bytes]
             spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
             rates |= {amount / span for amount in amounts for span in spans}
         return frozenset(rates)
@@ -302,11 +300,6 @@ def cell_text(value: Any) -> str | None:
 
 def _indices(rows: int) -> list[int]:
     return [index for index, bit in enumerate(reversed(bin(rows))) if bit == "1"]
-
-
-def _value_rows(cells: list[str | None]) -> dict[str, int]:
-    rows = _united((cell, 1 << index) for index, cell in enumerate(cells) if cell is not None)
-    return dict(sorted(rows.items(), key=lambda item: -item[1].bit_count()))
 
 
 def _united(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
