@@ -126,18 +126,6 @@ class Question:
     key: AnswerKey
 
 
-@dataclass(frozen=True)
-class PromptVariant:
-    """A prompt text with the placeholders ``{question}`` and ``{csv}``."""
-
-    id: str
-    text: str
-
-    def prompt(self, question: str, csv: str) -> str:
-        """Return the prompt; placeholders inside the inserted texts are not filled."""
-        return fill(self.text, {"question": question, "csv": csv}).strip()
-
-
 def _name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", text):
         raise ValueError(f"{text!r} must be letters, digits, '_', '.' and '-' only")
@@ -161,12 +149,18 @@ class _QuestionRow(Strict):
     key: Any
 
 
-class _PromptRow(Strict):
+class PromptVariant(Strict):
+    """A prompt text with the placeholders ``{question}`` and ``{csv}``."""
+
     id: _Name
     text: Annotated[Text, AfterValidator(_with_placeholders)]
 
+    def prompt(self, question: str, csv: str) -> str:
+        """Return the prompt; placeholders inside the inserted texts are not filled."""
+        return fill(self.text, {"question": question, "csv": csv}).strip()
 
-_Row = TypeVar("_Row", _QuestionRow, _PromptRow)
+
+_Row = TypeVar("_Row", _QuestionRow, PromptVariant)
 
 
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
@@ -179,8 +173,7 @@ def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
 
 def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
     """Read prompt variants."""
-    rows = _rows(path, "prompts.toml", "prompt", _PromptRow)
-    return tuple(PromptVariant(row.id, row.text) for row, _ in rows)
+    return tuple(row for row, _ in _rows(path, "prompts.toml", "prompt", PromptVariant))
 
 
 def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
@@ -214,19 +207,16 @@ class Match:
 def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     """Say whether a reply gives the expected answer.
 
-    Of a reply with "Answer: X" only X is read. Otherwise it may be a sentence that names
-    the expected value and no competing one: another value of the same shape (address, host, path, method, product,
-    number) that the question does not name itself. An expected value that is denied ("not X", "more than X") does
-    not count. Case, white space, quotes, emphasis and a full stop make no difference.
+    Of a reply with "Answer: X" only X is read. Otherwise it may be a sentence that names the expected value and no
+    competing one: another value of the same shape (address, host, path, method, product, number) that the question
+    does not name itself. An expected value that is denied ("not X", "more than X") does not count.
 
     - ``exact``: the value. A word without a shape of its own ("yes") counts in a reply of at most 25 words.
-    - ``number``: digits with thousands separators or a word up to ninety-nine, within the tolerance. Several
-      different numbers are several answers, unless one alone is emphasised (``**12**``). A unit such as ms or kB
-      is turned into seconds or bytes, unless the question asks in that unit.
+    - ``number``: digits or a word up to ninety-nine, within the tolerance, in seconds or bytes unless the question
+      asks in another unit. Several different numbers are several answers, unless one alone is emphasised (``**12**``).
     - ``set``: exactly these members in any order, as a JSON list, bullets, a list with commas, or a sentence.
     - ``regex``: the pattern is found anywhere in the reply, with the flags that it sets itself.
-    - ``json``: the field of the one JSON object in the reply that has it, in a fence or in prose too. A list is
-      compared without its order.
+    - ``json``: the field of the one JSON object in the reply that has it; a list is compared without its order.
     - ``judge``: undecided; ``matched`` is None.
 
     >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
@@ -260,9 +250,7 @@ def _regex(pattern: str, text: str) -> Match:
         match = regex.search(pattern, text, timeout=REGEX_SECONDS)
     except TimeoutError:
         return Match(None, None, f"not decided: the pattern took longer than {REGEX_SECONDS:g} s")
-    if match is None:
-        return Match(False, None, "the pattern is not found")
-    return Match(True, match[0], "the pattern is found")
+    return Match(match is not None, match and match[0], f"the pattern is {'' if match else 'not '}found")
 
 
 def _json(key: AnswerKey, text: str) -> Match:
