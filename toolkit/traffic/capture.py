@@ -12,8 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -80,18 +80,26 @@ def capture(
     """
     final = Path(target)
     words = _checked(final, command, urls, packets, seconds)
+    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
+    # packet in place of recording for ever.
+    options = ["-q", "-i", interface, "-w", "-", *(["-f", bpf] if bpf else [])]
+    options += ["-c", str(packets)] if packets else []
     with (
         staging_for(final) as staging,
-        recording_into(staging / final.name, interface, bpf, packets) as dumpcap,
+        (staging / final.name).open("wb") as sink,
+        running("dumpcap", options) as (process, log),
     ):
+        dumpcap = _Dumpcap(process, sink, log)
+        dumpcap.wait_until_recording(interface)
         begun = time.monotonic()
-        code, remark = _run(words, dumpcap, math.inf if seconds is None else begun + seconds)
+        code, remark = _run(words, process, math.inf if seconds is None else begun + seconds)
         dumpcap.finish()
         duration = time.monotonic() - begun
         count, dropped = dumpcap.counts()
         if not count:
             detail = f" ({remark})" if remark else ""
             raise InputError(f"{interface}: no packet passed the filter {bpf!r}; nothing was written{detail}")
+        sink.close()
         (staging / final.name).replace(final)
     notes = [remark] if remark else []
     if dropped:
@@ -127,10 +135,11 @@ def _checked(
     return words
 
 
-def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
+def _run(words: Sequence[str], dumpcap: subprocess.Popen[bytes], deadline: float) -> tuple[int | None, str]:
+    """Run a command, empty for none, until it, dumpcap or the time ends; return its exit code and what to remark."""
 
     def over() -> bool:
-        return dumpcap.process.poll() is not None or time.monotonic() >= deadline
+        return dumpcap.poll() is not None or time.monotonic() >= deadline
 
     if not words:
         while not over():
@@ -161,7 +170,7 @@ def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
         return code, f"the command ended with code {code}" + (f": {last}" if last else "")
 
 
-class Dumpcap:
+class _Dumpcap:
     """A recording dumpcap, the thread that copies its packets, and its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes], log: IO[bytes]) -> None:
@@ -209,16 +218,3 @@ class Dumpcap:
         recorded = re.findall(r"Packets captured: (\d+)", words)
         lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", words)
         return int(recorded[-1]) if recorded else 0, sum(map(int, lost))
-
-
-@contextmanager
-def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
-    """Record into a file during a ``with`` block, and end dumpcap in any case."""
-    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
-    # packet in place of recording for ever.
-    words = ["-q", "-i", interface, "-w", "-"]
-    words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
-    with path.open("wb") as sink, running("dumpcap", words) as (process, log):
-        recording = Dumpcap(process, sink, log)
-        recording.wait_until_recording(interface)
-        yield recording

@@ -60,22 +60,15 @@ _FIELDS: Final = (
     *("http.response.code", "http.content_type", "http.user_agent", "tcp.len"),
     *("frame.cap_len", "http.request.version", "http.request.line", "http.response.line"),
 )
+_AT: Final = {field: index for index, field in enumerate(_FIELDS)}
 CUT: Final = "[cut]"
 """Ends a cell whose value was cut off by a snap length (``tcpdump -s``)."""
-_LENGTH: Final = _FIELDS.index("frame.len")
-_CAPTURED: Final = _FIELDS.index("frame.cap_len")
-_VERSION, _REQUEST_LINES, _RESPONSE_LINES = range(_CAPTURED + 1, _CAPTURED + 4)
 _HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
-_PROTOCOLS: Final = _FIELDS.index("frame.protocols")
-_PROTOCOL: Final = _FIELDS.index("_ws.col.protocol")
-_TCP_FLAGS: Final = _FIELDS.index("tcp.flags")
-_TCP_STREAM: Final = _FIELDS.index("tcp.stream")
-_TCP_LENGTH: Final = _FIELDS.index("tcp.len")
-_METHOD: Final = _FIELDS.index("http.request.method")
-_STATUS: Final = _FIELDS.index("http.response.code")
 # Bit 0 upwards, as in RFC 9293.
 _FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 _QUOTING: Final = frozenset({"icmp", "icmpv6"})
+_NETWORK: Final = {name: _AT[f"{name}.src"] for name in ("eth", "ip", "ipv6")}
+_TRANSPORT: Final = {name: _AT[f"{name}.srcport"] for name in ("tcp", "udp")}
 
 
 def tshark_fields(version: tuple[int, ...]) -> tuple[str, ...]:
@@ -91,68 +84,58 @@ def row_cells(record: Record) -> tuple[str, ...]:
     A row shows the innermost packet of a tunnel, the first of several HTTP messages, and nothing that an ICMP error
     quotes. In a packet that was captured in part, cells that may be incomplete end with ``CUT``.
     """
-    cells = _cells(record)
-    cut = _cut_columns(record) if is_cut(record) else ()
-    return tuple(
-        f"{cell}{CUT}" if cell and name in cut else cell for name, cell in zip(NAMES, cells, strict=True)
-    )
+    special, cut = peculiarities(record), set()
+    if "cut" in special:
+        cut = {"protocol"}  # it rests on all layers
+        lines = record[_AT["http.request.line"]] or record[_AT["http.response.line"]]
+        last = lines.split(SEVERAL)[-1]
+        if "several" in special:
+            pass  # the row shows the first, which is complete
+        elif not lines and not record[_AT["http.request.version"]]:
+            cut.add("uri")
+        elif not last.endswith("\\n"):
+            cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
+    named = zip(NAMES, _cells(record), strict=True)
+    return tuple(f"{cell}{CUT}" if cell and name in cut else cell for name, cell in named)
 
 
-def is_cut(record: Record) -> bool:
-    """Say whether a packet was captured in part, because the capture has a snap length."""
-    return int(record[_CAPTURED] or 0) < int(record[_LENGTH] or 0)
+def peculiarities(record: Record) -> set[str]:
+    """Return what is special about a packet.
 
-
-def has_layer(record: Record, name: str) -> bool:
-    """Say whether tshark found a protocol in a packet."""
-    return name in record[_PROTOCOLS].split(":")
-
-
-def _cut_columns(record: Record) -> set[str]:
-    """Return the columns that may be incomplete: the protocol, which rests on all layers, and the last text."""
-    cut = {"protocol"}
-    if holds_several_messages(record):  # the row shows the first, which is complete
-        return cut
-    lines = record[_REQUEST_LINES] or record[_RESPONSE_LINES]
-    last = lines.split(SEVERAL)[-1]
-    if not lines and not record[_VERSION]:
-        cut.add("uri")
-    elif not last.endswith("\\n"):
-        cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
-    return cut
+    Captured in part (cut), several HTTP messages, inside a tunnel, or of a protocol that is not decoded.
+    """
+    protocols = record[_AT["frame.protocols"]]
+    signs = {
+        "cut": int(record[_AT["frame.cap_len"]] or 0) < int(record[_AT["frame.len"]] or 0),
+        "several": any(SEVERAL in record[_AT[f"http.{end}"]] for end in ("request.method", "response.code")),
+        "tunnelled": _layers(protocols).inner,
+        "http2": "http2" in protocols.split(":"),
+        "sctp": "sctp" in protocols.split(":"),
+    }
+    return {name for name, special in signs.items() if special}
 
 
 def _cells(record: Record) -> tuple[str, ...]:
-    layers = _layers(record[_PROTOCOLS])
+    layers = _layers(record[_AT["frame.protocols"]])
     network, transport = layers.network, layers.transport
 
     def value(field: int, occurrence: int) -> str:
-        text = record[field]
-        if SEVERAL not in text:
-            return text
-        values = text.split(SEVERAL)
+        values = record[field].split(SEVERAL)
         return values[min(occurrence, len(values) - 1)]
 
     def pair(layer: _Layer) -> tuple[str, str]:
         return value(layer.field, layer.occurrence), value(layer.field + 1, layer.occurrence)
 
     ports = pair(transport) if transport.field else ("", "")
-    head = (value(0, 0), value(1, 0), *pair(network), *ports, value(_PROTOCOL, 0), value(_PROTOCOL + 1, 0))
+    protocol = _AT["_ws.col.protocol"]
+    head = (value(0, 0), value(1, 0), *pair(network), *ports, value(protocol, 0), value(protocol + 1, 0))
     if layers.quotes:
         return (*head, *("",) * 9)
-    tcp = {field: value(field, transport.occurrence) for field in (_TCP_FLAGS, _TCP_STREAM, _TCP_LENGTH)}
-    http = (value(field, 0) for field in range(_METHOD, _TCP_LENGTH))
-    return (*head, _flags(tcp[_TCP_FLAGS]), tcp[_TCP_STREAM], *http, tcp[_TCP_LENGTH])
-
-
-def holds_several_messages(record: Record) -> bool:
-    """Say whether a packet has more than one HTTP request or reply."""
-    return SEVERAL in record[_METHOD] or SEVERAL in record[_STATUS]
-
-
-def in_tunnel(record: Record) -> bool:
-    """Say whether a packet carries another one."""
-    return _layers(record[_PROTOCOLS]).inner
+    flags, stream, length = (
+        value(_AT[f"tcp.{name}"], transport.occurrence) for name in ("flags", "stream", "len")
+    )
+    http = (value(field, 0) for field in range(_AT["http.request.method"], _AT["tcp.len"]))
+    return (*head, _flags(flags), stream, *http, length)
 
 
 class _Layer(NamedTuple):
@@ -182,10 +165,6 @@ def _layers(protocols: str) -> _Layers:
     transport = _Layer(0, 0) if top is None else _Layer(_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
     carried = sum(outer[index] != "eth" for index in networks[:-1]) > 0
     return _Layers(network, transport, end < len(layers), carried)
-
-
-_NETWORK: Final = {name: _FIELDS.index(f"{name}.src") for name in ("eth", "ip", "ipv6")}
-_TRANSPORT: Final = {name: _FIELDS.index(f"{name}.srcport") for name in ("tcp", "udp")}
 
 
 @lru_cache(maxsize=1024)

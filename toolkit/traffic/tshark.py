@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
@@ -30,8 +30,7 @@ class DamagedCapture(InputError):
     """A capture that cannot be read to its end; raised after the last packet that could be read."""
 
 
-def find_program(name: str) -> str:
-    """Return the path of a program of Wireshark."""
+def _find_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         advice = "install Wireshark's command line (apt-get install tshark)"
@@ -41,22 +40,19 @@ def find_program(name: str) -> str:
 
 def tshark_version() -> tuple[int, ...]:
     """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
-    return _read_version(find_program("tshark"))
+    return _read_version(_find_program("tshark"))
 
 
 @lru_cache(maxsize=4)
 def _read_version(path: str) -> tuple[int, ...]:
     # capinfos comes with tshark and answers in 10 ms; tshark loads every dissector first, which takes 200.
     for program in (Path(path).with_name("capinfos"), Path(path)):
-        try:
+        with suppress(OSError):
             result = subprocess.run(
                 [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
             )
-        except OSError:
-            continue
-        version = re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout)
-        if version is not None:
-            return tuple(int(part) for part in version.groups())
+            if version := re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout):
+                return tuple(map(int, version.groups()))
     raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
 
 
@@ -65,7 +61,7 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
     """Run a program of Wireshark with its messages in a file, and end it in any case."""
     # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
     # like a short capture.
-    program = find_program(name)
+    program = _find_program(name)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
     with tempfile.TemporaryDirectory(prefix=f"toolkit-{name}-") as home, tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
@@ -84,15 +80,20 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
 
 
 @contextmanager
-def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run tshark on a capture, and raise its error message after its output has been read."""
     with running("tshark", arguments) as (process, complaints):
         yield process
         code = process.wait()
         complaints.seek(0)
-        message = complaint(complaints.read(_MOST_WORDS).decode(errors="replace"), capture)
+        words = complaints.read(_MOST_WORDS).decode(errors="replace")
+        # As one line without its own preambles.
+        lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
+        text = " ".join(line for line in lines if not line.startswith("Running as user"))
+        text = text.removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
+        message = printable_line(text).removesuffix(".")
         if code < 0:
-            reason = f"tshark was ended by signal {-code}; {message or 'it did not say reason'}"
+            reason = f"tshark was ended by signal {-code}; {message or 'it gave no reason'}"
             raise InputError(f"{capture}: {reason}")
         if code:
             raise DamagedCapture(f"{capture}: {message or f'tshark ended with code {code}'}")
@@ -110,14 +111,6 @@ def check_capture(path: Path) -> None:
                 raise InputError(f"{path}: the capture is empty (0 bytes); record it again")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
-
-
-def complaint(words: str, capture: Path) -> str:
-    r"""Return what tshark complained of as one line without its own preambles."""
-    lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
-    lines = [line for line in lines if not line.startswith("Running as user")]
-    text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
-    return printable_line(text).removesuffix(".")
 
 
 def printable_line(text: str) -> str:
@@ -138,7 +131,7 @@ def fast_records(capture: Path, display_filter: str | None = None) -> Generator[
     for option in ("separator=/t", f"aggregator={SEVERAL}", "occurrence=a"):
         arguments += ["-E", option]
     arguments += [word for field in fields for word in ("-e", field)]
-    with running_tshark(arguments, capture.absolute()) as tshark:
+    with _running_tshark(arguments, capture.absolute()) as tshark:
         count, remainder = len(fields), b""
         while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
             complete, _, remainder = (remainder + chunk).rpartition(b"\n")
@@ -166,7 +159,7 @@ def pyshark_records(capture: Path, display_filter: str | None = None) -> Generat
     """Yield the same records as ``fast_records``, read by PyShark in a thread, so that a running kernel can use it."""
     check_capture(capture)
     source = _file_capture(capture.absolute(), display_filter)
-    with running_tshark(source.arguments, capture.absolute()) as tshark:
+    with _running_tshark(source.arguments, capture.absolute()) as tshark:
         waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
         leave = threading.Event()
         worker = threading.Thread(
