@@ -36,6 +36,17 @@ if TYPE_CHECKING:
 
 _AHEAD: Final = 3
 """Verdicts under way for each request that may be: one that waits for its last vote must not stop the others."""
+_DETAILS: Final = [
+    "reason",
+    "score",
+    "explanation",
+    "k",
+    "unreadable",
+    "votes",
+    "reasons",
+    "aud_cost",
+    "call_ids",
+]
 
 
 def compare_hallucination(
@@ -75,19 +86,20 @@ def compare_hallucination(
     deciders = []
     for judge, mode in keys:
         replies = [verdicts.get((item.item_id, judge.role, mode)) for item in items]
+        judged = [verdict for verdict in replies if verdict]
         deciders.append(
             decider(
                 judge.role,
                 judge.name,
                 mode,
                 labels=labels,
-                decisions=[one.decision if one else None for one in replies],
-                asked=[one is not None for one in replies],
+                decisions=[verdict.decision if verdict else None for verdict in replies],
+                asked=[verdict is not None for verdict in replies],
                 bases=bases,
-                scores=[one.score if one else None for one in replies],
-                votes=[one.votes if one else () for one in replies],
-                aud=total_aud(one.aud_cost for one in replies if one),
-                unreadable=sum(one.unreadable for one in replies if one),
+                scores=[verdict.score if verdict else None for verdict in replies],
+                votes=[verdict.votes if verdict else () for verdict in replies],
+                aud=total_aud(verdict.aud_cost for verdict in judged),
+                unreadable=sum(verdict.unreadable for verdict in judged),
             )
         )
     simple = baselines(labels, [len(item.answer) for item in items], bases)
@@ -160,7 +172,15 @@ class HallucinationComparison:
     def verdicts_frame(self) -> pd.DataFrame:
         """Return one row a verdict: what was decided of which item and whether that is right, votes and reasons."""
         by_id = {item.item_id: item for item in self.items}
-        return pd.DataFrame([_verdict_row(by_id[verdict.item_id], verdict) for verdict in self.verdicts])
+        rows = []
+        for verdict in self.verdicts:
+            item, decision = by_id[verdict.item_id], verdict.decision
+            row: dict[str, Any] = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
+            row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
+            row |= {"hallucinated": item.hallucinated, "decision": decision}
+            row["correct"] = None if decision is None else decision == item.hallucinated
+            rows.append(row | {name: getattr(verdict, name) for name in _DETAILS})
+        return pd.DataFrame(rows)
 
     def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:
         """Return one judge in one mode; either may be left out where there is one only."""
@@ -242,16 +262,6 @@ class HallucinationComparison:
             *map(str, files),
         ]
         return Summary(fields, "\n".join(lines), 3 if self.budget else int(bool(self.failures)))
-
-
-def _verdict_row(item: LabelledItem, verdict: HallucinationVerdict) -> dict[str, Any]:
-    decided = verdict.decision
-    row: dict[str, Any] = {"item_id": item.item_id, "domain": item.domain, "topic": item.topic}
-    row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
-    row |= {"hallucinated": item.hallucinated, "decision": decided}
-    row |= {"correct": None if decided is None else decided == item.hallucinated}
-    last = ("reason", "score", "explanation", "k", "unreadable", "votes", "reasons", "aud_cost", "call_ids")
-    return row | {name: getattr(verdict, name) for name in last}
 
 
 def _fields(decider: Decider) -> dict[str, Any]:

@@ -253,7 +253,7 @@ class OneShotTest(PromptResponseTest):
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
         context: OneShotContext = reply.prompt.context
         text, question, facts = reply.text or "", context.question, context.facts
-        prose, cited = "", ()
+        prose, cited = "", tuple[Claim, ...]()
         if self.answer_format == "evidence":
             text, prose, cited = _citations(text, question.key, facts)
         match = matches(question.key, text, question.text)
