@@ -19,7 +19,7 @@ from stub_server import StubServer
 import toolkit.prompts.dataset as dataset_module
 from toolkit.judges.elements import parse_elements
 from toolkit.judges.parse import Unreadable
-from toolkit.probes.job import ask_elements, elements_by_prompt
+from toolkit.probes.job import ask_elements
 from toolkit.stats import required_elements
 from toolkit.store import embedded
 from toolkit.study import Study
@@ -72,7 +72,7 @@ def test_judges_find_elements_and_are_asked_once(
     study.execute(progress=False)
     found = ask_elements(study.plan, study.store, progress=False)
     assert len(found) == 6 * 3
-    required = elements_by_prompt(study.plan)
+    required = {prompt.prompt_id: prompt.metadata["elements"] for prompt in study.plan.dataset.prompts}
     frame = study.elements()
     assert set(frame["judge"]) == {"primary", "secondary", "tertiary"}
     read = frame[frame["judge"] != "tertiary"]
