@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -99,48 +98,37 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     )
     # In the order of the documents and not of the replies, so that always the same one of two copies is kept.
     ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
-    files = save_bases(ordered, out)
-    return _summary(ordered, len(job.documents), out if files else None, reached)
-
-
-def _summary(
-    drafts: Sequence[Draft], documents: int, out: Path | None, reached: BudgetReached | None
-) -> Summary:
     lines, rows = [], []
-    for draft in drafts:
-        supported = draft.extract.facts if draft.extract else ()
+    for draft in ordered:
+        supported = len(draft.extract.facts) if draft.extract else 0
         dropped = [reason for reason, _ in draft.extract.dropped] if draft.extract else []
         reasons = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in dropped)
         sizes = "/".join(map(str, draft.sizes))
-        outcome = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
-        lines.append(
-            f"{draft.document.name}: {outcome}; {counted(len(supported), 'facts')} kept, {len(dropped)} dropped"
-        )
+        result = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
+        kept = f"{counted(supported, 'facts')} kept, {len(dropped)} dropped"
+        lines.append(f"{draft.document.name}: {result}; {kept}")
         lines += [f"  dropped {count} x {reason}" for reason, count in reasons.most_common(3)]
+        row = {
+            "document": draft.document.name,
+            "base": draft.base if draft.sizes else None,
+            "sizes": draft.sizes,
+        }
         rows.append(
-            {
-                "document": draft.document.name,
-                "base": draft.base if draft.sizes else None,
-                "sizes": draft.sizes,
-                "facts": len(supported),
-                "dropped": dropped,
-                "reason": draft.reason,
-                "call_id": draft.call_id,
-            }
+            row | {"facts": supported, "dropped": dropped, "reason": draft.reason, "call_id": draft.call_id}
         )
-    written = sum(bool(draft.sizes) for draft in drafts)
-    checks = check_summary(out) if out else None
+    written, documents = sum(bool(draft.sizes) for draft in ordered), len(job.documents)
+    saved_in = str(out) if save_bases(ordered, out) else None
+    checks = check_summary(out) if saved_in else None
+    total = f"written  {counted(written, 'bases')} from {counted(documents, 'documents')}"
     lines += [checks.text] if checks else []
-    lines.append(
-        f"written  {counted(written, 'bases')} from {counted(documents, 'documents')}{f' in {out}' if out else ''}"
-    )
+    lines.append(f"{total} in {saved_in}" if saved_in else total)
     lines += [str(reached)] if reached else []
     fields = {
         "documents": rows,
         "bases": written,
-        "out": str(out) if out else None,
+        "out": saved_in,
         "checks": checks.fields if checks else None,
-        "budget": str(reached) if reached else None,
     }
     failed = written < documents or (checks is not None and checks.exit_code != 0)
-    return Summary(fields, "\n".join(lines), 3 if reached else int(failed))
+    summary_fields = fields | {"budget": str(reached) if reached else None}
+    return Summary(summary_fields, "\n".join(lines), 3 if reached else int(failed))

@@ -127,27 +127,17 @@ def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
         "kinds": ", ".join(FACT_KINDS),
     }
     text = {"type": "string"}
-    fact = object_schema({"kind": _enum(FACT_KINDS), "fact": text, "quote": text})
+    scenarios, csf, kinds = (text | {"enum": list(names)} for names in (SCENARIOS, CSF, FACT_KINDS))
+    fact = object_schema({"kind": kinds, "fact": text, "quote": text})
     schema = object_schema(
-        {
-            "scenario": _enum(SCENARIOS),
-            "category": text,
-            "csf": _enum(CSF),
-            "opening": text,
-            "task": text,
-            "elements": {"type": "array", "items": text},
-            "facts": {"type": "array", "items": fact},
-        }
+        {"scenario": scenarios, "category": text, "csf": csf, "opening": text, "task": text}
+        | {"elements": {"type": "array", "items": text}, "facts": {"type": "array", "items": fact}}
     )
-    messages = (
-        Message("system", fill(_words()["instructions"], values)),
-        Message("user", fill(_words()["template"], values)),
-    )
-    return writer.request(messages, compact_json(schema))
-
-
-def _enum(names: Sequence[str]) -> dict[str, object]:
-    return {"type": "string", "enum": list(names)}
+    texts = {
+        role: fill(_words()[name], values)
+        for role, name in (("system", "instructions"), ("user", "template"))
+    }
+    return writer.request(tuple(Message(*pair) for pair in texts.items()), compact_json(schema))
 
 
 def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
@@ -171,33 +161,27 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
     facts: dict[str, Fact] = {}
     dropped = []
     for entry in reply.facts:
-        fact = Fact(entry.kind, _sentence(entry.fact), _line(entry.quote))
-        reason = _fault(fact, document) or ("said before" if fact.text.casefold() in facts else None)
+        line = re.sub(r"^(?:[-*\u2022>|]\s+)+", "", _line(entry.fact))
+        line += "" if not line or line[-1] in ".?!:;)]`\"'" else "."
+        fact, key = Fact(entry.kind, line, _line(entry.quote)), line.casefold()
+        if fact.kind not in FACT_KINDS:
+            reason: str | None = f"unknown kind {one_line(fact.kind, 20)}"
+        elif _ORDER.search(line):
+            reason = "speaks to a model"
+        elif not 3 <= len(line.split()) <= LONGEST_FACT:
+            reason = f"has not 3 to {LONGEST_FACT} words"
+        else:
+            reason = document.fault(line, fact.quote) or ("said before" if key in facts else None)
         if reason:
             dropped.append((reason, fact))
         else:
-            facts[fact.text.casefold()] = fact
+            facts[key] = fact
     return Extract(reply.scenario, csf=reply.csf, elements=elements, facts=tuple(facts.values()),
                    dropped=tuple(dropped), **texts)  # fmt: skip
 
 
-def _fault(fact: Fact, document: Document) -> str | None:
-    if fact.kind not in FACT_KINDS:
-        return f"unknown kind {one_line(fact.kind, 20)}"
-    if _ORDER.search(fact.text):
-        return "speaks to a model"
-    if not 3 <= len(fact.text.split()) <= LONGEST_FACT:
-        return f"has not 3 to {LONGEST_FACT} words"
-    return document.fault(fact.text, fact.quote)
-
-
 def _line(text: str) -> str:
     return " ".join(clean(text).split())
-
-
-def _sentence(text: str) -> str:
-    line = re.sub(r"^(?:[-*\u2022>|]\s+)+", "", _line(text))
-    return line if not line or line[-1] in ".?!:;)]`\"'" else f"{line}."
 
 
 def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
@@ -211,12 +195,12 @@ def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
         if not fits:
             most = int(counts[:, -1].min()) if len(facts) else 0
             limits = f"length bin {length_bin} has {low} to {high} tokens"
-            if most < low:
-                supported = counted(len(facts), "facts")
-                raise InputError(
-                    f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
-                )
-            raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
+            if most >= low:
+                raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
+            supported = counted(len(facts), "facts")
+            raise InputError(
+                f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
+            )
         aim = low + AIM * (high - low)
         sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
     return tuple(sizes)
@@ -239,18 +223,15 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
 
 def base_names(documents: Sequence[Document]) -> list[str]:
     """Return a unique name, safe as a path, for the base of each document."""
-    counts = Counter(map(_slug, documents))
-    names = []
+    slugs = []
     for document in documents:
-        slug = _slug(document)
+        plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
+        slugs.append(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60])
+    counts, names = Counter(slugs), []
+    for document, slug in zip(documents, slugs, strict=True):
         suffix = "" if slug and counts[slug] == 1 else hashlib.sha256(document.name.encode()).hexdigest()[:8]
         names.append("_".join(part for part in ("doc", slug, suffix) if part))
     return names
-
-
-def _slug(document: Document) -> str:
-    plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60]
 
 
 def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[Draft]:
@@ -263,17 +244,14 @@ def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[D
         texts = draft.texts()
         worst = (0.0, "")
         for length_bin, text in texts.items():
-            earlier = [
-                (base, earlier_text) for base, earlier_text in texts_by_bin[length_bin] if base != draft.base
-            ]
+            earlier = [pair for pair in texts_by_bin[length_bin] if pair[0] != draft.base]
             alike = jaccard([text, *(earlier_text for _, earlier_text in earlier)])[0, 1:]
             worst = max([worst, *zip(alike.tolist(), (base for base, _ in earlier), strict=True)])
         if worst[0] > NEAR:
             reason = f"is a near-copy of base {worst[1]}: shares {worst[0]:.0%} of its word 5-grams"
-            draft = replace(draft, sizes=(), reason=reason)
-        else:
-            for length_bin, text in texts.items():
-                texts_by_bin[length_bin].append((draft.base, text))
+            draft, texts = replace(draft, sizes=(), reason=reason), {}
+        for length_bin, text in texts.items():
+            texts_by_bin[length_bin].append((draft.base, text))
         checked.append(draft)
     return checked
 
@@ -294,33 +272,26 @@ def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Ite
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
-    for draft in drafts:
-        if draft.sizes:
-            # Provenance first: a base without it counts as the user's own.
-            provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
-            write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
-            written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
-    if written:
-        written.append(_save_index(folder))
-    return written
-
-
-def _save_index(folder: Path) -> Path:
-    """Write the index of a dataset with the version of its bases; its other keys are kept."""
+    for draft in (draft for draft in drafts if draft.sizes):
+        # Provenance first: a base without it counts as the user's own.
+        provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
+        write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
+        written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
+    if not written:
+        return []
+    # The index has the version of its bases; its other keys are kept.
     path, name = folder / INDEX, folder.resolve().name
     bases = sorted(file for file in folder.glob("*.toml") if file.name != INDEX)
-    digest = hashlib.sha256(
-        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in bases)
-    ).hexdigest()
+    digests = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in bases)
+    version = f"{name}_{hashlib.sha256(digests).hexdigest()[:12]}"
     index = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
-    version = f"{name}_{digest[:12]}"
     if index.get("version") != version:
         index |= {"version": version, "date": datetime.date.today()}
-    lines = [
-        f"{key} = {value if isinstance(value, datetime.date) else _toml(str(value))}"
-        for key, value in index.items()
-    ]
-    return write_atomically(path, ("\n".join(lines) + "\n").encode())
+    cells = {
+        key: value if isinstance(value, datetime.date) else _toml(str(value)) for key, value in index.items()
+    }
+    lines = "".join(f"{key} = {cell}\n" for key, cell in cells.items())
+    return [*written, write_atomically(path, lines.encode())]
 
 
 def base_toml(draft: Draft) -> str:
@@ -328,31 +299,19 @@ def base_toml(draft: Draft) -> str:
     extract = draft.extract
     if extract is None:
         raise InputError(f"{draft.document.name}: nothing was taken out of it, so there is no base to write")
-    fields: dict[str, str | Sequence[str]] = {
-        "base": draft.base,
-        "scenario": extract.scenario,
-        "category": extract.category,
-        "csf": extract.csf,
-        "data_sources": [f"document:{draft.document.name}"],
-        "opening": extract.opening,
-        "task": extract.task,
-        "elements": extract.elements,
-    }
+    fields: dict[str, str | Sequence[str]] = {"base": draft.base}
+    fields |= {name: getattr(extract, name) for name in ("scenario", "category", "csf")}
+    fields["data_sources"] = [f"document:{draft.document.name}"]
+    fields |= {name: getattr(extract, name) for name in ("opening", "task", "elements")}
     lines = []
     for key, value in fields.items():
         if isinstance(value, str):
             lines.append(f"{key} = {_toml(value)}")
         else:
             lines += [f"{key} = [", *(f"    {_toml(item)}," for item in value), "]"]
-    first = 0
-    for length_bin, size in zip(LENGTH_BINS, draft.sizes, strict=True):
-        facts = extract.facts[first:size]
-        lines += [
-            f"facts_{length_bin.lower()} = [",
-            *(f"    {{{f.kind} = {_toml(f.text)}}}," for f in facts),
-            "]",
-        ]
-        first = size
+    for length_bin, first, size in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False):
+        facts = (f"    {{{fact.kind} = {_toml(fact.text)}}}," for fact in extract.facts[first:size])
+        lines += [f"facts_{length_bin.lower()} = [", *facts, "]"]
     return "\n".join(lines) + "\n"
 
 
