@@ -192,9 +192,8 @@ def _own_item(row: _Row) -> LabelledItem:
     if missing := [column for column in OWN_NEEDED if column not in row.cells]:
         raise row.wrong(missing[0], "is missing; add it")
     item = LabelledItem(
-        *(row.text(name) for name in OWN_NEEDED),
-        *(row.text_or_none(name) for name in ("reference", "documents")),
-        hallucinated=row.label("hallucinated"),
+        *(row.text("item_id"), row.text("question"), row.text("answer")),
+        *(row.text_or_none("reference"), row.text_or_none("documents"), row.label("hallucinated")),
         topic=row.text_or_none("topic") or "",
     )
     domain = row.text_or_none("domain") or item.domain
