@@ -99,9 +99,7 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path, reader: st
     ({"target": "kinds.pcapng/out.csv"}, "cannot be written"), ({"source": "none.pcap"}, "no such capture"),
     ({"source": "."}, "not a file"), ({"pseudonymise": ""}, "key is empty"),
 ])  # fmt: skip
-def test_what_cannot_be_done_is_one_line_and_no_file(
-    capture: Path, tmp_path: Path, given: dict, says: str
-) -> None:
+def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, says):
     source, target = tmp_path / given.pop("source", "kinds.pcapng"), given.pop("target", "out/x.csv")
     with pytest.raises(InputError, match=says) as raised:
         convert(source, tmp_path / target, **given)
@@ -215,9 +213,7 @@ def reading(path: Path) -> bool:
     (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
     (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
 ], ids=["empty", "text", "no packet", "head", "pcap", "pcapng", "rubbish"])  # fmt: skip
-def test_a_broken_capture_gives_what_could_be_read_and_says_so(
-    tmp_path: Path, reader: str, content: bytes, says: str, read: int
-) -> None:
+def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, reader, content, says, read):
     """Result, note and provenance say that it is not all; where nothing could be read it is one line and no file."""
     path, target = tmp_path / "cut.pcap", tmp_path / "out" / "cut.csv"
     path.write_bytes(content)
@@ -238,9 +234,7 @@ def test_a_broken_capture_gives_what_could_be_read_and_says_so(
     assert "note: " in done.summary().text
 
 
-def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(tmp_path, monkeypatch):
     """Two requests in one packet are one row and a note; small captures are read by PyShark, large ones fast."""
     path, target = tmp_path / "pipelined.pcap", tmp_path / "p.csv"
     asked = handmade.get(b"/1") + handmade.get(b"/2")
@@ -256,9 +250,7 @@ def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(
     ("fast", signal.SIGINT),
     *(pytest.param(*given, marks=pytest.mark.full) for given in (("pyshark", 2), ("fast", 9), ("pyshark", 9))),
 ])  # fmt: skip
-def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(
-    tmp_path: Path, reader: str, number: int
-) -> None:
+def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, reader, number):
     """By Ctrl-C or kill -9: nothing stands under the final name, tshark ends, and the next run is complete."""
     packets = 60_000
     path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
@@ -313,8 +305,8 @@ def messages() -> list[bytes]:
     ],
 )
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
-    tmp_path: Path, reader: str, snap: int, uri: str, host: str, agent: str, kind: str, protocols: list[str]
-) -> None:
+    tmp_path, reader, snap, uri, host, agent, kind, protocols
+):
     """The cell that may go on is marked, and no other; with a key, half an address in it is not shown."""
     path, target = tmp_path / "snap.pcap", tmp_path / "snap.csv"
     path.write_bytes(cut_short(messages(), snap))

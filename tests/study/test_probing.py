@@ -163,8 +163,8 @@ def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> 
 
 
 def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
-    study_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    study_file, tmp_path, monkeypatch
+):
     """One card a judge; the files of a card are written where they should be."""
     with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
         study.execute(progress=False)
