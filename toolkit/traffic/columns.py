@@ -86,12 +86,13 @@ def row_cells(record: Record) -> tuple[str, ...]:
     """
     special, cut = peculiarities(record), set()
     if "cut" in special:
-        cut = {"protocol"}  # it rests on all layers
+        cut.add("protocol")  # it rests on all layers
+    if (
+        "cut" in special and "several" not in special
+    ):  # of several messages the row shows the first, which is complete
         lines = record[_AT["http.request.line"]] or record[_AT["http.response.line"]]
         last = lines.split(SEVERAL)[-1]
-        if "several" in special:
-            pass  # the row shows the first, which is complete
-        elif not lines and not record[_AT["http.request.version"]]:
+        if not lines and not record[_AT["http.request.version"]]:
             cut.add("uri")
         elif not last.endswith("\\n"):
             cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
@@ -117,35 +118,30 @@ def peculiarities(record: Record) -> set[str]:
 
 def _cells(record: Record) -> tuple[str, ...]:
     layers = _layers(record[_AT["frame.protocols"]])
-    network, transport = layers.network, layers.transport
 
-    def value(field: int, occurrence: int) -> str:
+    def value(field: int, occurrence: int = 0) -> str:
         values = record[field].split(SEVERAL)
         return values[min(occurrence, len(values) - 1)]
 
-    def pair(layer: _Layer) -> tuple[str, str]:
-        return value(layer.field, layer.occurrence), value(layer.field + 1, layer.occurrence)
+    def pair(field: int, occurrence: int) -> tuple[str, str]:
+        return (value(field, occurrence), value(field + 1, occurrence)) if field else ("", "")
 
-    ports = pair(transport) if transport.field else ("", "")
-    protocol = _AT["_ws.col.protocol"]
-    head = (value(0, 0), value(1, 0), *pair(network), *ports, value(protocol, 0), value(protocol + 1, 0))
+    ends = (*pair(layers.network, layers.network_occurrence), *pair(layers.transport, layers.occurrence))
+    head = (value(0), value(1), *ends, value(_AT["_ws.col.protocol"]), value(_AT["frame.len"]))
     if layers.quotes:
         return (*head, *("",) * 9)
     flags, stream, length = (
-        value(_AT[f"tcp.{name}"], transport.occurrence) for name in ("flags", "stream", "len")
+        value(_AT[f"tcp.{name}"], layers.occurrence) for name in ("flags", "stream", "len")
     )
-    http = (value(field, 0) for field in range(_AT["http.request.method"], _AT["tcp.len"]))
+    http = (value(field) for field in range(_AT["http.request.method"], _AT["tcp.len"]))
     return (*head, _flags(flags), stream, *http, length)
 
 
-class _Layer(NamedTuple):
-    field: int  # where the record holds the address or port of the sender; 0 for none
-    occurrence: int  # which of the values of that field it is, 0 for the outermost
-
-
 class _Layers(NamedTuple):
-    network: _Layer
-    transport: _Layer
+    network: int  # where the record holds the innermost address of the sender
+    network_occurrence: int  # which of the values of that field it is, 0 for the outermost
+    transport: int  # the same for the port; 0 for none
+    occurrence: int
     quotes: bool
     inner: bool
 
@@ -158,13 +154,18 @@ def _layers(protocols: str) -> _Layers:
     outer = layers[:end]
     networks = [index for index, layer in enumerate(outer) if layer in _NETWORK]
     last = networks[-1] if networks else 0
-    network = _Layer(
-        _NETWORK.get(outer[last] if outer else "", _NETWORK["eth"]), outer[:last].count(outer[last])
-    )
+    network = _NETWORK.get(outer[last] if outer else "", _NETWORK["eth"])
     top = next((index for index in range(last, end) if outer[index] in _TRANSPORT), None)
-    transport = _Layer(0, 0) if top is None else _Layer(_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
-    carried = sum(outer[index] != "eth" for index in networks[:-1]) > 0
-    return _Layers(network, transport, end < len(layers), carried)
+    transport, occurrence = (0, 0) if top is None else (_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
+    carried = any(outer[index] != "eth" for index in networks[:-1])
+    return _Layers(
+        network,
+        outer[:last].count(outer[last]) if outer else 0,
+        transport,
+        occurrence,
+        end < len(layers),
+        carried,
+    )
 
 
 @lru_cache(maxsize=1024)

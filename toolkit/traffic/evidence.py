@@ -364,7 +364,7 @@ def _holds_number(kind: str, base: int, number: Number, facts: Facts) -> bool | 
     if kind == "simple count":
         return integer in facts.simple_counts_in(base)
     if kind == "count":
-        counts = facts.counts if base < 0 else facts.counts_in(base)  # negative: of unknown rows
+        counts = facts.counts_in(base)
         exact = integer in counts or (integer >= 100 and integer in facts.statuses)
         return exact or (number.approximate and _near(number, counts))
     if kind in ("time", "size"):

@@ -53,12 +53,12 @@ class Facts:
     @cached_property
     def cut(self) -> dict[str, set[str]]:
         """Beginnings of values that the capture has cut off, by column; no other property includes them."""
-        columns = {name: [cell or "" for cell in self._column(name)] for name in map(str, self.frame)}
-        beginnings = {
-            name: {cell.removesuffix(CUT) for cell in cells if cell.endswith(CUT)}
+        columns = {name: self._column(name) for name in map(str, self.frame)}
+        return {
+            name: beginnings
             for name, cells in columns.items()
+            if (beginnings := {cell.removesuffix(CUT) for cell in cells if cell and cell.endswith(CUT)})
         }
-        return {name: parts for name, parts in beginnings.items() if parts}
 
     def may_go_on(self, kind: str, value: str) -> bool:
         """Say whether a name may be a value that the capture has cut off."""
