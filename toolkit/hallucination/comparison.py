@@ -206,11 +206,14 @@ class HallucinationComparison:
 
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
-        from toolkit.hallucination.figures import write_hallucination_report
+        from toolkit.hallucination.figures import contrasts_table, hallucination_figure, hallucination_table
+        from toolkit.report.figure import save_all
 
-        results = (self.deciders, self.baselines, self.contrasts)
         end = f"Study {self.study}. {self.note}".strip()
-        return write_hallucination_report(*results, k=self.k, end=end, folder=folder)
+        figure = hallucination_figure(self.deciders, self.baselines, k=self.k, end=end)
+        tables = [hallucination_table(self.deciders, self.baselines, k=self.k, end=end)]
+        tables += [contrasts_table(self.contrasts, end=end)] if self.contrasts else []
+        return save_all([figure], tables, folder)
 
     def _reasons(self, *, read: bool) -> dict[str, int]:
         reasons = (reason for verdict in self.verdicts for reason in verdict.reasons if reason is not None)
