@@ -202,8 +202,7 @@ class OneShotTest(PromptResponseTest):
         checked_score = one_shot_score(1, 0, 0, weights, confidence)
         self.weights, self.confidence = checked_score.weights, checked_score.confidence
         self.judges = tuple(judges)
-        self.hallucination_judge = hallucination_judge
-        self.answer_format = answer_format
+        self.hallucination_judge, self.answer_format = hallucination_judge, answer_format
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
@@ -218,18 +217,16 @@ class OneShotTest(PromptResponseTest):
         if unknown := next((name for name in only or () if name not in ids), None):
             raise InputError(f"question {unknown!r} is unknown; {choices(unknown, sorted(ids))}")
         selected = tuple(question for question in selected if only is None or question.id in only)
-        self.samples, selected = _samples(samples, selected, base_folder)
-        self.left_out: tuple[str, ...] = ()
-        if not self.judges:
-            judged = tuple(question.id for question in selected if question.key.kind == "judge")
-            if judged and questions is not None:
-                raise InputError(f"question {judged[0]} needs a judge; add one under [judges] or take it out")
-            self.left_out = judged
-            selected = tuple(question for question in selected if question.id not in judged)
-        if not selected or not self.variants:
+        self.samples = _samples(samples, selected, base_folder)
+        selected = tuple(question for question in selected if question.sample in self.samples)
+        judged = tuple(question.id for question in selected if question.key.kind == "judge")
+        self.left_out: tuple[str, ...] = () if self.judges else judged
+        if self.left_out and questions is not None:
+            raise InputError(f"question {judged[0]} needs a judge; add one under [judges] or take it out")
+        self.questions = tuple(question for question in selected if question.id not in self.left_out)
+        if not self.questions or not self.variants:
             raise InputError("one-shot test: nothing is left to ask; give questions and variants")
-        self.questions = selected
-        self.asks_judges = hallucination_judge or any(question.key.kind == "judge" for question in selected)
+        self.asks_judges = hallucination_judge or bool(self.judges and judged)
         facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
         form = _TEXTS["evidence"] if answer_format == "evidence" else ""
         items = []
@@ -343,14 +340,15 @@ class OneShotTest(PromptResponseTest):
             names = {key: str(value) for key, value in _experiment_row(item, "", 0).items() if key in KEYS}
             unplanned = MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
             results += method_estimates(by_name.get(item.item_id, unplanned), self.confidence)
-        count = len(self.left_out)
-        omission = (
-            f"{counted(count, 'questions')} {agreeing(count, 'are left out')}, because no judge is named"
-        )
+        count, omission = len(self.left_out), ""
+        if count:
+            omission = (
+                f"{counted(count, 'questions')} {agreeing(count, 'are left out')}, because no judge is named"
+            )
         for variant, kind in product(self.variants, ("score", "raw")):
             in_variant = [method for method in scored if method.variant == variant.id]
             mean = overall(f"mean {kind}, {variant.id}", in_variant, kind, self.confidence)
-            note = "; ".join(filter(None, [mean.note, omission if self.left_out else ""]))
+            note = "; ".join(filter(None, [mean.note, omission]))
             results.append(replace(mean, note=note))
         return results
 
@@ -375,23 +373,23 @@ def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None)
 
 def _samples(
     samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], folder: Path
-) -> tuple[dict[str, Sample], tuple[Question, ...]]:
+) -> dict[str, Sample]:
+    """Return the samples that are asked about, by the names that questions give them."""
 
     def load(name: str | Path) -> Sample:
         return load_sample(name if str(name) in shipped_samples() else folder / name)
 
+    asked = dict.fromkeys(question.sample for question in questions)
     if samples is None:
-        names = dict.fromkeys(question.sample for question in questions)
-        return {name: load(name) for name in names}, tuple(questions)
+        return {name: load(name) for name in asked}
     loaded: dict[str, Sample] = {}
     for source in samples:
         sample = source if isinstance(source, Sample) else load(source)
-        names = dict.fromkeys([sample.name, *([] if isinstance(source, Sample) else [str(source)])])
-        matching = [name for name in names if any(question.sample == name for question in questions)]
-        if not matching:
+        names = [sample.name] if isinstance(source, Sample) else [sample.name, str(source)]
+        if not asked.keys() & names:
             raise InputError(
                 f"sample {sample.name!r} has no question; name a file with one under [options] questions "
                 "(toolkit/traffic/questions.toml is an example), or take the sample out"
             )
-        loaded |= dict.fromkeys(matching, sample)
-    return loaded, tuple(question for question in questions if question.sample in loaded)
+        loaded |= {name: sample for name in names if name in asked}
+    return loaded
