@@ -75,7 +75,7 @@ def test_the_shipped_bases_are_what_the_script_gives(tmp_path: Path) -> None:
     save_bases(drafts, tmp_path / "from_documents")
     for draft in drafts:
         assert draft.extract is not None
-        assert draft.extract.dropped == ()
+        assert not draft.extract.dropped
         for name in (f"{draft.base}.toml", f"{draft.base}.provenance.json"):
             assert (tmp_path / "from_documents" / name).read_bytes() == (BASES / name).read_bytes()
         told = json.loads((BASES / f"{draft.base}.provenance.json").read_text())

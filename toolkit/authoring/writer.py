@@ -46,27 +46,28 @@ _ORDER: Final = re.compile(
 """Text that instructs a model or closes its fence, instead of stating a fact."""
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Strict):
     """One fact, its kind, and the quote of the document that supports it."""
 
     kind: str
-    text: str
+    fact: str
     quote: str
 
 
-@dataclass(frozen=True)
-class Extract:
-    """The checked extract of a document: its supported facts, and the dropped ones with a reason each."""
-
+class _Reply(Strict):
     scenario: str
     category: str
     csf: str
     opening: str
     task: str
-    elements: tuple[str, ...]
-    facts: tuple[Fact, ...]
-    dropped: tuple[tuple[str, Fact], ...] = ()
+    elements: list[str]
+    facts: list[Fact]
+
+
+class Extract(_Reply):
+    """The checked extract of a document: its supported facts, and the dropped ones with a reason each."""
+
+    dropped: list[tuple[str, Fact]]
 
 
 @dataclass(frozen=True)
@@ -85,26 +86,10 @@ class Draft:
         """Return the prompt of each length bin."""
         if not self.extract:
             return {}
-        facts = [fact.text for fact in self.extract.facts]
+        facts = [fact.fact for fact in self.extract.facts]
         opening, task = self.extract.opening, self.extract.task
         sizes = zip(LENGTH_BINS, self.sizes, strict=False)
         return {length_bin: compose(opening, facts[:size], task) for length_bin, size in sizes}
-
-
-class _Fact(Strict):
-    kind: str
-    fact: str
-    quote: str
-
-
-class _Reply(Strict):
-    scenario: str
-    category: str
-    csf: str
-    opening: str
-    task: str
-    elements: list[str]
-    facts: list[_Fact]
 
 
 @cache
@@ -133,11 +118,8 @@ def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
         {"scenario": scenarios, "category": text, "csf": csf, "opening": text, "task": text}
         | {"elements": {"type": "array", "items": text}, "facts": {"type": "array", "items": fact}}
     )
-    texts = {
-        role: fill(_words()[name], values)
-        for role, name in (("system", "instructions"), ("user", "template"))
-    }
-    return writer.request(tuple(Message(*pair) for pair in texts.items()), compact_json(schema))
+    system, user = (fill(_words()[name], values) for name in ("instructions", "template"))
+    return writer.request((Message("system", system), Message("user", user)), compact_json(schema))
 
 
 def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
@@ -150,7 +132,7 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
         if value not in allowed:
             raise Unreadable(f"unknown {name}", quoted(value))
     texts = {name: _line(getattr(reply, name)) for name in ("category", "opening", "task")}
-    elements = tuple(dict.fromkeys(line for item in reply.elements if (line := _line(item))))
+    elements = list(dict.fromkeys(line for item in reply.elements if (line := _line(item))))
     if not ELEMENTS[0] <= len(elements) <= ELEMENTS[1]:
         raise Unreadable("elements", f"{len(elements)}, {ELEMENTS[0]} to {ELEMENTS[1]} are wanted")
     for name, value in (*texts.items(), *(("elements", element) for element in elements)):
@@ -163,7 +145,7 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
     for entry in reply.facts:
         line = re.sub(r"^(?:[-*\u2022>|]\s+)+", "", _line(entry.fact))
         line += "" if not line or line[-1] in ".?!:;)]`\"'" else "."
-        fact, key = Fact(entry.kind, line, _line(entry.quote)), line.casefold()
+        fact, key = Fact(kind=entry.kind, fact=line, quote=_line(entry.quote)), line.casefold()
         if fact.kind not in FACT_KINDS:
             reason: str | None = f"unknown kind {one_line(fact.kind, 20)}"
         elif _ORDER.search(line):
@@ -176,8 +158,8 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
             dropped.append((reason, fact))
         else:
             facts[key] = fact
-    return Extract(reply.scenario, csf=reply.csf, elements=elements, facts=tuple(facts.values()),
-                   dropped=tuple(dropped), **texts)  # fmt: skip
+    checked_texts = {**texts, "elements": elements, "facts": list(facts.values()), "dropped": dropped}
+    return Extract.model_construct(**dict(reply) | checked_texts)
 
 
 def _line(text: str) -> str:
@@ -215,7 +197,7 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
     if outcome.read is None:
         return replace(draft, reason=outcome.reason or "")
     try:
-        facts = [fact.text for fact in outcome.read.facts]
+        facts = [fact.fact for fact in outcome.read.facts]
         return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
     except InputError as error:
         return replace(draft, reason=str(error))
@@ -310,7 +292,7 @@ def base_toml(draft: Draft) -> str:
         else:
             lines += [f"{key} = [", *(f"    {_toml(item)}," for item in value), "]"]
     for length_bin, first, size in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False):
-        facts = (f"    {{{fact.kind} = {_toml(fact.text)}}}," for fact in extract.facts[first:size])
+        facts = (f"    {{{fact.kind} = {_toml(fact.fact)}}}," for fact in extract.facts[first:size])
         lines += [f"facts_{length_bin.lower()} = [", *facts, "]"]
     return "\n".join(lines) + "\n"
 
@@ -322,9 +304,12 @@ def _toml(text: str) -> str:
 
 def _provenance(draft: Draft) -> dict[str, Any]:
     extract = draft.extract
-    facts, dropped = (extract.facts, extract.dropped) if extract else ((), ())
-    bins = [length_bin for length_bin, first, last in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
-            for _ in range(last - first)]  # fmt: skip
+    facts, dropped = (extract.facts, extract.dropped) if extract else ([], [])
+    rows = [
+        {"length_bin": length_bin, **dict(fact)}
+        for length_bin, first, last in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
+        for fact in facts[first:last]
+    ]
     return {
         "base": draft.base,
         "document": {"name": draft.document.name, "sha256": draft.document.sha256},
@@ -332,9 +317,6 @@ def _provenance(draft: Draft) -> dict[str, Any]:
         "call_id": draft.call_id,
         "prompt": prompt_digest(),
         "toolkit": VERSION,
-        "facts": [
-            {"length_bin": length_bin, "kind": fact.kind, "fact": fact.text, "quote": fact.quote}
-            for length_bin, fact in zip(bins, facts, strict=False)
-        ],
-        "dropped": [{"reason": reason, "fact": fact.text, "quote": fact.quote} for reason, fact in dropped],
+        "facts": rows,
+        "dropped": [{"reason": reason, "fact": fact.fact, "quote": fact.quote} for reason, fact in dropped],
     }
