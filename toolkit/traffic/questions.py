@@ -33,14 +33,14 @@ from toolkit.traffic.mentions import (
     scan,
 )
 
-MAX_REGEX_TEXT: Final = 20_000
-"""Longest reply a regular expression is tried on, in characters: about ten times what a model is asked for."""
-REGEX_SECONDS: Final = 2.0
-"""How long one regular expression may search; a pattern that takes longer on a text of this length is broken."""
-MAX_OBJECTS: Final = 200
-"""Opening braces at which a JSON object is looked for; a reply with more is no answer."""
-MAX_WORDS: Final = 25
-"""Longest reply, in words, in which a word without a shape of its own is taken for the answer."""
+MAX_REGEX_TEXT: Final = (
+    20_000  # characters a regular expression is tried on: ten times what a model is asked for
+)
+REGEX_SECONDS: Final = 2.0  # a pattern that takes longer on a text of this length is broken
+MAX_OBJECTS: Final = (
+    200  # opening braces at which a JSON object is looked for; a reply with more is no answer
+)
+MAX_WORDS: Final = 25  # of a reply in which a word without a shape of its own is taken for the answer
 _ANSWERS: Final = patterns("answers") | {"media": KINDS["media"]}
 
 
@@ -55,9 +55,8 @@ class AnswerKey:
 
     def texts(self) -> tuple[str, ...]:
         """Return the expected values as texts, none for a pattern."""
-        if self.kind == "regex":
-            return ()
-        return tuple(map(str, self.value)) if isinstance(self.value, tuple) else (str(self.value),)
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return () if self.kind == "regex" else tuple(map(str, values))
 
 
 def answer_key(data: Any, location: str) -> AnswerKey:
@@ -82,8 +81,9 @@ def answer_key(data: Any, location: str) -> AnswerKey:
         try:
             regex.compile(value)
         except (regex.error, RecursionError) as error:
-            message = f"{location}: pattern {value!r} does not compile ({error}); correct it"
-            raise InputError(message) from error
+            raise InputError(
+                f"{location}: pattern {value!r} does not compile ({error}); correct it"
+            ) from error
     frozen = tuple(value) if isinstance(value, list | tuple) else value
     return AnswerKey(kind, frozen, float(tolerance), field)
 
@@ -106,7 +106,7 @@ _TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "set": (_is_list, "a list of texts or numbers"),
     "regex": (_is_text, "a text"),
     "json": (
-        lambda value: isinstance(value, str | bool) or _is_number(value) or _is_list(value),
+        lambda x: isinstance(x, str | bool) or _is_number(x) or _is_list(x),
         "a text, a number, true, false or a list",
     ),
     "judge": (_is_text, "a text"),
@@ -335,42 +335,32 @@ def _denied(text: str, start: int) -> bool:
     return bool(_ANSWERS["denied"].search(text[max(0, start - 80) : start].lower().replace("’", "'")))
 
 
-def _emphasised(text: str) -> str | None:
-    """Return the one passage in bold; ``None`` where there is none, or more than one."""
-    passages = _ANSWERS["emphasised"].findall(text)
-    return passages[0] if len(passages) == 1 else None
-
-
 def _number_matches(expected: float, tolerance: float, text: str, question: str) -> Match:
-    """Say whether an answer names one number, and that one is the wanted one."""
-
     def equals(number: Number) -> bool:
         in_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
         values = (number.written,) if in_unit else number.values
         slack = tolerance + 1e-9 * max(1.0, abs(expected))  # 4.35 - 4.3 is not 0.05 in binary
         return any(abs(value - expected) <= slack for value in values)
 
-    bold = _emphasised(text)
-    in_bold = numbers(bold) if bold is not None else ()
+    bold = _ANSWERS["emphasised"].findall(text)
+    in_bold = numbers(bold[0]) if len(bold) == 1 else ()
     if len(in_bold) == 1 and equals(in_bold[0]):
         return Match(True, in_bold[0].text, "the emphasised number is the wanted one")
     named = numbers(text)
-    if not named and expected == 0 and _plain(text) in ("none", "no", "nil"):
-        return Match(True, _plain(text), "none is 0")
     if not named:
-        return Match(False, None, "names no number")
+        none = expected == 0 and _plain(text) in ("none", "no", "nil")
+        return Match(none, _plain(text) if none else None, "none is 0" if none else "names no number")
     in_question = {value for number in numbers(question) for value in number.values}
     right = [number for number in named if equals(number)]
     candidates = [n for n in named if n in right or not set(n.values) & in_question] or [*named]
     affirmed = [number for number in candidates if not _denied(text, number.start)]
     if not affirmed:
         return Match(False, candidates[0].text, "denies the number, or makes it a bound")
-    final = affirmed[-1]
-    if affirmed[0] not in right and (
-        final not in right or _ANSWERS["coordinated"].search(text[: final.start])
-    ):
+    first_right, final = affirmed[0] in right, affirmed[-1]
+    joined = _ANSWERS["coordinated"].search(text[: final.start])
+    if not first_right and (final not in right or joined):
         return Match(False, affirmed[0].text, "names another number")
-    chosen = affirmed[0] if affirmed[0] in right else final
+    chosen = affirmed[0] if first_right else final
     for first, second in pairwise(affirmed):
         choice = chosen in (first, second) and _ANSWERS["choice"].fullmatch(text[first.end : second.start])
         if choice and (first in right) != (second in right):
@@ -382,12 +372,11 @@ _Spans = list[tuple[str, int, int]]  # values of one shape in a text, with start
 
 
 def _value_matches(expected: str, text: str, question: str) -> Match:
-    """Say whether an answer names the wanted value and none that competes with it."""
     if _plain(text) == _plain(expected):
         return Match(True, expected, "the answer is the value")
-    bold = _emphasised(text)
-    if bold is not None and _plain(bold) == _plain(expected):
-        return Match(True, bold, "the emphasised passage is the value")
+    bold = _ANSWERS["emphasised"].findall(text)
+    if len(bold) == 1 and _plain(bold[0]) == _plain(expected):
+        return Match(True, bold[0], "the emphasised passage is the value")
     shape = _shape(expected)
     right, competing = _sorted(shape, {_key(expected)}, text, question)
     if not right and (not shape or not re.fullmatch(r"\S+", expected)):
@@ -408,7 +397,6 @@ def _value_matches(expected: str, text: str, question: str) -> Match:
 
 
 def _list_matches(expected: Collection[str], text: str, question: str) -> Match:
-    """Say whether an answer names exactly the wanted values, in any order and in any form of a list."""
     target = {_key(value) for value in expected}
     lists = _decoded(text, "[")
     listed = lists[0] if len(lists) == 1 else None
@@ -461,7 +449,6 @@ def _shape(expected: str) -> str:
 
 
 def _values(shape: str, text: str) -> _Spans:
-    """Return the values of a shape that a text names."""
     if not shape:
         return []
     if shape in ("address", "host", "path"):
