@@ -291,19 +291,15 @@ def messages() -> list[bytes]:
 
 
 @both
-@pytest.mark.parametrize(
-    ("snap", "uri", "host", "agent", "kind", "protocols"),
-    [
-        (20, None, None, None, None, None),
-        (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
-        (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
-        (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
-        (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
-        (105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-        (123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-        (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
-    ],
-)
+@pytest.mark.parametrize(("snap", "uri", "host", "agent", "kind", "protocols"), [
+    (20, None, None, None, None, None), (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
+    (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
+    (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
+    (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
+    (105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+    (123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+    (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
+])  # fmt: skip
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
     tmp_path, reader, snap, uri, host, agent, kind, protocols
 ):

@@ -138,19 +138,14 @@ def test_the_score_is_the_share_of_yes_among_the_readable_replies() -> None:
     assert verdict.call_ids == tuple(request.identity() for request in requests)
 
 
-@pytest.mark.parametrize(
-    ("said", "mode", "decision", "score", "reason"),
-    [
-        (("yes",), "boolean", True, 1.0, None),
-        (("no",), "boolean", False, 0.0, None),
-        (("yes", "no", "?"), "boolean", None, 0.5, "split"),
-        (("Hm.", "", "Hm."), "boolean", None, None, "no verdict: 'Hm.'; empty"),
-        (("0.9", "0.4", "0.8"), "score", True, 0.7, None),
-        (("0.1", "0.2", "NaN"), "score", False, 0.15, None),
-        (("0.1", "0.2", "0.7", "0.6", "0.9"), "score", None, 0.5, "split"),
-        (("1.2", "7/10"), "score", None, None, "out of range: .*; not a score: .*"),
-    ],
-)
+@pytest.mark.parametrize(("said", "mode", "decision", "score", "reason"), [
+    (("yes",), "boolean", True, 1.0, None), (("no",), "boolean", False, 0.0, None),
+    (("yes", "no", "?"), "boolean", None, 0.5, "split"),
+    (("Hm.", "", "Hm."), "boolean", None, None, "no verdict: 'Hm.'; empty"),
+    (("0.9", "0.4", "0.8"), "score", True, 0.7, None), (("0.1", "0.2", "NaN"), "score", False, 0.15, None),
+    (("0.1", "0.2", "0.7", "0.6", "0.9"), "score", None, 0.5, "split"),
+    (("1.2", "7/10"), "score", None, None, "out of range: .*; not a score: .*"),
+])  # fmt: skip
 def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, score, reason) -> None:
     """A tie is no decision and says split; without a readable vote there is no score, and never zero."""
     verdict, _ = voted(*said, mode=mode)
