@@ -21,9 +21,8 @@ from waiting import wait_for
 
 from toolkit.errors import InputError
 from toolkit.traffic import convert as module
-from toolkit.traffic.columns import COLUMNS, NAMES
 from toolkit.traffic.convert import READERS, convert
-from toolkit.traffic.sample import load_sample
+from toolkit.traffic.sample import COLUMNS, NAMES, load_sample
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted", and more', b"NA", b"null")

@@ -16,8 +16,9 @@ import pytest
 from mutations import captures_to_break, every_kind, examine, mutated
 
 from toolkit.errors import InputError
-from toolkit.traffic.columns import NAMES, row_cells, tshark_fields
 from toolkit.traffic.convert import READERS
+from toolkit.traffic.sample import NAMES
+from toolkit.traffic.tshark import row_cells, tshark_fields
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 

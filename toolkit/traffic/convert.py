@@ -15,13 +15,15 @@ from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.table_files import csv_text
-from toolkit.traffic.columns import COLUMNS, CUT, NAMES, choose, peculiarities, row_cells
 from toolkit.traffic.pseudonyms import Pseudonyms
+from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
 from toolkit.traffic.tshark import (
     DamagedCapture,
     check_capture,
     fast_records,
+    peculiarities,
     pyshark_records,
+    row_cells,
     tshark_version,
 )
 from toolkit.words import Summary, choices

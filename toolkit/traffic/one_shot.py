@@ -47,7 +47,6 @@ from toolkit.stats.one_shot.methods import (
     overall,
     score_methods,
 )
-from toolkit.traffic.columns import CUT
 from toolkit.traffic.evidence import Claim, evidence
 from toolkit.traffic.questions import (
     AnswerKey,
@@ -58,7 +57,7 @@ from toolkit.traffic.questions import (
     load_questions,
     matches,
 )
-from toolkit.traffic.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.sample import CUT, Sample, load_sample, shipped_samples
 from toolkit.traffic.sample_facts import Facts, cell_text, decoded_path
 from toolkit.words import agreeing, choices, counted
 

@@ -1,22 +1,53 @@
-"""A sample in memory: the CSV that a model sees, and the same as a typed frame."""
+"""A sample: its columns, and in memory the CSV that a model sees and the same as a typed frame."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_text
 from toolkit.table_files import csv_records, unguard
-from toolkit.traffic.columns import COLUMNS, NAMES
+from toolkit.words import choices
 
 if TYPE_CHECKING:
     import pandas as pd
+
+COLUMNS: Final = {
+    **{
+        "number": "Int64",
+        "time": "float64",
+        "source": "string",
+        "destination": "string",
+        "source_port": "Int64",
+    },
+    **{"destination_port": "Int64", "protocol": "string", "length": "Int64", "tcp_flags": "string"},
+    **{"stream": "Int64", "method": "string", "host": "string", "uri": "string", "status": "Int64"},
+    **{"content_type": "string", "user_agent": "string", "payload_length": "Int64"},
+}
+"""Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
+NAMES: Final = tuple(COLUMNS)
+CUT: Final = "[cut]"
+"""Ends a cell whose value was cut off by a snap length (``tcpdump -s``)."""
+
+
+def choose(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns of these names, in the order given; all of them for ``None``."""
+    chosen = (names,) if isinstance(names, str) else NAMES if names is None else tuple(names)
+    if unknown := [name for name in chosen if name not in COLUMNS]:
+        raise InputError(
+            f"column {unknown[0]!r} of a sample: there is none; {choices(unknown[0], NAMES, 'choose from')}"
+        )
+    if not chosen:
+        raise InputError("columns of a sample: name at least one, or leave them out for all")
+    if len(set(chosen)) < len(chosen):
+        raise InputError(f"columns of a sample: one is named twice in {', '.join(chosen)}")
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
-from toolkit.traffic.columns import COLUMNS, CUT
 from toolkit.traffic.mentions import canonical_address
+from toolkit.traffic.sample import COLUMNS, CUT
 
 if TYPE_CHECKING:
     import pandas as pd
