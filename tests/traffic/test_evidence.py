@@ -11,7 +11,7 @@ import pytest
 
 from toolkit.traffic.evidence import evidence
 from toolkit.traffic.mentions import numbers, scan
-from toolkit.traffic.sample_facts import Facts
+from toolkit.traffic.sample import Facts
 
 CASES = tomllib.loads((Path(__file__).parent / "data" / "cases.toml").read_text("utf-8"))
 HOW_MANY = "How many HTTP requests does the sample hold? Answer with the number only."

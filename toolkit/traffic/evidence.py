@@ -26,7 +26,7 @@ from toolkit.traffic.mentions import (
     refanged,
     scan,
 )
-from toolkit.traffic.sample_facts import Facts, decoded_path
+from toolkit.traffic.sample import Facts, decoded_path
 
 _EXCUSES: Final = patterns("excuses")
 _EVIDENCE: Final = patterns("evidence")
@@ -62,7 +62,7 @@ def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") 
     """Return the checkable claims of an answer and whether the sample confirms each.
 
     >>> import pandas as pd
-    >>> from toolkit.traffic.sample_facts import Facts
+    >>> from toolkit.traffic.sample import Facts
     >>> frame = pd.DataFrame({"host": ["shop.example", None], "status": [pd.NA, 200]})
     >>> facts = Facts("tiny", frame.to_csv(), frame)
     >>> [(c.kind, c.text, c.held) for c in evidence("shop.example and evil.example: status 200.", facts)]

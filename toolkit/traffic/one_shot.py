@@ -57,8 +57,7 @@ from toolkit.traffic.questions import (
     load_questions,
     matches,
 )
-from toolkit.traffic.sample import CUT, Sample, load_sample, shipped_samples
-from toolkit.traffic.sample_facts import Facts, cell_text, decoded_path
+from toolkit.traffic.sample import CUT, Facts, Sample, cell_text, decoded_path, load_sample, shipped_samples
 from toolkit.words import agreeing, choices, counted
 
 FORMATS: Final = ("text", "evidence")
