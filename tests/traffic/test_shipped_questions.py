@@ -169,7 +169,7 @@ def reply(question: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", list(ANSWERS))
 def test_a_key_takes_the_true_answer_and_no_answer_to_another_question_of_the_sample(name: str) -> None:
     question = BY_ID[name]
-    key = answer_key(question["key"], name)
+    key = answer_key(question["key"])
     own = reply(question)
     assert matches(key, own, question["text"]).matched is True
     others = {reply(q) for q in QUESTIONS if q["sample"] == question["sample"] and q["id"] in ANSWERS} - {own}

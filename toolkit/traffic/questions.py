@@ -10,14 +10,15 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, Text, checked, read_toml
@@ -59,31 +60,31 @@ class AnswerKey:
         return () if self.kind == "regex" else tuple(map(str, values))
 
 
-def answer_key(data: Any, location: str) -> AnswerKey:
-    """Check a key as it stands in a question file."""
+def answer_key(data: Any) -> AnswerKey:
+    """Return a key as it stands in a question file; raise `ValueError` where it cannot be used."""
+    if isinstance(data, AnswerKey):
+        return data
     if not isinstance(data, Mapping) or data.get("kind") not in _TAKES or "value" not in data:
-        raise InputError(f"{location}: key must have a value and a kind, one of {', '.join(_TAKES)}")
+        raise ValueError(f"must have a value and a kind, one of {', '.join(_TAKES)}")
     kind, value = data["kind"], data["value"]
     allowed = {"kind", "value"} | {"number": {"tolerance"}, "json": {"tolerance", "field"}}.get(kind, set())
     if unknown := sorted(set(data) - allowed):
-        raise InputError(f"{location}: a key of kind {kind} has no {unknown[0]!r}; take it out")
+        raise ValueError(f"a key of kind {kind} has no {unknown[0]!r}; take it out")
     tolerance, field = data.get("tolerance", 0.0), data.get("field", "")
     if not _is_number(tolerance) or tolerance < 0:
-        raise InputError(f"{location}: tolerance {tolerance!r} must be a number, 0 or more")
+        raise ValueError(f"tolerance {tolerance!r} must be a number, 0 or more")
     if kind == "json" and (not isinstance(field, str) or not field):
-        raise InputError(f"{location}: a key of kind json needs the name of a field; add field = ...")
+        raise ValueError("a key of kind json needs the name of a field; add field = ...")
     fits, description = _TAKES[kind]
     if not fits(value):
-        raise InputError(f"{location}: value {value!r} of a key of kind {kind} must be {description}")
+        raise ValueError(f"value {value!r} of a key of kind {kind} must be {description}")
     if kind == "regex":
         import regex  # type: ignore[import-untyped]
 
         try:
             regex.compile(value)
         except (regex.error, RecursionError) as error:
-            raise InputError(
-                f"{location}: pattern {value!r} does not compile ({error}); correct it"
-            ) from error
+            raise ValueError(f"pattern {value!r} does not compile ({error}); correct it") from error
     frozen = tuple(value) if isinstance(value, list | tuple) else value
     return AnswerKey(kind, frozen, float(tolerance), field)
 
@@ -116,16 +117,6 @@ _TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 # --- question files ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Question:
-    """One question about one sample."""
-
-    id: str
-    sample: str
-    text: str
-    key: AnswerKey
-
-
 def _name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", text):
         raise ValueError(f"{text!r} must be letters, digits, '_', '.' and '-' only")
@@ -142,11 +133,13 @@ def _with_placeholders(text: str) -> str:
 _Name = Annotated[str, AfterValidator(_name)]
 
 
-class _QuestionRow(Strict):
+class Question(Strict):
+    """One question about one sample."""
+
     id: _Name
     sample: Text
-    text: Text
-    key: Any
+    text: Annotated[Text, AfterValidator(str.strip)]
+    key: Annotated[AnswerKey, BeforeValidator(answer_key)]
 
 
 class PromptVariant(Strict):
@@ -160,36 +153,31 @@ class PromptVariant(Strict):
         return fill(self.text, {"question": question, "csv": csv}).strip()
 
 
-_Row = TypeVar("_Row", _QuestionRow, PromptVariant)
+_Row = TypeVar("_Row", Question, PromptVariant)
 
 
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
     """Read questions."""
-    return tuple(
-        Question(row.id, row.sample, row.text.strip(), answer_key(row.key, f"{location} ({row.id})"))
-        for row, location in _rows(path, "questions.toml", "question", _QuestionRow)
-    )
+    return _rows(path, "questions.toml", "question", Question)
 
 
 def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
     """Read prompt variants."""
-    return tuple(row for row, _ in _rows(path, "prompts.toml", "prompt", PromptVariant))
+    return _rows(path, "prompts.toml", "prompt", PromptVariant)
 
 
-def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
+def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> tuple[_Row, ...]:
     location = shipped if path is None else str(path)
     source = resources.files("toolkit.traffic") / shipped if path is None else Path(path)
     data = read_toml(source, location)
     rows = data.get(table)
     if set(data) != {table} or not isinstance(rows, list) or not rows:
         raise InputError(f"{location}: must hold one or more [[{table}]] and nothing else")
-    ids: set[str] = set()
-    for number, row in enumerate(rows, 1):
-        entry = checked(model, row, f"{location}, {table} {number}")
-        if entry.id in ids:
-            raise InputError(f"{location}: {table} id {entry.id!r} is used twice; give each its own")
-        ids.add(entry.id)
-        yield entry, f"{location}, {table} {number}"
+    entries = [checked(model, row, f"{location}, {table} {number}") for number, row in enumerate(rows, 1)]
+    counts = Counter(entry.id for entry in entries)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise InputError(f"{location}: {table} id {twice[0]!r} is used twice; give each its own")
+    return tuple(entries)
 
 
 # --- whether a reply gives the answer ---------------------------------------------------------------------------------
