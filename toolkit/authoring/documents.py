@@ -81,14 +81,10 @@ class Document:
         The document must contain the quote and every name of the fact; the quote must contain every number, date,
         address, path and identifier of the fact.
 
-        Examples
-        --------
         >>> report = Document("a.txt", "", "At 02:14 the host FS-1 wrote to 192.0.2.7 – for nine min-\nutes.")
         >>> report.fault("FS-1 wrote to 192.0.2.7 for 9 minutes.", "host FS-1 wrote to 192.0.2.7 - for nine minutes")
         >>> report.fault("FS-1 wrote to 192.0.2.8.", "the host FS-1 wrote to 192.0.2.7")
         'says 192.0.2.8, its quote does not'
-        >>> report.fault("FS-1 wrote.", "the host FS-1 wrote to nobody")
-        'quote is not in the document'
         """
         needle = flat(quote)
         if len(needle.split()) < SHORTEST_QUOTE:
@@ -184,8 +180,6 @@ def flat(text: str) -> str:
 def specifics(text: str) -> frozenset[str]:
     """Return the numbers, dates, times, addresses, domains, paths and identifiers of a text.
 
-    Examples
-    --------
     >>> sorted(specifics("On 3 March, nine of 4,100 files went to c2[.]example:8443 (CVE-2026-1)."))
     ['3', '4100', '9', 'CVE-2026-1', 'March', 'c2.example:8443']
     """

@@ -1,16 +1,10 @@
 """Answers with a label, to measure hallucination judges on, read from the kinds of files that there are.
 
-A file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind. Our own has those of
-`LabelledItem`.
-
-HaluEval (Li et al. 2023, arXiv 2305.11747) has a right and a hallucinated text in a row, or one text with its label;
-`_HALUEVAL` lists its columns. None of them has a perfect answer beside the texts: the documents are what they are held
-against, and "general" has none.
-
-TruthfulQA (Lin et al. 2022, arXiv 2109.07958) is open domain: the best answer is the perfect answer, and what is
-judged are the other correct answers and the incorrect ones. A question with no other correct answer has its best
-answer judged, and then none of its items has a perfect answer: an answer that is the perfect answer word for word
-would be judged by comparing two texts. As most lists hold several answers, one of each is drawn by default.
+A file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind: our own (those of
+`LabelledItem`), HaluEval (Li et al. 2023, arXiv 2305.11747; see `_HALUEVAL`), which has no perfect answer beside the
+texts, or TruthfulQA (Lin et al. 2022, arXiv 2109.07958): open domain, the best answer is the perfect answer, and what
+is judged are the other answers. A question with no other correct answer has its best answer judged, and then none of
+its items has a perfect answer: an answer that is it word for word would be judged by comparing two texts.
 """
 
 from __future__ import annotations
@@ -98,8 +92,6 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     Accuracy, F1, kappa and "always the majority" depend on how frequent a label is, so a part keeps it. A larger limit
     holds the items of a smaller one.
 
-    Examples
-    --------
     >>> items = [LabelledItem(str(n), "?", "!", hallucinated=n < 9) for n in range(12)]
     >>> [item.hallucinated for item in some_items(items, 4, seed=1)]
     [True, True, True, False]

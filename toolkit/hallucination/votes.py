@@ -144,8 +144,7 @@ class _Line(NamedTuple):
 def yes_or_no(text: str) -> bool | None:
     """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no.
 
-    Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
-    given"). Yes and no in another language than the question's are not guessed.
+    Both words at once are neither, and so is a no that begins another sentence ("No answer was given").
     """
     value = read_vote(text, "boolean").value
     return None if value is None else bool(value)

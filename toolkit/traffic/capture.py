@@ -74,9 +74,8 @@ def capture(
 ) -> Captured:
     """Record traffic into a pcapng file while a command runs or URLs are requested.
 
-    The command starts when dumpcap records. Recording ends half a second after the command, at the number of packets,
-    or at the time, whichever comes first; a command that still runs is ended. The file has its name only when it is
-    complete. It contains the names of the machine's system and interface; a converted sample does not.
+    Recording ends half a second after the command, at the number of packets, or at the time, whichever comes first; a
+    command that still runs is ended. The file has its name only when it is complete.
     """
     final = Path(target)
     words = _checked(final, command, urls, packets, seconds)

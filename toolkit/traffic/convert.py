@@ -68,10 +68,9 @@ def convert(
 ) -> Converted:
     """Convert a capture into the CSV of a sample; a file has its final name only when it is complete.
 
-    UTF-8, line feeds, RFC 4180 quoting. A cell that a spreadsheet could run as a formula has an apostrophe in front,
-    which ``load_sample`` removes. Tabs and line ends inside a value are escaped as tshark does. ``per_stream`` writes
-    ``TARGET-stream-0.csv`` and so on, one a TCP stream, and ``TARGET-other.csv`` for other packets. ``pseudonymise``
-    is a key with which addresses and MACs are replaced everywhere. A display filter does not change times.
+    A cell that a spreadsheet could run as a formula has an apostrophe in front, which ``load_sample`` removes; tabs and
+    line ends inside a value are escaped as tshark does. ``per_stream`` writes ``TARGET-stream-0.csv`` and so on, and
+    ``TARGET-other.csv`` for packets without a TCP stream. ``pseudonymise`` is a key. A filter does not change times.
     """
     capture, final = Path(source), Path(target)
     if final.suffix != ".csv":

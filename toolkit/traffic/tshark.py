@@ -75,10 +75,7 @@ def row_cells(record: Record) -> tuple[str, ...]:
 
 
 def peculiarities(record: Record) -> set[str]:
-    """Return what is special about a packet.
-
-    Captured in part (cut), several HTTP messages, inside a tunnel, or of a protocol that is not decoded.
-    """
+    """Return what is special about a packet: in part, several messages, in a tunnel, a protocol that is not decoded."""
     protocols = record[_AT["frame.protocols"]]
     signs = {
         "cut": int(record[_AT["frame.cap_len"]] or 0) < int(record[_AT["frame.len"]] or 0),
@@ -249,11 +246,7 @@ def printable_line(text: str) -> str:
 
 
 def fast_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
-    """Yield one record a packet, in the order of the capture, in constant memory.
-
-    A tab separates fields and a line feed packets; tshark escapes both, and the carriage return that separates
-    several values, inside values.
-    """
+    """Yield one record a packet, in the order of the capture, in constant memory."""
     check_capture(capture)
     fields = tshark_fields(tshark_version())
     arguments = ["-n", "-r", str(capture.absolute()), *(["-Y", display_filter] if display_filter else [])]
@@ -261,6 +254,7 @@ def fast_records(capture: Path, display_filter: str | None = None) -> Generator[
     for option in ("separator=/t", f"aggregator={SEVERAL}", "occurrence=a"):
         arguments += ["-E", option]
     arguments += [word for field in fields for word in ("-e", field)]
+    # tshark escapes tabs, line feeds and carriage returns inside values.
     with _running_tshark(arguments, capture.absolute()) as tshark:
         count, remainder = len(fields), b""
         while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
@@ -289,12 +283,36 @@ def pyshark_records(capture: Path, display_filter: str | None = None) -> Generat
     """Yield the same records as ``fast_records``, read by PyShark in a thread, so that a running kernel can use it."""
     check_capture(capture)
     source = _file_capture(capture.absolute(), display_filter)
+    waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
+    leave = threading.Event()
+    batch: list[Record] = []
+
+    def hand_over(item: list[Record] | BaseException | None) -> None:
+        while not leave.is_set():
+            with suppress(queue.Full):
+                return waiting.put(item, timeout=0.1)
+        return None
+
+    def keep(record: Record) -> None:
+        batch.append(record)
+        if len(batch) >= _BATCH:
+            hand_over(batch.copy())
+            batch.clear()
+
+    def read() -> None:  # in a loop of the thread's own; the last item in the queue is None or an error
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(source.read(tshark, keep))
+            hand_over(batch)
+            tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
+            hand_over(None)
+        except BaseException as error:  # whatever it is, the consumer raises it in its own thread
+            hand_over(error)
+        finally:
+            loop.close()
+
     with _running_tshark(source.arguments, capture.absolute()) as tshark:
-        waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
-        leave = threading.Event()
-        worker = threading.Thread(
-            target=_read, args=(source, tshark, waiting, leave), name="toolkit-pyshark", daemon=True
-        )
+        worker = threading.Thread(target=read, name="toolkit-pyshark", daemon=True)
         worker.start()
         try:
             while (item := waiting.get()) is not None:
@@ -305,41 +323,6 @@ def pyshark_records(capture: Path, display_filter: str | None = None) -> Generat
             leave.set()
             tshark.kill()  # does nothing once it has ended; a stopped consumer has no use for the rest
             worker.join()
-
-
-def _read(
-    source: Any,
-    tshark: Popen[bytes],
-    waiting: queue.Queue[list[Record] | BaseException | None],
-    leave: threading.Event,
-) -> None:
-    """Run PyShark's reading in this thread's own loop; the last item in the queue is None or an error."""
-    batch: list[Record] = []
-
-    def hand_over(item: list[Record] | BaseException | None) -> None:
-        while not leave.is_set():
-            try:
-                return waiting.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-        return None
-
-    def keep(record: Record) -> None:
-        batch.append(record)
-        if len(batch) >= _BATCH:
-            hand_over(batch.copy())
-            batch.clear()
-
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(source.read(tshark, keep))
-        hand_over(batch)
-        tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
-        hand_over(None)
-    except BaseException as error:  # whatever it is, the consumer raises it in its own thread
-        hand_over(error)
-    finally:
-        loop.close()
 
 
 def _file_capture(capture: Path, display_filter: str | None) -> Any:
