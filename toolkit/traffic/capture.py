@@ -92,9 +92,8 @@ def capture(
         dumpcap.wait_until_recording(interface)
         begun = time.monotonic()
         code, remark = _run(words, process, math.inf if seconds is None else begun + seconds)
-        dumpcap.finish()
+        count, dropped = dumpcap.finish()
         duration = time.monotonic() - begun
-        count, dropped = dumpcap.counts()
         if not count:
             detail = f" ({remark})" if remark else ""
             raise InputError(f"{interface}: no packet passed the filter {bpf!r}; nothing was written{detail}")
@@ -198,8 +197,8 @@ class _Dumpcap:
             f"{interface}: {first or 'dumpcap did not begin'}" + (f"; {advice}" * ("ermi" in first))
         )
 
-    def finish(self) -> None:
-        """End the recording as Ctrl-C would, so that buffered packets are written, and wait for the file."""
+    def finish(self) -> tuple[int, int]:
+        """End the recording as Ctrl-C would, so that buffered packets are written; return packets recorded and lost."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -207,13 +206,10 @@ class _Dumpcap:
         except subprocess.TimeoutExpired:
             raise InputError("dumpcap: does not end; nothing was written, record again") from None
         self._thread.join()
+        words = self._words()
         if code:
-            complaints = printable_line("".join(self._words()[2:]))
+            complaints = printable_line("".join(words[2:]))
             raise InputError(f"dumpcap: ended with code {code} while recording; {complaints}")
-
-    def counts(self) -> tuple[int, int]:
-        """Return how many packets were recorded and how many were lost."""
-        words = "".join(self._words())
-        recorded = re.findall(r"Packets captured: (\d+)", words)
-        lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", words)
+        recorded = re.findall(r"Packets captured: (\d+)", "".join(words))
+        lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", "".join(words))
         return int(recorded[-1]) if recorded else 0, sum(map(int, lost))
