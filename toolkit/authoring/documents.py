@@ -48,9 +48,8 @@ _SMALL: Final = {
     )
 }
 _COUNTING: Final = re.compile(
-    rf"\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
-    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b",
-    re.IGNORECASE,
+    rf"(?i)\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b"
 )
 _DAY_NAMES: Final = re.compile(rf"\b(?:{'|'.join([*calendar.month_name[1:], *calendar.day_name])})\b")
 _SPECIFIC: Final = re.compile(r"\d|@|\\|\w\.[^\W\d_]|\w/\w")

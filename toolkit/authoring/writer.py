@@ -49,9 +49,8 @@ AIM: Final = 0.75  # position in a length bin that a prompt aims at: facts need 
 FOCUS: Final = "prompts from documents"
 PROVENANCE: Final = ".provenance.json"
 _ORDER: Final = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
-    r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```",
-    re.IGNORECASE,
+    r"(?i)\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
+    r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```"
 )
 """Text that instructs a model or closes its fence, instead of stating a fact."""
 

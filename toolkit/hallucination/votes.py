@@ -103,25 +103,21 @@ _MARKUP: Final = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u20
 _QUOTE_MARK: Final = "> "
 """What Markdown puts before a quoted line; before a number it could mean "more than", so there it stays."""
 _FIRST: Final = re.compile(
-    r"(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)",
-    re.IGNORECASE,
+    r"(?i)(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)"
 )
 _BOTH: Final = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
 """After one of the two words, the other; "Yes, no such RFC exists" is not of that kind."""
 _NO_NOTHING: Final = re.compile(
-    r" (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
-    r"information|context|input|data)\b",
-    re.IGNORECASE,
+    r"(?i) (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
+    r"information|context|input|data)\b"
 )
 """After "no", what makes it the beginning of another sentence: "No answer was given"."""
 _VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
 _NUMBER: Final = re.compile(
-    r"(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?",
-    re.IGNORECASE,
+    r"(?i)(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?"
 )
 _LABELLED: Final = re.compile(
-    r"(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*",
-    re.IGNORECASE,
+    r"(?i)(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*"
 )
 """A verdict with its label, which is the judge's word for it: after it, quotation marks quote nothing."""
 _SHORT: Final = 40  # characters of a line that holds a verdict and nothing else
