@@ -352,23 +352,13 @@ def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens
     name = model or next(iter(plan.models))
     spec = plan.models.get(name)
     if spec is None:
-        names = ", ".join(plan.models)
-        raise InputError(
-            f"study {plan.study.name}: has no model {name!r}, only {names}; name it under models"
-        )
+        others = f"only {', '.join(plan.models)}; name it under models"
+        raise InputError(f"study {plan.study.name}: has no model {name!r}, {others}")
     documents = read_documents(folder)
-    writer = JudgeSpec(
-        role="writer",
-        name=name,
-        provider=spec.provider,
-        model=spec.model,
-        endpoint=spec.endpoint,
-        temperature=plan.study.sampling.temperature if spec.sampling_supported else None,
-        max_tokens=max_tokens,
-        structured=spec.structured,
-        seed=plan.study.seed,
-        seed_supported=spec.seed_supported,
-    )
+    names = ("provider", "model", "endpoint", "structured", "seed_supported")
+    shared: dict[str, Any] = {attribute: getattr(spec, attribute) for attribute in names}
+    shared["temperature"] = plan.study.sampling.temperature if spec.sampling_supported else None
+    writer = JudgeSpec("writer", name, max_tokens=max_tokens, seed=plan.study.seed, **shared)
     return Job(documents, tuple(base_names(documents)), writer)
 
 
@@ -407,14 +397,9 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
         kept = f"{counted(supported, 'facts')} kept, {len(dropped)} dropped"
         lines.append(f"{draft.document.name}: {result}; {kept}")
         lines += [f"  dropped {count} x {reason}" for reason, count in reasons.most_common(3)]
-        row = {
-            "document": draft.document.name,
-            "base": draft.base if draft.sizes else None,
-            "sizes": draft.sizes,
-        }
-        rows.append(
-            row | {"facts": supported, "dropped": dropped, "reason": draft.reason, "call_id": draft.call_id}
-        )
+        row: dict[str, Any] = {"document": draft.document.name, "base": draft.base if draft.sizes else None}
+        row |= {"sizes": draft.sizes, "facts": supported, "dropped": dropped}
+        rows.append(row | {"reason": draft.reason, "call_id": draft.call_id})
     written, documents = sum(bool(draft.sizes) for draft in ordered), len(job.documents)
     saved_in = str(out) if save_bases(ordered, out) else None
     checks = check_summary(out) if saved_in else None
@@ -422,12 +407,7 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     lines += [checks.text] if checks else []
     lines.append(f"{total} in {saved_in}" if saved_in else total)
     lines += [str(reached)] if reached else []
-    fields = {
-        "documents": rows,
-        "bases": written,
-        "out": saved_in,
-        "checks": checks.fields if checks else None,
-    }
+    fields: dict[str, Any] = {"documents": rows, "bases": written, "out": saved_in}
+    fields |= {"checks": checks and checks.fields, "budget": str(reached) if reached else None}
     failed = written < documents or (checks is not None and checks.exit_code != 0)
-    summary_fields = fields | {"budget": str(reached) if reached else None}
-    return Summary(summary_fields, "\n".join(lines), 3 if reached else int(failed))
+    return Summary(fields, "\n".join(lines), 3 if reached else int(failed))
