@@ -78,7 +78,23 @@ def capture(
     command that still runs is ended. The file has its name only when it is complete.
     """
     final = Path(target)
-    words = _checked(final, command, urls, packets, seconds)
+    if command and urls:
+        raise InputError("capture: give a command or URLs, not both")
+    if isinstance(command, str) or isinstance(urls, str):
+        raise InputError("capture: give the command, or the URLs, as a list: no shell splits a text")
+    if wrong := [url for url in urls or () if not url.startswith(("http://", "https://"))]:
+        raise InputError(f"capture: {wrong[0]!r} is no http or https URL")
+    words = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
+    if final.suffix != ".pcapng":
+        raise InputError(f"{final}: name a target that ends in .pcapng")
+    if not words and packets is None and seconds is None:
+        raise InputError("capture: name a command or URLs to request, or packets or seconds to stop at")
+    if packets is not None and packets < 1:
+        raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
+    if words and shutil.which(words[0]) is None:
+        raise InputError(f"capture: {words[0]}: no such program; give its path")
     # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     # packet in place of recording for ever.
     options = ["-q", "-i", interface, "-w", "-", *(["-f", bpf] if bpf else [])]
@@ -103,34 +119,6 @@ def capture(
     if dropped:
         notes.append(f"{dropped:,} packets were dropped: record again with a narrower filter")
     return Captured(final, count, dropped, duration, code, "; ".join(notes) or None)
-
-
-def _checked(
-    final: Path,
-    command: Sequence[str] | None,
-    urls: Sequence[str] | None,
-    packets: int | None,
-    seconds: float | None,
-) -> list[str]:
-    """Check the options and return the command to run, empty where only a limit ends the recording."""
-    if command and urls:
-        raise InputError("capture: give a command or URLs, not both")
-    if isinstance(command, str) or isinstance(urls, str):
-        raise InputError("capture: give the command, or the URLs, as a list: no shell splits a text")
-    if wrong := [url for url in urls or () if not url.startswith(("http://", "https://"))]:
-        raise InputError(f"capture: {wrong[0]!r} is no http or https URL")
-    words = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
-    if final.suffix != ".pcapng":
-        raise InputError(f"{final}: name a target that ends in .pcapng")
-    if not words and packets is None and seconds is None:
-        raise InputError("capture: name a command or URLs to request, or packets or seconds to stop at")
-    if packets is not None and packets < 1:
-        raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
-    if words and shutil.which(words[0]) is None:
-        raise InputError(f"capture: {words[0]}: no such program; give its path")
-    return words
 
 
 def _run(words: Sequence[str], dumpcap: subprocess.Popen[bytes], deadline: float) -> tuple[int | None, str]:

@@ -87,25 +87,14 @@ def shipped_capture(name: str) -> Path:
 
 def load_sample(path_or_name: str | Path) -> Sample:
     """Read a sample by its name where it ships, or by the path of a CSV that ``toolkit samples convert`` wrote."""
+    import pandas as pd
+
     if isinstance(path_or_name, str) and path_or_name in shipped_samples():
         path = Path(str(files("toolkit.traffic") / "data" / f"{path_or_name}.csv"))
     else:
         path = Path(path_or_name)
     shipped = f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else ""
     text = read_text(path, "", "sample", f"name a CSV that toolkit samples convert wrote{shipped}")
-    frame, sidecar = _frame(text, path), path.with_suffix(".json")
-    try:
-        provenance = json.loads(read_text(sidecar)) if sidecar.is_file() else {}
-    except ValueError as error:
-        raise InputError(f"{sidecar}: not JSON ({error}); convert the capture again") from None
-    if not isinstance(provenance, dict):
-        raise InputError(f"{sidecar}: not a provenance object; convert the capture again")
-    return Sample(path.stem, text, frame, provenance)
-
-
-def _frame(text: str, path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
     records = [cells for _, cells in csv_records(path, text) if cells]
     if not records:
@@ -120,7 +109,15 @@ def _frame(text: str, path: Path) -> pd.DataFrame:
         if len(row) != len(names):
             raise InputError(f"{path}: row {number} has {len(row)} cells, the first line has {len(names)}")
     table = pd.DataFrame(rows, columns=names, dtype=str)
-    return pd.DataFrame({name: _typed(table[name], COLUMNS.get(name, "string"), path) for name in names})
+    frame = pd.DataFrame({name: _typed(table[name], COLUMNS.get(name, "string"), path) for name in names})
+    sidecar = path.with_suffix(".json")
+    try:
+        provenance = json.loads(read_text(sidecar)) if sidecar.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{sidecar}: not JSON ({error}); convert the capture again") from None
+    if not isinstance(provenance, dict):
+        raise InputError(f"{sidecar}: not a provenance object; convert the capture again")
+    return Sample(path.stem, text, frame, provenance)
 
 
 def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
