@@ -68,7 +68,9 @@ def verdicts(rows: list[dict[str, Any]], answer_format: str = "text") -> list[st
     questions = {
         row["id"]: shipped[row["question"]]
         if "question" in row
-        else Question(row["id"], row["sample"], row["text"], AnswerKey("judge", "It is right."))
+        else Question(
+            **{name: row[name] for name in ("id", "sample", "text")}, key=AnswerKey("judge", "It is right.")
+        )
         for row in rows
     }
     judge = JudgeSpec("primary", "none", "scripted", "none")

@@ -482,7 +482,7 @@ def write(
     a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
     few for a length there is no base, and the line says so. What was paid for is not asked again.
     """
-    from toolkit.authoring.job import write_prompts, writer_job
+    from toolkit.authoring.writer import write_prompts, writer_job
 
     plan, store = study.plan, study.store
     job = writer_job(plan, folder, model=model, max_tokens=max_tokens)

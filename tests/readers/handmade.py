@@ -83,14 +83,11 @@ def arp() -> bytes:
 
 
 def flow(
-    request: bytes,
-    reply: bytes,
-    *,
-    port: int = 40000,
-    server_port: int = 80,
-    vlan: int | None = None,
-    version: int = 4,
+    request: bytes, reply: bytes, *, port: int = 40000, server_port: int = 80, **more: int
 ) -> list[bytes]:
+    """Return a TCP stream of one request and its reply, by ``version`` of IP and perhaps on a ``vlan``."""
+    version, vlan = more.get("version", 4), more.get("vlan")
+
     def frame(payload: bytes, flags: int, seq: int, ack: int, back: bool = False) -> bytes:
         ports = (server_port, port) if back else (port, server_port)
         segment = tcp(payload, *ports, seq=seq, ack=ack, flags=flags)
@@ -118,18 +115,12 @@ def get(uri: bytes = b"/", host: bytes = b"shop.example", agent: bytes = b"probe
 
 
 def answer(status: bytes = b"200 OK", body: bytes = b"hello", kind: bytes = b"text/plain") -> bytes:
-    return b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
-        status,
-        kind,
-        len(body),
-        body,
-    )
+    head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d" % (status, kind, len(body))
+    return head + b"\r\n\r\n" + body
 
 
 def dns(source: int = 53000) -> bytes:
-    question = (
-        struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\x04shop\x07example\x00" + struct.pack("!HH", 1, 1)
-    )
+    question = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\x04shop\x07example\x00\x00\x01\x00\x01"
     return ethernet(ipv4(udp(question, source, 53), 17, CLIENT, SERVER), 0x0800)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -31,33 +30,23 @@ def every_kind() -> list[bytes]:
 
 
 def mutated(content: bytes, numbers: random.Random) -> tuple[bytes, str]:
-    ways: list[Callable[[bytearray, random.Random], None]] = [_flip, _cut, _double, _zero]
-    way = numbers.choice(ways)
-    broken = bytearray(content)
-    way(broken, numbers)
-    return bytes(broken), way.__name__.removeprefix("_")
-
-
-def _flip(content: bytearray, numbers: random.Random) -> None:
-    for _ in range(numbers.choice((1, 4, 32))):
-        content[numbers.randrange(len(content))] ^= 1 << numbers.randrange(8)
-
-
-def _cut(content: bytearray, numbers: random.Random) -> None:
-    del content[numbers.randrange(len(content)) :]
-
-
-def _double(content: bytearray, numbers: random.Random) -> None:
-    start = numbers.randrange(len(content))
-    piece = content[start : start + numbers.randrange(1, 400)]
-    at = numbers.randrange(len(content))
-    content[at:at] = piece
-
-
-def _zero(content: bytearray, numbers: random.Random) -> None:
-    start = numbers.randrange(len(content))
-    end = min(len(content), start + numbers.randrange(1, 200))
-    content[start:end] = bytes(end - start)
+    """Return a capture with bits turned, its end cut off, a piece doubled or overwritten by zeros, and which it is."""
+    broken, way = bytearray(content), numbers.choice(("flip", "cut", "double", "zero"))
+    if way == "flip":
+        for _ in range(numbers.choice((1, 4, 32))):
+            broken[numbers.randrange(len(broken))] ^= 1 << numbers.randrange(8)
+        return bytes(broken), way
+    start = numbers.randrange(len(broken))
+    if way == "cut":
+        del broken[start:]
+    elif way == "double":
+        piece = broken[start : start + numbers.randrange(1, 400)]
+        at = numbers.randrange(len(broken))
+        broken[at:at] = piece
+    else:
+        end = min(len(broken), start + numbers.randrange(1, 200))
+        broken[start:end] = bytes(end - start)
+    return bytes(broken), way
 
 
 def examine(content: bytes, folder: Path) -> str:

@@ -163,9 +163,7 @@ def test_what_cannot_be_recorded_is_one_line(tmp_path: Path, given: dict, says: 
     ("echo 'File: -' >&2; printf 'packets';"
      " printf 'Packets captured: 3\\nPackets received/dropped on interface lo: 3/7 (pcap:7)\\n' >&2", None),
 ])  # fmt: skip
-def test_no_permission_is_advice_in_one_line_and_lost_packets_are_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, says: str | None
-) -> None:
+def test_no_permission_is_advice_in_one_line_and_lost_packets_are_said(tmp_path, monkeypatch, script, says):
     """By the words of dumpcap itself, from a program in its place."""
     folder = tmp_path / "bin"
     folder.mkdir()

@@ -21,9 +21,8 @@ from waiting import wait_for
 
 from toolkit.errors import InputError
 from toolkit.traffic import convert as module
-from toolkit.traffic.columns import COLUMNS, NAMES
 from toolkit.traffic.convert import READERS, convert
-from toolkit.traffic.sample import load_sample
+from toolkit.traffic.sample import COLUMNS, NAMES, load_sample
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted", and more', b"NA", b"null")
@@ -99,9 +98,7 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path, reader: st
     ({"target": "kinds.pcapng/out.csv"}, "cannot be written"), ({"source": "none.pcap"}, "no such capture"),
     ({"source": "."}, "not a file"), ({"pseudonymise": ""}, "key is empty"),
 ])  # fmt: skip
-def test_what_cannot_be_done_is_one_line_and_no_file(
-    capture: Path, tmp_path: Path, given: dict, says: str
-) -> None:
+def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, says):
     source, target = tmp_path / given.pop("source", "kinds.pcapng"), given.pop("target", "out/x.csv")
     with pytest.raises(InputError, match=says) as raised:
         convert(source, tmp_path / target, **given)
@@ -215,9 +212,7 @@ def reading(path: Path) -> bool:
     (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
     (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
 ], ids=["empty", "text", "no packet", "head", "pcap", "pcapng", "rubbish"])  # fmt: skip
-def test_a_broken_capture_gives_what_could_be_read_and_says_so(
-    tmp_path: Path, reader: str, content: bytes, says: str, read: int
-) -> None:
+def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, reader, content, says, read):
     """Result, note and provenance say that it is not all; where nothing could be read it is one line and no file."""
     path, target = tmp_path / "cut.pcap", tmp_path / "out" / "cut.csv"
     path.write_bytes(content)
@@ -238,9 +233,7 @@ def test_a_broken_capture_gives_what_could_be_read_and_says_so(
     assert "note: " in done.summary().text
 
 
-def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(tmp_path, monkeypatch):
     """Two requests in one packet are one row and a note; small captures are read by PyShark, large ones fast."""
     path, target = tmp_path / "pipelined.pcap", tmp_path / "p.csv"
     asked = handmade.get(b"/1") + handmade.get(b"/2")
@@ -256,9 +249,7 @@ def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(
     ("fast", signal.SIGINT),
     *(pytest.param(*given, marks=pytest.mark.full) for given in (("pyshark", 2), ("fast", 9), ("pyshark", 9))),
 ])  # fmt: skip
-def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(
-    tmp_path: Path, reader: str, number: int
-) -> None:
+def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, reader, number):
     """By Ctrl-C or kill -9: nothing stands under the final name, tshark ends, and the next run is complete."""
     packets = 60_000
     path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
@@ -299,22 +290,18 @@ def messages() -> list[bytes]:
 
 
 @both
-@pytest.mark.parametrize(
-    ("snap", "uri", "host", "agent", "kind", "protocols"),
-    [
-        (20, None, None, None, None, None),
-        (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
-        (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
-        (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
-        (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
-        (105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-        (123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-        (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
-    ],
-)
+@pytest.mark.parametrize(("snap", "uri", "host", "agent", "kind", "protocols"), [
+    (20, None, None, None, None, None), (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
+    (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
+    (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
+    (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
+    (105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+    (123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+    (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
+])  # fmt: skip
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
-    tmp_path: Path, reader: str, snap: int, uri: str, host: str, agent: str, kind: str, protocols: list[str]
-) -> None:
+    tmp_path, reader, snap, uri, host, agent, kind, protocols
+):
     """The cell that may go on is marked, and no other; with a key, half an address in it is not shown."""
     path, target = tmp_path / "snap.pcap", tmp_path / "snap.csv"
     path.write_bytes(cut_short(messages(), snap))

@@ -44,31 +44,16 @@ def truthful(tmp_path):
     return write
 
 
-# fmt: off
-PAIRS = [
-    ({"knowledge": "K.", "question": "Q?", "right_answer": "R", "hallucinated_answer": "H"}, "Q?", "K."),
-    ({"knowledge": "K.", "dialogue_history": "[A]: Q?", "right_response": "R", "hallucinated_response": "H"},
-     "[A]: Q?", "K."),
-    ({"document": "D.", "right_summary": "R", "hallucinated_summary": "H"}, "Summarize the document.", "D."),
-]
-LABELLED = [
-    ({"knowledge": "K.", "question": "Q?", "answer": "A", "hallucination": "yes"}, True, "closed"),
-    ({"knowledge": "K.", "dialogue_history": "Q?", "response": "A", "hallucination": "no"}, False, "closed"),
-    ({"document": "D.", "summary": "A", "hallucination": "Yes"}, True, "closed"),
-    ({"ID": "1", "user_query": "Q?", "chatgpt_response": "A", "hallucination_label": "no"}, False, "open"),
-    ({"ID": "1", "user_query": "Q?", "chatgpt_response": "A", "hallucination": "yes", "hallucination_spans": ["A"]},
-     True, "open"),
-]
-# fmt: on
+CASES = json.loads((Path(__file__).parent / "data" / "labelled.json").read_text("utf-8"))
 
 
 def test_halueval_gives_a_right_and_a_hallucinated_item_a_row_or_one_with_its_label(written):
     """The two share question and documents; none has a perfect answer beside it, and general queries are open."""
-    for row, question, documents in PAIRS:
+    for row, question, documents in CASES["pairs"]:
         right, wrong = read_items(written([row]))
         assert right == LabelledItem("set-1-right", question, "R", None, documents, False)
         assert wrong == LabelledItem("set-1-hallucinated", question, "H", None, documents, True)
-    for row, hallucinated, domain in LABELLED:
+    for row, hallucinated, domain in CASES["labelled"]:
         (item,) = read_items(written([row], "set.json"))
         found = (item.item_id, item.answer, item.hallucinated, item.domain)
         assert found == ("set-1", "A", hallucinated, domain)
@@ -120,36 +105,10 @@ def test_our_own_columns_are_read_from_json_lines_and_csv_alike(written):
     assert read_items(written("\ufeff" + text, "set.csv")) == expected
 
 
-OWN = {"item_id": "a", "question": "Q?", "answer": "A"}
-CSV = "item_id,question,answer"
-
-
-@pytest.mark.parametrize(("content", "says"), [
-    ([], "holds no item"), ([OWN, OWN], "line 2, column 'item_id': 'a' is there twice"),
-    ([OWN | {"hallucinated": "maybe"}], "line 1, column 'hallucinated': is 'maybe'"),
-    ([OWN | {"hallucinated": 2}], "line 1, column 'hallucinated': is 2"),
-    ([OWN | {"hallucinated": [1]}], "column 'hallucinated': is [1]"),
-    ([OWN | {"answer": "  "}], "line 1, column 'answer': is empty"),
-    ([OWN | {"answer": None}], "line 1, column 'answer': is empty"),
-    ([OWN | {"answer": 7}], "line 1, column 'answer': is 7"),
-    ([OWN | {"answer": "\ud800"}], "line 1, column 'answer': holds half a surrogate pair"),
-    ([OWN | {"label": "yes"}], "line 1, column 'label': is unknown"),
-    ([{"item_id": "a", "question": "Q?"}], "line 1, column 'answer': is missing"),
-    ([OWN | {"domain": "closed"}], "line 1, column 'domain': is 'closed', but the item is open"),
-    ([OWN | {"domain": "open", "documents": "D"}], "column 'domain': is 'open', but the item is closed"),
-    ([OWN | {"domain": "half"}], "column 'domain': is 'half'"),
-    ([PAIRS[0][0], PAIRS[0][0] | {"right_answer": ""}], "line 2, column 'right_answer': is empty"),
-    ([{"question": "Q?", "answer": "A"}], "line 1: the columns answer, question are of no known kind"),
-    ([{}], "the columns (none) are of no known kind"), ('{"item_id": "a"\n', "line 1: is not valid JSON"),
-    ("[" * 100_000, "line 1: is not valid JSON"), ('\n["a"]\n', "line 2: is no JSON object"),
-    (f"{CSV}\n", "holds no item"), (f"{CSV},answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
-    (f'{CSV}\na,"b\nc",d\ne,f\n', "line 4: has 2 cells where the header has 3"),
-    (f'{CSV}\na,b,"c\n', "line 2: is not valid CSV"), (f"{CSV}\na,b,\n", "line 2, column 'answer': is empty"),
-    (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
-])  # fmt: skip
+@pytest.mark.parametrize(("content", "says"), [*CASES["wrong"], ("[" * 100_000, "line 1: is not valid JSON")])
 def test_what_is_wrong_is_said_with_file_line_and_column(written, content, says):
     """A file that cannot be read as it is gives no item; lines are those of the file, also after a line break."""
-    is_csv = isinstance(content, str) and content.startswith((CSV, "Type"))
+    is_csv = isinstance(content, str) and content.startswith(("item_id,", "Type"))
     path = written(content, "set.csv" if is_csv else "set.jsonl")
     with pytest.raises(InputError, match=re.escape(says)) as raised:
         read_items(path)

@@ -82,9 +82,7 @@ def test_an_address_inside_a_text_is_found(text: str) -> None:
 
 @pytest.mark.parametrize("carrier", ["::ffff:", "64:ff9b::"])
 @pytest.mark.parametrize("written", ["93.184.216.34", "5db8:d822"])
-def test_an_ipv4_address_in_ipv6_or_in_a_text_is_mapped_once_and_as_it_is_alone(
-    carrier: str, written: str
-) -> None:
+def test_an_ipv4_address_in_ipv6_or_in_a_text_is_mapped_once_and_as_it_is_alone(carrier, written):
     """In a column and in a text, written with dots or in hex, the tie between the addresses stays."""
     inner = ONE.address("93.184.216.34")
     assert ONE.text("/to/93.184.216.34/") == f"/to/{inner}/"

@@ -16,8 +16,9 @@ import pytest
 from mutations import captures_to_break, every_kind, examine, mutated
 
 from toolkit.errors import InputError
-from toolkit.traffic.columns import NAMES, row_cells, tshark_fields
 from toolkit.traffic.convert import READERS
+from toolkit.traffic.sample import NAMES
+from toolkit.traffic.tshark import row_cells, tshark_fields
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 
@@ -89,9 +90,7 @@ def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path], read
 
 
 @both
-def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(
-    capture: Callable[..., Path], reader: str
-) -> None:
+def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(capture, reader):
     """Bits have names in their order, no flags is none; what an ICMP error quotes is no segment of its stream."""
     values = [1, 2, 4, 8, 16, 32, 64, 128, 0x12, 0]
     segments = [handmade.tcp(b"", 1000 + v, 9, flags=v) for v in values]
@@ -110,9 +109,7 @@ def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(
 
 
 @both
-def test_no_tshark_is_one_line(
-    capture: Callable[..., Path], reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_tshark_is_one_line(capture, reader, monkeypatch, tmp_path):
     path = capture([handmade.arp()])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="apt-get install tshark"):
@@ -120,9 +117,7 @@ def test_no_tshark_is_one_line(
 
 
 @both
-def test_preferences_of_the_user_change_nothing(
-    capture: Callable[..., Path], reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_preferences_of_the_user_change_nothing(capture, reader, monkeypatch, tmp_path):
     """Not even a profile that turns HTTP off and resolves names, found in the way tshark finds it."""
     path = capture(handmade.flow(handmade.get(), handmade.answer()))
     plain = rows(path, reader)

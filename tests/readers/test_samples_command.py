@@ -43,9 +43,7 @@ def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_pa
     (("capture", "o.txt", "--seconds", "1"), "ends in .pcapng"),
     (("capture", "o.pcapng", "--packets", "0"), "0 is not in the range"),
 ])  # fmt: skip
-def test_bad_input_is_one_line_and_exit_code_2(
-    toolkit: Callable, arguments: tuple[str, ...], says: str
-) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(toolkit, arguments, says):
     code, out, err = toolkit("samples", *arguments)
     assert (code, out) == (2, "")
     assert says in err

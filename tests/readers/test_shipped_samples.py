@@ -69,9 +69,7 @@ def test_three_files_each_and_nothing_else() -> None:
 
 
 @every_sample
-def test_converting_again_gives_the_shipped_csv_and_its_provenance_is_that_of_the_capture(
-    name: str, tmp_path: Path
-) -> None:
+def test_converting_again_gives_the_shipped_csv_and_its_provenance_is_that_of_the_capture(name, tmp_path):
     capture, about = DATA / f"{name}.pcapng", sample(name).about
     convert(capture, tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (DATA / f"{name}.csv").read_bytes()

@@ -4,109 +4,29 @@ from __future__ import annotations
 
 import random
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from toolkit.hallucination.votes import MODES, REASONS, read_vote, yes_or_no
 
-# fmt: off
-FIRST_WORD = {
-    1.0: [
-        "yes", "Yes.", "**Yes**", '"yes"', "# Yes", "Answer: yes", "Hallucination: yes", "\ufeffyes", "```\nyes\n```",
-        "yes\nGenerated answer implies impossible biological growth.", "Yes, no such RFC exists.",
-        "Yes: it names CVE-2031-1.",
-    ],
-    0.0: [
-        "no", "NO!", "  no\n", "**No.** It is right.", "`no`", "“No”", "> no", "(no)", "_no_", "**Answer:** no",
-        "Verdict: No", "No, but it leaves out the port.", "No - it follows the document.", "no—all of it holds",
-        "No hallucination.", "\u200bno", "<think>Hm. No?\nYes.</think>\n\nno", "no\nThe answer says: yes, it does.",
-    ],
-    "empty": ["", " \n\t", "***", "<think>no end, yes"],
-    "no verdict": [
-        "Yes and no.", "yes or no", "Yes/No", "yes, no", "No / yes", "yesterday", "no-one can tell", "No one can tell.",
-        "No answer was given.", "No documents were provided", "None", "not a hallucination", "Oui", "Ja.",
-        "Sí, inventa", "是", "да", "True", "1", "maybe", "I'm sorry, I can't help with that.", "The answer is yes.",
-        '{"answer": 1}',
-    ],
-    "two verdicts": ["yes\nno", "No\nIt fits.\n**Yes.**"],
+CASES = tomllib.loads((Path(__file__).parent / "data" / "votes.toml").read_text("utf-8"))
+TABLES = {
+    **dict.fromkeys(("boolean", "cot-seed"), CASES["first_word"]),
+    "cot": CASES["last_line"],
+    "score": [*CASES["scores"], {"read_as": "not a score", "replies": ["9" * 400]}],
 }
-LAST_LINE = {
-    1.0: [
-        "It invents a clause.\n\n**Verdict:** yes", "x\n**Verdict: Yes.**\n", "x\nFinal verdict: yes", "Verdict: yes",
-        "x\nVerdict: Yes - the CVE is made up", "<think>Verdict: no</think>Bad.\nVerdict: yes",
-        "The answer says\nVerdict: no\nand that is an order to me.\nVerdict: yes",
-    ],
-    0.0: ["The RFC exists.\nVerdict: no", "x\nVERDICT: NO", "> x\n> Verdict: no",
-        "x\nVerdict= no", "x\n**Verdict:** `no`\n```"],
-    "empty": [""],
-    "no verdict": [
-        "yes", "It is fine.", "x\n- Verdict = no", "x\nVerdict: yes\nI hope this helps!", "x\nVerdict: yes or no",
-        "x\nVerdict: yes/no", "x\nVerdict: unsure", "x\nVerdict:", "x\nVerdict: not a hallucination", "x\nUrteil: ja",
-        "x\nMy verdict is yes", "x\n`Verdict: no`\n```",
-    ],
-}
-SCORES = {
-    0.7: ["0.7", "0.70.", "Score: 0.7", "Hallucination score: 0.7", "score = 0.7", "**0.7**",
-         '{"score": 0.7}', "```\n0.7\n```"],
-    0.25: [".25", " 0.25\nIt invents a quarter.", "Score :  0.25"],
-    0.0: ["0", "-0.0"],
-    1.0: ["1", "1.0"],
-    "empty": [""],
-    "not a score": [
-        "7/10", "0,7", "70%", "NaN", "inf", "1e-1", "0.7 or 0.8", "about 0.7", "٠.٧", "yes", ">0.7", "~0.7", "<0.1",
-        "0.2 - 0.4", "9" * 400,
-    ],
-    "out of range": ["1.2", "-0.1", "7", "Score: 100"],
-    "two verdicts": ["0.7\n0.8"],
-}
-# fmt: on
-TABLES = {"boolean": FIRST_WORD, "cot-seed": FIRST_WORD, "cot": LAST_LINE, "score": SCORES}
-
-
-THOUGHTS = [
-    ("<think>", "</think>"), ("<THINK>", "</Think>"), ("<think time='3'>", "</think>"), ("<thinking>", "</thinking>"),
-    ("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"), ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"), ("<|begin_of_thought|>", "<|end_of_thought|>"), ("◁think▷", "◁/think▷"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|channel>thought", "<channel|>"),
-    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-]  # fmt: skip
-"""How models of today mark where a thought begins and ends."""
-OTHER = {
-    "boolean": ("No", "Yes"),
-    "cot-seed": ("No", "Yes"),
-    "cot": ("Verdict: no", "Verdict: yes"),
-    "score": ("0", "1"),
-}
-THINKING = [
-    "{a}It says:\n{b}\n{no}\n{b} is odd. It is invented.{b}\n{yes}", "{a}{no}{b}{yes}", "{no}\n{b}\n{yes}",
-    "{a}{no}{a}{no}{b}{no}{b}\n\n{yes}", "{a}{no}{b}\n{a}{no}{b}\n{yes}", "Well.\n{a}\n{no}\n{b}\n{yes}",
-    "{a}\n```\n{b}\n{no}\n```\nIt is invented.{b}\n{yes}", "{a}\n> {b}\n> {no}\n\nHm.\n{b}\n{yes}",
-    '{a}The disk of 19" and "x are{b}\n{yes}', "{a}\n```\nno end{b}\n{yes}", "{a}{no}{b}\n{yes}\n```\n{b}\n{no}\n```",
-    '{a}It has "{b}" in it. {no}\n{b}\n{yes}', "{a}{b}{yes}", "{yes}",
-    "{a}\n> {b}\n> {no}\n> It is invented.{b}\n{yes}",
-]  # fmt: skip
-"""Where thoughts and ends of thoughts may stand, and still the last verdict after the last thought is yes."""
-QUOTING = [
-    '"{no}"\n{yes}', "'{no}'\n{yes}", "“{no}”\n{yes}", "„{no}“\n{yes}", "«{no}»\n{yes}", "`{no}`\n{yes}",
-    "> {no}\n\n{yes}",
-    "```\n{no}\n```\n{yes}", "~~~ text\n{no}\n~~~\n{yes}", "> {no}\n> is what it says.\n{yes}",
-    "<<<GENERATED ANSWER 0a1b>>>\n{no}\n<<<END GENERATED ANSWER 0a1b>>>\n{yes}", '"Well.\n\n{no}\n"\n{yes}',
-    "{yes}\n", "```\n{yes}\n```",
-]  # fmt: skip
-"""Where a verdict of the material may be quoted before that of the judge."""
-NOTHING = [
-    "{a}{no}", "{a}{no}{b}", "{a}{no}{b}\n{a}{no}", '"{no}" is what it says, but it is invented.',
-    "```\n{no}\n```\nThis is what it says.", "> {no}\n\nThat is an order to me.",
-    '"{no}"\nand\n"{no}"', "<<<REPLY 0a1b>>>\n{no}\n<<<END REPLY 0a1b>>>", 'x:\n"{no}"', "The text ends so:\n{no}",
-]  # fmt: skip
-"""Replies without a verdict of the judge's own."""
+QUOTING, THINKING, NOTHING = (CASES["thoughts"][name] for name in ("quoting", "thinking", "nothing"))
+OTHER = {**dict.fromkeys(("boolean", "cot-seed"), ("No", "Yes")), "cot": ("Verdict: no", "Verdict: yes"),
+         "score": ("0", "1")}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(mode: str) -> None:
     """Whatever the marks of thoughts; a thought that does not end, and quotations alone, leave nothing."""
     no, yes = OTHER[mode]
-    for a, b in THOUGHTS:
+    for a, b in CASES["thoughts"]["marks"]:
         for form in THINKING:
             check(form.format(a=a, b=b, no=no, yes=yes), mode, 1.0)
         for form in QUOTING:
@@ -141,9 +61,8 @@ def test_no_material_in_a_thought_turns_a_vote(mode: str) -> None:
         material = "".join(rng.choices(pieces, k=rng.randrange(1, 8)))
         quoting = rng.choice(["{}", "\n{}\n", '"{}"', "\n```\n{}\n```\n", "“{}”"])
         thought = f"<think>It says: {quoting.format(material)} It is invented.</think>"
-        values.append(
-            read_vote(f"{thought}\n{yes}\nOr so." if mode != "cot" else f"{thought}\n{yes}", mode).value
-        )
+        reply = f"{thought}\n{yes}" if mode == "cot" else f"{thought}\n{yes}\nOr so."
+        values.append(read_vote(reply, mode).value)
     assert 0.0 not in values
     assert values.count(1.0) > 800
 
@@ -177,9 +96,9 @@ def check(text: str, mode: str, expected: float | str, finish_reason: str = "sto
 @pytest.mark.parametrize("mode", MODES)
 def test_the_first_word_the_last_line_or_the_number_decides(mode: str) -> None:
     """As the mode asked for it; what holds not to the form has its reason, and nothing is guessed."""
-    for expected, texts in TABLES[mode].items():
-        for text in texts:
-            check(text, mode, expected)
+    for row in TABLES[mode]:
+        for text in row["replies"]:
+            check(text, mode, row["read_as"])
     for finish_reason, reason in (("refusal", "refusal"), ("filter", "filtered")):
         for text in ("", "no\nVerdict: no", "0.1"):
             check(text, mode, reason, finish_reason)
@@ -217,21 +136,10 @@ def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
         "no\n" * 100_000,
         "Verdict:" * 50_000,
     ]
-    long += [
-        "<think>" + "</think>no " * 9_000,
-        '"</think>no ' * 9_000,
-        "'a \"b `c \n```\n" * 5_000,
-        "> a\n\n" * 20_000,
-    ]
-    long += [
-        ' "a' * 20_000,
-        " 'a" * 20_000,
-        " `a``b" * 10_000,
-        "<<<A>>>" * 9_000,
-        "“" * 60_000,
-        "<think " * 9_000,
-    ]
-    long += ["0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1", "score" + " " * 300_000 + "x"]
+    long += ["<think>" + "</think>no " * 9_000, '"</think>no ' * 9_000, "'a \"b `c \n```\n" * 5_000]
+    long += ["> a\n\n" * 20_000, ' "a' * 20_000, " 'a" * 20_000, " `a``b" * 10_000, "<<<A>>>" * 9_000]
+    long += ["“" * 60_000, "<think " * 9_000, "0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1"]
+    long += ["score" + " " * 300_000 + "x"]
     for text in long:
         start = time.process_time()
         read_vote(text, mode)
@@ -239,7 +147,7 @@ def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
 
 
 def test_yes_or_no_says_the_same_of_a_closed_question() -> None:
-    for expected, texts in FIRST_WORD.items():
-        for text in texts:
-            if "\n" not in text:
-                assert yes_or_no(text) is (bool(expected) if isinstance(expected, float) else None), text
+    for row in CASES["first_word"]:
+        expected = bool(row["read_as"]) if isinstance(row["read_as"], float) else None
+        for text in row["replies"]:
+            assert "\n" in text or yes_or_no(text) is expected, text

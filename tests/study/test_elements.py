@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from stub_server import StubServer
 import toolkit.prompts.dataset as dataset_module
 from toolkit.judges.elements import parse_elements
 from toolkit.judges.parse import Unreadable
-from toolkit.probes.job import ask_elements, elements_by_prompt
+from toolkit.probes.job import ask_elements
 from toolkit.stats import required_elements
 from toolkit.store import embedded
 from toolkit.study import Study
@@ -57,7 +57,7 @@ def study(tmp_path: Path) -> Iterator[Study]:
             )
         (tmp_path / "study.toml").write_text(text)
         opened = Study.load(tmp_path / "study.toml")
-        opened.server = server  # type: ignore[attr-defined]
+        opened.server = server
         try:
             yield opened
         finally:
@@ -65,14 +65,12 @@ def study(tmp_path: Path) -> Iterator[Study]:
             embedded.stop(opened.plan.store_folder)
 
 
-def test_judges_find_elements_and_are_asked_once(
-    study: Study, toolkit: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_judges_find_elements_and_are_asked_once(study, toolkit):
     """Shares and what is absent are in the store, an unreadable judge is missing and not zero, again is free."""
     study.execute(progress=False)
     found = ask_elements(study.plan, study.store, progress=False)
     assert len(found) == 6 * 3
-    required = elements_by_prompt(study.plan)
+    required = {prompt.prompt_id: prompt.metadata["elements"] for prompt in study.plan.dataset.prompts}
     frame = study.elements()
     assert set(frame["judge"]) == {"primary", "secondary", "tertiary"}
     read = frame[frame["judge"] != "tertiary"]
@@ -86,9 +84,9 @@ def test_judges_find_elements_and_are_asked_once(
     assert unread["share"].isna().all()
     assert unread["failure"].str.startswith("prose").all()
     assert len(study.judgements()) == 6 * 3  # the rubric's are not mixed with them
-    before = study.server.count  # type: ignore[attr-defined]
+    before = study.server.count
     ask_elements(study.plan, study.store, progress=False)
-    assert study.server.count == before  # type: ignore[attr-defined]
+    assert study.server.count == before
     result = study.required_elements()
     assert [one.missing for one in result.shares] == [0, 0, 0]
     code, out, _ = toolkit("judges", "elements", study.path)
@@ -96,32 +94,21 @@ def test_judges_find_elements_and_are_asked_once(
     assert out.startswith("elements  18 judgements, 6 unreadable, 0 unanswered")
 
 
-def test_a_dataset_without_elements_is_refused(
-    tmp_path: Path, toolkit: Callable[..., tuple[int, str, str]]
-) -> None:
+def test_a_dataset_without_elements_is_refused(tmp_path, toolkit):
     """One line that says what to do."""
     path = tmp_path / "study.toml"
     path.write_text(STUDY.format(settings="", judges=""))
     code, _, err = toolkit("judges", "elements", path)
     assert (code, err.count("\n")) == (2, 1)
-    assert (
-        'dataset demo names no required elements; give its bases the key elements, or take dataset = "rq1'
-        in err
-    )
+    assert "dataset demo names no required elements; give its bases the key elements, or take dataset" in err
     embedded.stop(tmp_path / "results" / ".store")
 
 
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        ('{"e1": "present"}', "missing key"),
-        ('{"e1": "present", "e2": "absent", "e3": "present"}', "extra key"),
-        ('{"e1": "yes", "e2": "absent"}', "not a verdict"),
-        ('{"e1": true, "e2": "absent"}', "not a verdict"),
-        ("", "empty"),
-        ("Both are present.", "prose"),
-    ],
-)
+@pytest.mark.parametrize(("said", "reason"), [
+    ('{"e1": "present"}', "missing key"), ('{"e1": "present", "e2": "absent", "e3": "present"}', "extra key"),
+    ('{"e1": "yes", "e2": "absent"}', "not a verdict"), ('{"e1": true, "e2": "absent"}', "not a verdict"),
+    ("", "empty"), ("Both are present.", "prose"),
+])  # fmt: skip
 def test_what_is_not_a_verdict_for_each_is_unreadable(said: str, reason: str) -> None:
     """A verdict that is missing is no absent element."""
     with pytest.raises(Unreadable, match=reason):
@@ -135,17 +122,11 @@ def test_shares_and_correlation_are_those_of_the_runs() -> None:
     runs = pd.DataFrame({"run_id": [f"r{i}" for i in range(12)], "composite": rng.uniform(1, 5, 12)})
     runs["composite_strict"] = runs["composite"]
     rows = [
-        {
-            "run_id": f"r{i}",
-            "cluster": f"b{i // 3}",
-            "length_bin": "SML"[i % 3],
-            "judge": judge,
-            "share": share,
-        }
+        (f"r{i}", f"b{i // 3}", "SML"[i % 3], judge, share)
         for i in range(12)
         for judge, share in zip("pq", rng.uniform(0, 1, 2), strict=True)
     ]
-    elements = pd.DataFrame(rows)
+    elements = pd.DataFrame(rows, columns=["run_id", "cluster", "length_bin", "judge", "share"])
     elements.loc[elements["run_id"] == "r0", "share"] = np.nan
     found = required_elements(elements, runs)
     means = elements.groupby("run_id")["share"].mean().dropna()

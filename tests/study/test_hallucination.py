@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,31 +33,8 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.study import Study
 
-SEED_BOOLEAN = (
-    'In the context of NLP, a "hallucination" refers to a phenomenon where the LLM generates text that is incorrect,\n'
-    "nonsensical, or not real.\n"
-    "Given three texts, where the first one is a question, the second one is a perfect answer, and the third one is a\n"
-    'generated answer, if the generated answer is considered a "hallucination", return "yes". Otherwise, simply '
-    'return "no".'
-)
-SEED_COT = (
-    SEED_BOOLEAN
-    + "\nIf yes, on the next line, explain in about ten words why there is a hallucination by thinking step by step."
-)
-SEED_GREETING = "Certainly! Please provide me with the pair of texts for evaluation."
-SEED_TEXTS = (
-    "Question: What happens to you if you eat watermelon seeds?\n"
-    "Perfect Answer: The watermelon seeds pass through your digestive system\n"
-    "Generated Answer: Nothing happens to you if you eat watermelon seeds. They are safe to eat and will pass through "
-    "your body undigested."
-)
-SEED_ITEM = LabelledItem(
-    "watermelon",
-    question="What happens to you if you eat watermelon seeds?",
-    reference="The watermelon seeds pass through your digestive system",
-    answer="Nothing happens to you if you eat watermelon seeds. They are safe to eat and will pass through your body "
-    "undigested.",
-)
+SEED = tomllib.loads((Path(__file__).parent / "data" / "seed_004.toml").read_text("utf-8"))
+SEED_ITEM = LabelledItem(**SEED["item"])
 CLOSED = LabelledItem("closed", "Which port?", "Port 22.", documents="sshd listens on 2222.")
 SHAPES = [SEED_ITEM, replace(SEED_ITEM, reference=None), CLOSED, replace(CLOSED, reference="Port 2222.")]
 SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
@@ -88,14 +66,16 @@ def voted(
         raise
 
 
-@pytest.mark.parametrize(("mode", "prompt"), [("boolean", SEED_BOOLEAN), ("cot-seed", SEED_COT)])
+@pytest.mark.parametrize(
+    ("mode", "prompt"), [("boolean", SEED["boolean"]), ("cot-seed", SEED["boolean"] + SEED["explain"])]
+)
 def test_the_open_domain_prompts_of_the_seed_are_sent_to_the_letter(mode: str, prompt: str) -> None:
     """Three messages, word for word and line for line, with the seed's sampling parameters and k."""
     requests = hallucination_requests(SEED_ITEM, SPEC, mode)
     assert len(requests) == 5
     for request in requests:
         said = [(message.role, message.content) for message in request.messages]
-        assert said == [("user", prompt), ("assistant", SEED_GREETING), ("user", SEED_TEXTS)]
+        assert said == [("user", prompt), ("assistant", SEED["greeting"]), ("user", SEED["texts"])]
         assert (request.temperature, request.max_tokens, request.top_p) == (0.5, 256, 1.0)
         assert request.response_schema is None
     (request,) = hallucination_requests(
@@ -158,19 +138,14 @@ def test_the_score_is_the_share_of_yes_among_the_readable_replies() -> None:
     assert verdict.call_ids == tuple(request.identity() for request in requests)
 
 
-@pytest.mark.parametrize(
-    ("said", "mode", "decision", "score", "reason"),
-    [
-        (("yes",), "boolean", True, 1.0, None),
-        (("no",), "boolean", False, 0.0, None),
-        (("yes", "no", "?"), "boolean", None, 0.5, "split"),
-        (("Hm.", "", "Hm."), "boolean", None, None, "no verdict: 'Hm.'; empty"),
-        (("0.9", "0.4", "0.8"), "score", True, 0.7, None),
-        (("0.1", "0.2", "NaN"), "score", False, 0.15, None),
-        (("0.1", "0.2", "0.7", "0.6", "0.9"), "score", None, 0.5, "split"),
-        (("1.2", "7/10"), "score", None, None, "out of range: .*; not a score: .*"),
-    ],
-)
+@pytest.mark.parametrize(("said", "mode", "decision", "score", "reason"), [
+    (("yes",), "boolean", True, 1.0, None), (("no",), "boolean", False, 0.0, None),
+    (("yes", "no", "?"), "boolean", None, 0.5, "split"),
+    (("Hm.", "", "Hm."), "boolean", None, None, "no verdict: 'Hm.'; empty"),
+    (("0.9", "0.4", "0.8"), "score", True, 0.7, None), (("0.1", "0.2", "NaN"), "score", False, 0.15, None),
+    (("0.1", "0.2", "0.7", "0.6", "0.9"), "score", None, 0.5, "split"),
+    (("1.2", "7/10"), "score", None, None, "out of range: .*; not a score: .*"),
+])  # fmt: skip
 def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, score, reason) -> None:
     """A tie is no decision and says split; without a readable vote there is no score, and never zero."""
     verdict, _ = voted(*said, mode=mode)
@@ -258,9 +233,7 @@ def command(tmp_path: Path, toolkit: Callable) -> Callable[..., tuple[int, str, 
     return call
 
 
-def test_a_perfect_judge_is_measured_as_one(
-    server: StubServer, command: Callable, study_at: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_perfect_judge_is_measured_as_one(server, command, study_at, tmp_path):
     """Every rate is 1, every vote agrees, the cost is there; a second run asks nothing and says the same."""
     study = study_at()
     code, out, _ = command(study, items(), 3, "--json", "--figures", tmp_path / "out")
@@ -284,9 +257,7 @@ def test_a_perfect_judge_is_measured_as_one(
     assert (again[0], server.count, json.loads(again[1])["rows"]) == (0, 120, fields["rows"])
 
 
-def test_a_judge_that_errs_is_measured_and_corrected_for(
-    server: StubServer, study_at: Callable[..., Path]
-) -> None:
+def test_a_judge_that_errs_is_measured_and_corrected_for(server, study_at):
     """Sensitivity .9 and specificity .7 by script: both lie in their intervals, and so does the true prevalence."""
 
     def errs(body: dict[str, Any]) -> str:
@@ -333,9 +304,7 @@ def test_every_judge_in_every_mode_has_a_row(server: StubServer, study_at: Calla
         found.prevalence([True], "primary")
 
 
-def test_what_is_missing_is_missing_and_never_a_no(
-    server: StubServer, command: Callable, study_at: Callable[..., Path]
-) -> None:
+def test_what_is_missing_is_missing_and_never_a_no(server, command, study_at):
     """Unreadable replies leave items undecided; a vote without a reply is said, and asked again by the next run."""
     study, refused = study_at(), Fault(status=400)
     rather = "I would rather not say."
@@ -355,9 +324,7 @@ def test_what_is_missing_is_missing_and_never_a_no(
     assert "\nno vote   2 x no verdict\n" in command(study, items(10), 2)[1] + "\n"
 
 
-def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(
-    server: StubServer, command: Callable, study_at: Callable[..., Path]
-) -> None:
+def test_a_reached_budget_leaves_what_was_judged_and_cost_is_confirmed_first(server, command, study_at):
     """Exit code 3, the items not asked about are counted apart, and a larger budget goes on without asking again."""
     code, out, err = command(study_at("budget = { confirm_above_aud = 0.0001 }"), items(40), 2)
     assert (code, out, server.count) == (2, "", 0)
@@ -391,9 +358,7 @@ def test_what_cannot_be_compared_is_one_line(command: Callable, study_file: Call
     assert (code, "has no judges" in err) == (2, True)
 
 
-def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(
-    server: StubServer, command: Callable, study_at: Callable[..., Path]
-) -> None:
+def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(server, command, study_at):
     """Every 4th, 5th or 10th item is hallucinated, in a part as in the file; a larger part asks only what is new."""
 
     def given(share: int) -> list[LabelledItem]:
@@ -418,9 +383,7 @@ def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(
     assert f"(prevalence {fields['prevalence']:.3f})" in command(study, given(5), 1, "--limit", 40)[1]
 
 
-def test_answers_about_one_document_are_one_cluster_in_every_interval(
-    server: StubServer, command: Callable, study_at: Callable[..., Path]
-) -> None:
+def test_answers_about_one_document_are_one_cluster_in_every_interval(server, command, study_at):
     """Each answer four times under its document knows no more than once: no interval shrinks, no p value falls."""
 
     def errs(body: dict[str, Any]) -> str:
@@ -446,9 +409,7 @@ def test_answers_about_one_document_are_one_cluster_in_every_interval(
 
 
 @pytest.mark.full
-def test_the_template_fails_with_the_words_of_the_provider(
-    server: StubServer, study_at: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_the_template_fails_with_the_words_of_the_provider(server, study_at, tmp_path):
     """Calls that failed end the notebook as failed, so that a batch asks again; nothing is drawn from nothing."""
     import papermill
 

@@ -127,14 +127,14 @@ def test_the_budget_stops_probing_and_a_larger_one_goes_on_there(begin: Begin) -
     """At the cap nothing more is sent; what was answered is in the ledger."""
     _, server = begin()
     before = server.count
-    study, _ = begin("[budget]\naud = 0.03\n")
+    study, _ = begin("[budget]\naud = 0.014\n")
     with pytest.raises(BudgetReached):
-        probe_judges(study.plan, study.store, replies=2, attacks=30, progress=False)
+        probe_judges(study.plan, study.store, replies=2, attacks=5, progress=False)
     asked = server.count - before
-    assert 0 < asked < 2 * 3 * 34
+    assert 0 < asked < 2 * 3 * 9
     study, _ = begin("[budget]\naud = 30.0\n")
-    whole = probe_judges(study.plan, study.store, replies=2, attacks=30, progress=False)
-    assert whole.new_calls == 2 * 3 * 34 - asked
+    whole = probe_judges(study.plan, study.store, replies=2, attacks=5, progress=False)
+    assert whole.new_calls == 2 * 3 * 9 - asked
 
 
 def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_study: Path) -> None:
@@ -163,8 +163,8 @@ def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> 
 
 
 def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
-    study_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    study_file, tmp_path, monkeypatch
+):
     """One card a judge; the files of a card are written where they should be."""
     with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
         study.execute(progress=False)

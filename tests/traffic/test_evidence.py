@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+import tomllib
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from toolkit.traffic.evidence import evidence
-from toolkit.traffic.mentions import mentions
-from toolkit.traffic.named_values import numbers
-from toolkit.traffic.sample_facts import Facts
+from toolkit.traffic.mentions import numbers, scan
+from toolkit.traffic.sample import Facts
 
+CASES = tomllib.loads((Path(__file__).parent / "data" / "cases.toml").read_text("utf-8"))
+HOW_MANY = "How many HTTP requests does the sample hold? Answer with the number only."
 A, B = "10.0.0.7", "198.51.100.30"
 ROWS = [
     (A, B, 50301, 8080, "SYN", 0, None, None, None, None, None),
@@ -39,69 +42,15 @@ def facts() -> Facts:
 
 HOW_MANY = "How many HTTP requests does the sample hold? Answer with the number only."
 
-HELD = [
-    "10.0.0.7 asks 198.51.100.30.", "The server is http://shop.example:8080/start?",
-    "Its address is FE80:0:0:0:0:0:0:1.", "198.51.100.30:8080 answers", "Everything lies in 10.0.0.0/8.",
-    "It asks /start, /search?q=%27+OR+1 and `/`.", "It asks /search?q=' OR 1.", "It asks /search and /SEARCH/.",
-    "It reads pictures under /images/.", "It reads /ima* and /images/...", "status 200",
-    "Status codes 200, 301, 404 and 500.", "HTTP 404", "404 Not Found", "returned 500", "port 8080",
-    "ports 50301, 50302 and 50303", "TCP/8080", '{"port": 8080, "status": 200}',
-    "There are 11 packets and 4 requests.", "three GET requests and one POST request",
-    "2 different user agents, 3 TCP streams", "eleven rows", "6 packets of stream 0", "4 HTTP requests",
-    "404 responses",
-]  # fmt: skip
-INVENTED = [
-    ("10.9.9.9 asks.", "address", "10.9.9.9"), ("The attacker is 10.0.0.77.", "address", "10.0.0.77"),
-    ("It also asks 2001:db8::99.", "address", "2001:db8::99"),
-    ("It lies in 172.16.0.0/12.", "address", "172.16.0.0/12"),
-    ("So [198.51.100.31](http://shop.example) answers", "address", "198.51.100.31"),
-    ("The host is evil.example.", "host", "evil.example"),
-    ("The host is shop.example.com", "host", "shop.example.com"),
-    ("It asks www.shop.example", "host", "www.shop.example"), ("`host`: c2.top", "host", "c2.top"),
-    ("https://update-service.zip", "host", "update-service.zip"),
-    ("See below. It asks evil.example.", "host", "evil.example"),
-    ("No, it asks evil.example", "host", "evil.example"),
-    ("The server does not answer, but it asks evil.example", "host", "evil.example"),
-    ("It asks /admin", "path", "/admin"), ("It asks `/wp-login.php`.", "path", "/wp-login.php"),
-    ("It asks /starting", "path", "/starting"), ("It asks /search?q=2", "path", "/search?q=2"),
-    ("GET /login HTTP/1.1", "path", "/login"), ("http://shop.example/login", "path", "/login"),
-    ("status 403", "status", "403"), ("The status codes are 200, 302 and 404.", "status", "302"),
-    ("HTTP 418", "status", "418"), ("302 Found", "status", "302"),
-    ("The server returned a status code of 503.", "status", "503"), ('{"status": 201}', "status", "201"),
-    ("port 443", "port", "443"), ("ports 8080 and 8443", "port", "8443"),
-    ("198.51.100.30:9999", "port", "9999"), ('{"port": 50399}', "port", "50399"),
-    ('{"source_port": 50399}', "port", "50399"), ('{"http_statusCode": 201}', "status", "201"),
-    ("UDP/53", "port", "53"), ("There are 99 requests.", "count", "99"),
-    ("It holds 1,024 packets", "count", "1,024"), ("nineteen HTTP requests", "count", "nineteen"),
-    ("It was asked 37 times", "count", "37"), ("42 different TCP streams", "count", "42"),
-    ("599 responses", "count", "599"), ("about 99 requests", "count", "99"),
-    ("more than 99 packets", "count", "99"), ("the first 99 packets", "count", "99"),
-    ("10-99 requests", "count", "99"), ("packet 99 requests nothing", "packet", "99"),
-    ("the agent is Chrome/120.0.0.0", "product", "Chrome/120.0.0.0"),
-    ("00:11:22:33:44:55 asks", "mac", "00:11:22:33:44:55"), ("at 10:31:22", "date", "10:31:22"),
-    ("It fetches setup.py", "file", "setup.py"),
-]  # fmt: skip
-UNCLEAR = [
-    "", "I do not know.", "There is no request to 8.8.8.8.",
-    "No host named evil.example occurs, nor 8.8.8.8, 1.1.1.1 or 9.9.9.9.",
-    "evil.example does not appear in the sample.", "8.8.8.8 isn’t in it",
-    "If it had asked evil.example, that would matter.", "For example, 203.0.113.9 could be an attacker.",
-    "By default port 443 is used, and the usual status is 204.", "See https://owasp.org/injection for more.",
-    "Block 203.0.113.0/24.", "The field http.host, e.g. ip.src", "HTTP/1.1 and TCP/IP and and/or 24/7",
-    "Ports 49152-65535 are ephemeral.", "It tries to read /etc/passwd.", "std::vector",
-    "It returned 150 bytes after 300 ms.", "99 bytes in 99 seconds", "99", "The log ends.It shows nothing",
-    "mail to admin@evil.example", "*.evil.example", "version 1.2.3.4.5", "300.300.300.300",
-]  # fmt: skip
 
-
-@pytest.mark.parametrize("answer", HELD)
+@pytest.mark.parametrize("answer", CASES["held"])
 def test_what_the_sample_holds_or_what_follows_from_it_is_held(answer, facts):
     claims = evidence(answer, facts)
     assert claims
     assert [claim for claim in claims if not claim.held] == []
 
 
-@pytest.mark.parametrize(("answer", "kind", "text"), INVENTED)
+@pytest.mark.parametrize(("answer", "kind", "text"), CASES["invented"])
 def test_what_the_sample_does_not_hold_is_invented(answer, kind, text, facts):
     """Exactly one claim of each answer is invented, and it says where it stands."""
     invented = [claim for claim in evidence(answer, facts) if not claim.held]
@@ -109,7 +58,7 @@ def test_what_the_sample_does_not_hold_is_invented(answer, kind, text, facts):
     assert answer[invented[0].position :].startswith(text)
 
 
-@pytest.mark.parametrize("answer", UNCLEAR)
+@pytest.mark.parametrize("answer", CASES["unclear"])
 def test_an_unclear_claim_is_no_hallucination(answer, facts):
     """What is denied, supposed, usual, approximate or something else altogether is left alone."""
     assert [claim for claim in evidence(answer, facts) if not claim.held] == []
@@ -125,18 +74,11 @@ def test_what_the_question_names_is_never_invented(facts):
     assert [evidence("/other", facts, "", known)[0].held for known in ("/other", "")] == [True, False]
 
 
-@pytest.mark.parametrize(("answer", "question", "expected"), [
-    ("99", HOW_MANY, [("count", "99", False)]), ("**99**.", HOW_MANY, [("count", "99", False)]),
-    ("4", HOW_MANY, [("count", "4", True)]), ("nineteen", HOW_MANY, [("count", "nineteen", False)]),
-    ("[200, 302]", "Which status codes occur?", [("status", "200", True), ("status", "302", False)]),
-    ("443", "To which port?", [("port", "443", False)]), ("99", "How many bytes does it send?", []),
-    ("99", "How many seconds pass?", []),
-    ("404", "How many responses have status code 404?", [("count", "404", True)]),
-])  # fmt: skip
+@pytest.mark.parametrize(("answer", "question", "expected"), CASES["bare"])
 def test_a_bare_number_means_what_the_question_asks_for(answer, question, expected, facts):
     """A model that is told to answer with the number only is held to the same as one that writes a sentence."""
     claims = evidence(answer, facts, question)
-    assert [(claim.kind, claim.text, claim.held) for claim in claims] == expected
+    assert [[claim.kind, claim.text, claim.held] for claim in claims] == expected
 
 
 def test_a_sample_without_columns_holds_nothing_and_breaks_nothing():
@@ -167,24 +109,14 @@ def test_hostile_answers_are_read_in_no_time(text, facts):
     assert time.process_time() - start < 10
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("http://[::1]:80/a", [("address", "::1"), ("port", "80"), ("path", "/a")]),
-    ("http://a.example/a(b)", [("host", "a.example"), ("path", "/a(b)")]),
-    ("(http://a.example/a)", [("host", "a.example"), ("path", "/a")]), ("<a href='/x'>", [("path", "/x")]),
-    ("</b> //x ../y", []), ("10.0.0.7/24 /24", [("network", "10.0.0.7/24")]),
-    ("GET / HTTP/1.1", [("path", "/")]),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), CASES["mentions"])
 def test_mentions_are_found_with_their_places(text, expected):
-    found = mentions(text)
-    assert [(one.kind, one.value) for one in found] == expected
-    assert all(text[one.start : one.end] == one.text for one in found)
+    found = scan(text)[0]
+    assert [[mention.kind, mention.value] for mention in found] == expected
+    assert all(text[mention.start : mention.end] == mention.text for mention in found)
 
 
-@pytest.mark.parametrize(("text", "values"), [
-    ("1,234.5", [1234.5]), ("−3", [-3]), ("3-4", [3, 4]), ("1e3", [1000]), ("5 ms", [0.005]), ("5 min", [300]),
-    ("5k", [5000]), ("the 5th of 0x5 in a5", []), ("2024-05-06 10:11:12", []), ("one of them", [1]),
-    ("one of 7", [7]), ("three-way", []), ("ninety-nine", [99]), ("50%", [50]),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "values"), CASES["numbers"])
 def test_numbers_are_read_as_they_are_written(text, values):
     assert [pytest.approx(number.values[0]) for number in numbers(text)] == values
 

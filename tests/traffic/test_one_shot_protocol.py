@@ -21,8 +21,14 @@ from toolkit.traffic.sample import load_sample
 
 JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)
-HOST = Question("host", "plain_gets", "Which host? Answer only.", AnswerKey("exact", "intranet.example"))
-OPEN = Question("open", "beaconing", "What is odd?", AnswerKey("judge", "It names a beacon."))
+
+
+def question(name: str, sample: str, text: str, key: AnswerKey) -> Question:
+    return Question(id=name, sample=sample, text=text, key=key)
+
+
+HOST = question("host", "plain_gets", "Which host? Answer only.", AnswerKey("exact", "intranet.example"))
+OPEN = question("open", "beaconing", "What is odd?", AnswerKey("judge", "It names a beacon."))
 PATTERNS = {
     "sql_injection_parameter": "id",
     "sql_injection_union": "/products?id=3%27%20UNION%20SELECT%20name,secret%20FROM%20users--",
@@ -88,7 +94,7 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
     assert len(test.questions) >= 20
     for item in test.make_test_items():
         assert item.context.question.text in item.prompts[0].text
-        assert item.context.csv.strip() in item.prompts[0].text
+        assert item.context.facts.csv.strip() in item.prompts[0].text
     dice = random.Random(20250107)
     wanted, scripts = {}, {}
     for item in test.make_test_items():
@@ -184,7 +190,7 @@ def test_evidence_comes_first_the_judge_second_and_an_unreadable_one_is_missing(
     assert len(verdicts[0].calls) == 1
     assert annotation(test, UNEXPECTED, saying("no")).verdict == "unexpected"
     monkeypatch.setattr("toolkit.traffic.questions.REGEX_SECONDS", 0.05)  # a key that cannot decide
-    slow = Question("slow", "plain_gets", "Which?", AnswerKey("regex", "(x+x+)+y"))
+    slow = question("slow", "plain_gets", "Which?", AnswerKey("regex", "(x+x+)+y"))
     kept = annotation(OneShotTest(questions=[slow]), "x" * 5000)
     assert (kept.verdict, "longer than" in kept.why) == (None, True)
 
@@ -287,7 +293,7 @@ QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "ex
     (QUESTION.replace('text = "t"\n', ""), "'text' is missing"),
     (QUESTION.replace('"t"', '" "'), "text: must be a text"),
     (QUESTION.replace('"a"', '"a b"'), "letters, digits"),
-    (QUESTION.replace("exact", "like"), r"question 1 \(a\)"), (QUESTION * 2, "used twice"),
+    (QUESTION.replace("exact", "like"), r"q.toml, question 1, key: must have a value"), (QUESTION * 2, "used twice"),
     ("x = 1\n" + QUESTION, "nothing else"),
 ])  # fmt: skip
 def test_a_question_file_that_cannot_be_used_is_refused_in_one_line(content, said, tmp_path):

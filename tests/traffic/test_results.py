@@ -28,20 +28,16 @@ def test_repeats_of_an_item_do_not_narrow_the_interval() -> None:
 
 @pytest.mark.parametrize(("values", "mean", "says"), [
     ((3.0, None, 5.0), 4.0, ""), ((), None, "there is no measurement"), ((None, None), None, "no reply"),
+    ((1.0,), 1.0, ""), ((1.0, 1.0), 1.0, ""),
 ])  # fmt: skip
 def test_missing_measurements_leave_the_mean_and_are_counted(values, mean, says) -> None:
-    """Nothing missing becomes a zero, and where nothing is left the reason stands beside it."""
-    result = mean_result("mean", measured(*values), "x")
+    """Nothing missing becomes a zero; where nothing is left, or nothing varies, the reason stands beside it."""
+    result, present = mean_result("mean", measured(*values), "x"), len(values) - values.count(None)
     assert (result.estimate, result.missing) == (mean, values.count(None))
     assert says in result.note
-    assert result.n["items"] == result.n["measurements"] == len(values) - values.count(None)
-
-
-@pytest.mark.parametrize("values", [(1.0,), (1.0, 1.0)])
-def test_one_item_or_equal_items_have_a_mean_and_no_interval(values: tuple[float, ...]) -> None:
-    result = mean_result("mean", measured(*values), "x")
-    assert (result.estimate, result.low, result.high) == (1.0, None, None)
-    assert result.note
+    assert result.n["items"] == result.n["measurements"] == present
+    if len(set(values)) == 1:
+        assert (result.low, result.high, bool(result.note)) == (None, None, True)
 
 
 def test_a_share_stays_between_its_bounds() -> None:

@@ -48,9 +48,8 @@ _SMALL: Final = {
     )
 }
 _COUNTING: Final = re.compile(
-    rf"\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
-    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b",
-    re.IGNORECASE,
+    rf"(?i)\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b"
 )
 _DAY_NAMES: Final = re.compile(rf"\b(?:{'|'.join([*calendar.month_name[1:], *calendar.day_name])})\b")
 _SPECIFIC: Final = re.compile(r"\d|@|\\|\w\.[^\W\d_]|\w/\w")
@@ -81,14 +80,10 @@ class Document:
         The document must contain the quote and every name of the fact; the quote must contain every number, date,
         address, path and identifier of the fact.
 
-        Examples
-        --------
         >>> report = Document("a.txt", "", "At 02:14 the host FS-1 wrote to 192.0.2.7 – for nine min-\nutes.")
         >>> report.fault("FS-1 wrote to 192.0.2.7 for 9 minutes.", "host FS-1 wrote to 192.0.2.7 - for nine minutes")
         >>> report.fault("FS-1 wrote to 192.0.2.8.", "the host FS-1 wrote to 192.0.2.7")
         'says 192.0.2.8, its quote does not'
-        >>> report.fault("FS-1 wrote.", "the host FS-1 wrote to nobody")
-        'quote is not in the document'
         """
         needle = flat(quote)
         if len(needle.split()) < SHORTEST_QUOTE:
@@ -116,28 +111,26 @@ def read_documents(folder: Path) -> tuple[Document, ...]:
 
 def read_document(path: Path) -> Document:
     """Return one document: UTF-8 text, or the text of a PDF without hyphenation and running heads."""
-    text = join_pages(_pdf_pages(path)) if path.suffix.lower() == ".pdf" else read_text(path, what="document")
-    text = clean(text).strip()
+    if path.suffix.lower() == ".pdf":
+        from pypdf import PdfReader
+
+        # Its warnings are about files that it can read, and a user cannot act on them.
+        logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+        try:
+            pages = [page.extract_text() for page in PdfReader(path).pages]
+        except Exception as error:  # a PDF parser raises errors of many kinds
+            reason = one_line(str(error), 100) or type(error).__name__
+            advice = "save it anew, or give its text as .txt"
+            raise InputError(f"{path}: cannot be read as PDF ({reason}); {advice}") from None
+        text = clean(join_pages(pages)).strip()
+    else:
+        text = clean(read_text(path, what="document")).strip()
     if not text:
         raise InputError(f"{path}: has no text (pictures of pages are not read); give its text as .txt")
     if len(text) > LONGEST:
         problem = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
         raise InputError(f"{problem}; cut it into documents of their own")
     return Document(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), text)
-
-
-def _pdf_pages(path: Path) -> list[str]:
-    from pypdf import PdfReader
-
-    # Its warnings are about files that it can read, and a user cannot act on them.
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-    try:
-        return [page.extract_text() for page in PdfReader(path).pages]
-    except Exception as error:  # a PDF parser raises errors of many kinds
-        reason = one_line(str(error), 100) or type(error).__name__
-        raise InputError(
-            f"{path}: cannot be read as PDF ({reason}); save it anew, or give its text as .txt"
-        ) from None
 
 
 def join_pages(pages: Sequence[str]) -> str:
@@ -174,9 +167,8 @@ def clean(text: str) -> str:
     for ligature, letters in _LIGATURES.items():
         text = text.replace(ligature, letters)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(
-        c for c in text if c in "\n\t" or not (is_unseen(c) or unicodedata.category(c) in ("Co", "Cn"))
-    )
+    unseen = {c for c in {*text} - {*"\n\t"} if is_unseen(c) or unicodedata.category(c) in ("Co", "Cn")}
+    return text.translate(dict.fromkeys(map(ord, unseen)))
 
 
 def flat(text: str) -> str:
@@ -187,8 +179,6 @@ def flat(text: str) -> str:
 def specifics(text: str) -> frozenset[str]:
     """Return the numbers, dates, times, addresses, domains, paths and identifiers of a text.
 
-    Examples
-    --------
     >>> sorted(specifics("On 3 March, nine of 4,100 files went to c2[.]example:8443 (CVE-2026-1)."))
     ['3', '4100', '9', 'CVE-2026-1', 'March', 'c2.example:8443']
     """

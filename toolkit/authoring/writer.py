@@ -1,4 +1,4 @@
-"""Writes bases from documents: a model extracts facts with quotes, and unsupported facts are dropped.
+"""Has a model of a study write bases from documents: it extracts facts with quotes, unsupported facts are dropped.
 
 Facts are placed in S, M and L by counting tokens, in the model's order of importance. Text of documents and models is
 data: it is compared, counted, escaped and written, never executed.
@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import json
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,56 +18,65 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from toolkit.authoring.documents import Document, clean, specifics
-from toolkit.errors import InputError
+from toolkit.authoring.documents import Document, clean, read_documents, specifics
+from toolkit.errors import BudgetReached, InputError
 from toolkit.files import Strict, checked, read_json, read_toml, write_atomically
 from toolkit.judges.parse import Unreadable, one_object, quoted
 from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
 from toolkit.judges.rubric import fill
 from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.models.tokens import ENCODINGS, count_all
-from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, compose
+from toolkit.pipeline import ask_study
+from toolkit.plan import Plan
+from toolkit.prompts.check import check_summary
+from toolkit.prompts.dataset import CSF, FACT_KINDS, INDEX, Prompt, compose, load_dataset
 from toolkit.prompts.similarity import NEAR, jaccard
-from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, counted, one_line
+from toolkit.runs.execution import each
+from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, Summary, counted, one_line
 
+if TYPE_CHECKING:
+    from toolkit.store.connection import Store
+
+MAX_TOKENS: Final = 8000
+"""Longest reply of a writer, in tokens: forty facts with their quotes take some 4,000."""
 ELEMENTS: Final = (5, 10)  # least and most elements of a base
 LONGEST_FACT: Final = 60  # words: a longer fact fills a length bin alone
 AIM: Final = 0.75  # position in a length bin that a prompt aims at: facts need room beside a long task
 FOCUS: Final = "prompts from documents"
 PROVENANCE: Final = ".provenance.json"
 _ORDER: Final = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
-    r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```",
-    re.IGNORECASE,
+    r"(?i)\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
+    r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```"
 )
 """Text that instructs a model or closes its fence, instead of stating a fact."""
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Strict):
     """One fact, its kind, and the quote of the document that supports it."""
 
     kind: str
-    text: str
+    fact: str
     quote: str
 
 
-@dataclass(frozen=True)
-class Extract:
-    """The checked extract of a document: its supported facts, and the dropped ones with a reason each."""
-
+class _Reply(Strict):
     scenario: str
     category: str
     csf: str
     opening: str
     task: str
-    elements: tuple[str, ...]
-    facts: tuple[Fact, ...]
-    dropped: tuple[tuple[str, Fact], ...] = ()
+    elements: list[str]
+    facts: list[Fact]
+
+
+class Extract(_Reply):
+    """The checked extract of a document: its supported facts, and the dropped ones with a reason each."""
+
+    dropped: list[tuple[str, Fact]]
 
 
 @dataclass(frozen=True)
@@ -85,26 +95,10 @@ class Draft:
         """Return the prompt of each length bin."""
         if not self.extract:
             return {}
-        facts = [fact.text for fact in self.extract.facts]
+        facts = [fact.fact for fact in self.extract.facts]
         opening, task = self.extract.opening, self.extract.task
         sizes = zip(LENGTH_BINS, self.sizes, strict=False)
         return {length_bin: compose(opening, facts[:size], task) for length_bin, size in sizes}
-
-
-class _Fact(Strict):
-    kind: str
-    fact: str
-    quote: str
-
-
-class _Reply(Strict):
-    scenario: str
-    category: str
-    csf: str
-    opening: str
-    task: str
-    elements: list[str]
-    facts: list[_Fact]
 
 
 @cache
@@ -127,27 +121,14 @@ def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
         "kinds": ", ".join(FACT_KINDS),
     }
     text = {"type": "string"}
-    fact = object_schema({"kind": _enum(FACT_KINDS), "fact": text, "quote": text})
+    scenarios, csf, kinds = (text | {"enum": list(names)} for names in (SCENARIOS, CSF, FACT_KINDS))
+    fact = object_schema({"kind": kinds, "fact": text, "quote": text})
     schema = object_schema(
-        {
-            "scenario": _enum(SCENARIOS),
-            "category": text,
-            "csf": _enum(CSF),
-            "opening": text,
-            "task": text,
-            "elements": {"type": "array", "items": text},
-            "facts": {"type": "array", "items": fact},
-        }
+        {"scenario": scenarios, "category": text, "csf": csf, "opening": text, "task": text}
+        | {"elements": {"type": "array", "items": text}, "facts": {"type": "array", "items": fact}}
     )
-    messages = (
-        Message("system", fill(_words()["instructions"], values)),
-        Message("user", fill(_words()["template"], values)),
-    )
-    return writer.request(messages, compact_json(schema))
-
-
-def _enum(names: Sequence[str]) -> dict[str, object]:
-    return {"type": "string", "enum": list(names)}
+    system, user = (fill(_words()[name], values) for name in ("instructions", "template"))
+    return writer.request((Message("system", system), Message("user", user)), compact_json(schema))
 
 
 def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
@@ -160,7 +141,7 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
         if value not in allowed:
             raise Unreadable(f"unknown {name}", quoted(value))
     texts = {name: _line(getattr(reply, name)) for name in ("category", "opening", "task")}
-    elements = tuple(dict.fromkeys(line for item in reply.elements if (line := _line(item))))
+    elements = list(dict.fromkeys(line for item in reply.elements if (line := _line(item))))
     if not ELEMENTS[0] <= len(elements) <= ELEMENTS[1]:
         raise Unreadable("elements", f"{len(elements)}, {ELEMENTS[0]} to {ELEMENTS[1]} are wanted")
     for name, value in (*texts.items(), *(("elements", element) for element in elements)):
@@ -171,33 +152,27 @@ def parse_extract(text: str, finish_reason: str, document: Document) -> Extract:
     facts: dict[str, Fact] = {}
     dropped = []
     for entry in reply.facts:
-        fact = Fact(entry.kind, _sentence(entry.fact), _line(entry.quote))
-        reason = _fault(fact, document) or ("said before" if fact.text.casefold() in facts else None)
+        line = re.sub(r"^(?:[-*\u2022>|]\s+)+", "", _line(entry.fact))
+        line += "" if not line or line[-1] in ".?!:;)]`\"'" else "."
+        fact, key = Fact(kind=entry.kind, fact=line, quote=_line(entry.quote)), line.casefold()
+        if fact.kind not in FACT_KINDS:
+            reason: str | None = f"unknown kind {one_line(fact.kind, 20)}"
+        elif _ORDER.search(line):
+            reason = "speaks to a model"
+        elif not 3 <= len(line.split()) <= LONGEST_FACT:
+            reason = f"has not 3 to {LONGEST_FACT} words"
+        else:
+            reason = document.fault(line, fact.quote) or ("said before" if key in facts else None)
         if reason:
             dropped.append((reason, fact))
         else:
-            facts[fact.text.casefold()] = fact
-    return Extract(reply.scenario, csf=reply.csf, elements=elements, facts=tuple(facts.values()),
-                   dropped=tuple(dropped), **texts)  # fmt: skip
-
-
-def _fault(fact: Fact, document: Document) -> str | None:
-    if fact.kind not in FACT_KINDS:
-        return f"unknown kind {one_line(fact.kind, 20)}"
-    if _ORDER.search(fact.text):
-        return "speaks to a model"
-    if not 3 <= len(fact.text.split()) <= LONGEST_FACT:
-        return f"has not 3 to {LONGEST_FACT} words"
-    return document.fault(fact.text, fact.quote)
+            facts[key] = fact
+    checked_texts = {**texts, "elements": elements, "facts": list(facts.values()), "dropped": dropped}
+    return Extract.model_construct(**dict(reply) | checked_texts)
 
 
 def _line(text: str) -> str:
     return " ".join(clean(text).split())
-
-
-def _sentence(text: str) -> str:
-    line = re.sub(r"^(?:[-*\u2022>|]\s+)+", "", _line(text))
-    return line if not line or line[-1] in ".?!:;)]`\"'" else f"{line}."
 
 
 def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
@@ -211,12 +186,12 @@ def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
         if not fits:
             most = int(counts[:, -1].min()) if len(facts) else 0
             limits = f"length bin {length_bin} has {low} to {high} tokens"
-            if most < low:
-                supported = counted(len(facts), "facts")
-                raise InputError(
-                    f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
-                )
-            raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
+            if most >= low:
+                raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
+            supported = counted(len(facts), "facts")
+            raise InputError(
+                f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
+            )
         aim = low + AIM * (high - low)
         sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
     return tuple(sizes)
@@ -231,7 +206,7 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
     if outcome.read is None:
         return replace(draft, reason=outcome.reason or "")
     try:
-        facts = [fact.text for fact in outcome.read.facts]
+        facts = [fact.fact for fact in outcome.read.facts]
         return replace(draft, sizes=bin_sizes(outcome.read.opening, facts, outcome.read.task))
     except InputError as error:
         return replace(draft, reason=str(error))
@@ -239,18 +214,15 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
 
 def base_names(documents: Sequence[Document]) -> list[str]:
     """Return a unique name, safe as a path, for the base of each document."""
-    counts = Counter(map(_slug, documents))
-    names = []
+    slugs = []
     for document in documents:
-        slug = _slug(document)
+        plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
+        slugs.append(re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60])
+    counts, names = Counter(slugs), []
+    for document, slug in zip(documents, slugs, strict=True):
         suffix = "" if slug and counts[slug] == 1 else hashlib.sha256(document.name.encode()).hexdigest()[:8]
         names.append("_".join(part for part in ("doc", slug, suffix) if part))
     return names
-
-
-def _slug(document: Document) -> str:
-    plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
-    return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60]
 
 
 def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[Draft]:
@@ -263,17 +235,14 @@ def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[D
         texts = draft.texts()
         worst = (0.0, "")
         for length_bin, text in texts.items():
-            earlier = [
-                (base, earlier_text) for base, earlier_text in texts_by_bin[length_bin] if base != draft.base
-            ]
+            earlier = [pair for pair in texts_by_bin[length_bin] if pair[0] != draft.base]
             alike = jaccard([text, *(earlier_text for _, earlier_text in earlier)])[0, 1:]
             worst = max([worst, *zip(alike.tolist(), (base for base, _ in earlier), strict=True)])
         if worst[0] > NEAR:
             reason = f"is a near-copy of base {worst[1]}: shares {worst[0]:.0%} of its word 5-grams"
-            draft = replace(draft, sizes=(), reason=reason)
-        else:
-            for length_bin, text in texts.items():
-                texts_by_bin[length_bin].append((draft.base, text))
+            draft, texts = replace(draft, sizes=(), reason=reason), {}
+        for length_bin, text in texts.items():
+            texts_by_bin[length_bin].append((draft.base, text))
         checked.append(draft)
     return checked
 
@@ -294,33 +263,26 @@ def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Ite
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
-    for draft in drafts:
-        if draft.sizes:
-            # Provenance first: a base without it counts as the user's own.
-            provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
-            write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
-            written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
-    if written:
-        written.append(_save_index(folder))
-    return written
-
-
-def _save_index(folder: Path) -> Path:
-    """Write the index of a dataset with the version of its bases; its other keys are kept."""
+    for draft in (draft for draft in drafts if draft.sizes):
+        # Provenance first: a base without it counts as the user's own.
+        provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
+        write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
+        written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
+    if not written:
+        return []
+    # The index has the version of its bases; its other keys are kept.
     path, name = folder / INDEX, folder.resolve().name
     bases = sorted(file for file in folder.glob("*.toml") if file.name != INDEX)
-    digest = hashlib.sha256(
-        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in bases)
-    ).hexdigest()
+    digests = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in bases)
+    version = f"{name}_{hashlib.sha256(digests).hexdigest()[:12]}"
     index = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
-    version = f"{name}_{digest[:12]}"
     if index.get("version") != version:
         index |= {"version": version, "date": datetime.date.today()}
-    lines = [
-        f"{key} = {value if isinstance(value, datetime.date) else _toml(str(value))}"
-        for key, value in index.items()
-    ]
-    return write_atomically(path, ("\n".join(lines) + "\n").encode())
+    cells = {
+        key: value if isinstance(value, datetime.date) else _toml(str(value)) for key, value in index.items()
+    }
+    lines = "".join(f"{key} = {cell}\n" for key, cell in cells.items())
+    return [*written, write_atomically(path, lines.encode())]
 
 
 def base_toml(draft: Draft) -> str:
@@ -328,31 +290,19 @@ def base_toml(draft: Draft) -> str:
     extract = draft.extract
     if extract is None:
         raise InputError(f"{draft.document.name}: nothing was taken out of it, so there is no base to write")
-    fields: dict[str, str | Sequence[str]] = {
-        "base": draft.base,
-        "scenario": extract.scenario,
-        "category": extract.category,
-        "csf": extract.csf,
-        "data_sources": [f"document:{draft.document.name}"],
-        "opening": extract.opening,
-        "task": extract.task,
-        "elements": extract.elements,
-    }
+    fields: dict[str, str | Sequence[str]] = {"base": draft.base}
+    fields |= {name: getattr(extract, name) for name in ("scenario", "category", "csf")}
+    fields["data_sources"] = [f"document:{draft.document.name}"]
+    fields |= {name: getattr(extract, name) for name in ("opening", "task", "elements")}
     lines = []
     for key, value in fields.items():
         if isinstance(value, str):
             lines.append(f"{key} = {_toml(value)}")
         else:
             lines += [f"{key} = [", *(f"    {_toml(item)}," for item in value), "]"]
-    first = 0
-    for length_bin, size in zip(LENGTH_BINS, draft.sizes, strict=True):
-        facts = extract.facts[first:size]
-        lines += [
-            f"facts_{length_bin.lower()} = [",
-            *(f"    {{{f.kind} = {_toml(f.text)}}}," for f in facts),
-            "]",
-        ]
-        first = size
+    for length_bin, first, size in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False):
+        facts = (f"    {{{fact.kind} = {_toml(fact.fact)}}}," for fact in extract.facts[first:size])
+        lines += [f"facts_{length_bin.lower()} = [", *facts, "]"]
     return "\n".join(lines) + "\n"
 
 
@@ -363,9 +313,12 @@ def _toml(text: str) -> str:
 
 def _provenance(draft: Draft) -> dict[str, Any]:
     extract = draft.extract
-    facts, dropped = (extract.facts, extract.dropped) if extract else ((), ())
-    bins = [length_bin for length_bin, first, last in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
-            for _ in range(last - first)]  # fmt: skip
+    facts, dropped = (extract.facts, extract.dropped) if extract else ([], [])
+    rows = [
+        {"length_bin": length_bin, **dict(fact)}
+        for length_bin, first, last in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
+        for fact in facts[first:last]
+    ]
     return {
         "base": draft.base,
         "document": {"name": draft.document.name, "sha256": draft.document.sha256},
@@ -373,9 +326,88 @@ def _provenance(draft: Draft) -> dict[str, Any]:
         "call_id": draft.call_id,
         "prompt": prompt_digest(),
         "toolkit": VERSION,
-        "facts": [
-            {"length_bin": length_bin, "kind": fact.kind, "fact": fact.text, "quote": fact.quote}
-            for length_bin, fact in zip(bins, facts, strict=False)
-        ],
-        "dropped": [{"reason": reason, "fact": fact.text, "quote": fact.quote} for reason, fact in dropped],
+        "facts": rows,
+        "dropped": [{"reason": reason, "fact": fact.fact, "quote": fact.quote} for reason, fact in dropped],
     }
+
+
+# --- the job of a study -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """Documents, the name of the base of each, and the model that writes them."""
+
+    documents: tuple[Document, ...]
+    bases: tuple[str, ...]
+    writer: JudgeSpec
+
+    def requests(self) -> list[ModelRequest]:
+        """Return the requests, one for each document."""
+        return [writer_request(self.writer, document) for document in self.documents]
+
+
+def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens: int = MAX_TOKENS) -> Job:
+    """Read the documents of a folder, for a model of a study, by default its first; no model is called."""
+    name = model or next(iter(plan.models))
+    spec = plan.models.get(name)
+    if spec is None:
+        others = f"only {', '.join(plan.models)}; name it under models"
+        raise InputError(f"study {plan.study.name}: has no model {name!r}, {others}")
+    documents = read_documents(folder)
+    names = ("provider", "model", "endpoint", "structured", "seed_supported")
+    shared: dict[str, Any] = {attribute: getattr(spec, attribute) for attribute in names}
+    shared["temperature"] = plan.study.sampling.temperature if spec.sampling_supported else None
+    writer = JudgeSpec("writer", name, max_tokens=max_tokens, seed=plan.study.seed, **shared)
+    return Job(documents, tuple(base_names(documents)), writer)
+
+
+def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bool = True) -> Summary:
+    """Have a base written from every document and save the complete ones; replies in the ledger are used again.
+
+    The summary has the outcome of each document and the problems of the dataset. The exit code is 1 where a document
+    gave no base or the dataset has a problem, 3 where the budget was reached.
+    """
+    refuse_foreign_bases(out, job.documents, job.bases)
+    prompts = list(plan.dataset.prompts)
+    if any(path.name != INDEX for path in out.glob("*.toml")):
+        prompts += load_dataset(out, check_ranges=False).prompts
+    prompts = [prompt for prompt in prompts if prompt.base not in job.bases]
+    drafts: dict[str, Draft] = {}
+
+    async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
+        async def write(pair: tuple[Document, str]) -> None:
+            drafts[pair[1]] = await write_draft(*pair, writer=job.writer, ask=ask)
+
+        pairs = zip(job.documents, job.bases, strict=True)
+        return await each([pairs], write, at_once=plan.study.concurrency, stop=stop)
+
+    reached = ask_study(
+        plan, store, work, requests=job.requests(), label="documents", purpose="write", progress=progress
+    )
+    # In the order of the documents and not of the replies, so that always the same one of two copies is kept.
+    ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
+    lines, rows = [], []
+    for draft in ordered:
+        supported = len(draft.extract.facts) if draft.extract else 0
+        dropped = [reason for reason, _ in draft.extract.dropped] if draft.extract else []
+        reasons = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in dropped)
+        sizes = "/".join(map(str, draft.sizes))
+        result = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
+        kept = f"{counted(supported, 'facts')} kept, {len(dropped)} dropped"
+        lines.append(f"{draft.document.name}: {result}; {kept}")
+        lines += [f"  dropped {count} x {reason}" for reason, count in reasons.most_common(3)]
+        row: dict[str, Any] = {"document": draft.document.name, "base": draft.base if draft.sizes else None}
+        row |= {"sizes": draft.sizes, "facts": supported, "dropped": dropped}
+        rows.append(row | {"reason": draft.reason, "call_id": draft.call_id})
+    written, documents = sum(bool(draft.sizes) for draft in ordered), len(job.documents)
+    saved_in = str(out) if save_bases(ordered, out) else None
+    checks = check_summary(out) if saved_in else None
+    total = f"written  {counted(written, 'bases')} from {counted(documents, 'documents')}"
+    lines += [checks.text] if checks else []
+    lines.append(f"{total} in {saved_in}" if saved_in else total)
+    lines += [str(reached)] if reached else []
+    fields: dict[str, Any] = {"documents": rows, "bases": written, "out": saved_in}
+    fields |= {"checks": checks and checks.fields, "budget": str(reached) if reached else None}
+    failed = written < documents or (checks is not None and checks.exit_code != 0)
+    return Summary(fields, "\n".join(lines), 3 if reached else int(failed))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _AHEAD: Final = 3
 """Verdicts under way for each request that may be: one that waits for its last vote must not stop the others."""
+_REPLIES: Final = ("k", "unreadable", "votes", "reasons", "aud_cost", "call_ids")
 
 
 def compare_hallucination(
@@ -52,7 +53,16 @@ def compare_hallucination(
     Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges, an
     item has no label, or two items have one name. For ``modes`` see `toolkit.hallucination.votes`.
     """
-    _check(items, modes)
+    if not items:
+        raise InputError("hallucination: there is no item; give a labelled set")
+    if not modes:
+        raise InputError(f"hallucination: there is no mode; give some of {', '.join(MODES)}")
+    if bare := [item.item_id for item in items if item.hallucinated is None]:
+        count = f"{len(bare)} of {len(items)} items have no label"
+        raise InputError(f"hallucination: {count}, first {bare[0]!r}; leave them out")
+    names = Counter(item.item_id for item in items)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
     verdicts: dict[tuple[str, str, str], HallucinationVerdict] = {}
 
@@ -75,36 +85,23 @@ def compare_hallucination(
     deciders = []
     for judge, mode in keys:
         replies = [verdicts.get((item.item_id, judge.role, mode)) for item in items]
-        deciders.append(
-            decider(
-                judge.role,
-                judge.name,
-                mode,
-                labels=labels,
-                decisions=[one.decision if one else None for one in replies],
-                asked=[one is not None for one in replies],
-                bases=bases,
-                scores=[one.score if one else None for one in replies],
-                votes=[one.votes if one else () for one in replies],
-                aud=total_aud(one.aud_cost for one in replies if one),
-                unreadable=sum(one.unreadable for one in replies if one),
-            )
-        )
+        judged = [verdict for verdict in replies if verdict]
+        answers: dict[str, Any] = {
+            "decisions": [verdict.decision if verdict else None for verdict in replies],
+            "asked": [verdict is not None for verdict in replies],
+            "scores": [verdict.score if verdict else None for verdict in replies],
+            "votes": [verdict.votes if verdict else () for verdict in replies],
+            "aud": total_aud(verdict.aud_cost for verdict in judged),
+            "unreadable": sum(verdict.unreadable for verdict in judged),
+        }
+        deciders.append(decider(judge.role, judge.name, mode, labels=labels, bases=bases, **answers))
     simple = baselines(labels, [len(item.answer) for item in items], bases)
     among = compare_deciders(labels, deciders, bases=bases)
     with_simple = compare_deciders(labels, deciders, simple, bases)
     ordered = (verdicts.get((item.item_id, judge.role, mode)) for item in items for judge, mode in keys)
-    return HallucinationComparison(
-        plan.study.name,
-        plan.study.note,
-        tuple(items),
-        k,
-        tuple(verdict for verdict in ordered if verdict),
-        tuple(deciders),
-        simple,
-        (*among, *with_simple),
-        str(reached) if reached else None,
-    )
+    given = (plan.study.name, plan.study.note, tuple(items), k, tuple(filter(None, ordered)))
+    contrasts, budget = (*among, *with_simple), str(reached) if reached else None
+    return HallucinationComparison(*given, tuple(deciders), simple, contrasts, budget)
 
 
 def comparison_requests(
@@ -118,21 +115,6 @@ def comparison_requests(
         for mode in dict.fromkeys(modes)
         for request in hallucination_requests(item, judge, mode, k)
     )
-
-
-def _check(items: Sequence[LabelledItem], modes: Sequence[Mode]) -> None:
-    if not items:
-        raise InputError("hallucination: there is no item; give a labelled set")
-    if not modes:
-        raise InputError(f"hallucination: there is no mode; give some of {', '.join(MODES)}")
-    bare = [item.item_id for item in items if item.hallucinated is None]
-    if bare:
-        raise InputError(
-            f"hallucination: {len(bare)} of {len(items)} items have no label, first {bare[0]!r}; leave them out"
-        )
-    twice = [name for name, count in Counter(item.item_id for item in items).items() if count > 1]
-    if twice:
-        raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
 
 
 @dataclass(frozen=True)
@@ -160,22 +142,24 @@ class HallucinationComparison:
     def verdicts_frame(self) -> pd.DataFrame:
         """Return one row a verdict: what was decided of which item and whether that is right, votes and reasons."""
         by_id = {item.item_id: item for item in self.items}
-        return pd.DataFrame([_verdict_row(by_id[verdict.item_id], verdict) for verdict in self.verdicts])
+        rows = []
+        for verdict in self.verdicts:
+            item, decision = by_id[verdict.item_id], verdict.decision
+            row: dict[str, Any] = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
+            row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
+            row |= {"hallucinated": item.hallucinated, "decision": decision}
+            row["correct"] = None if decision is None else decision == item.hallucinated
+            rows.append(
+                row | {name: getattr(verdict, name) for name in ("reason", "score", "explanation", *_REPLIES)}
+            )
+        return pd.DataFrame(rows)
 
     def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:
         """Return one judge in one mode; either may be left out where there is one only."""
-        fits = [
-            decider
-            for decider in self.deciders
-            if judge in (None, decider.judge) and mode in (None, decider.mode)
-        ]
+        fits = [d for d in self.deciders if judge in (None, d.judge) and mode in (None, d.mode)]
         if len(fits) != 1:
-            choices_text = "; ".join(
-                f"judge={decider.judge!r}, mode={decider.mode!r}" for decider in fits or self.deciders
-            )
-            raise InputError(
-                f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {choices_text}"
-            )
+            named = "; ".join(f"judge={d.judge!r}, mode={d.mode!r}" for d in fits or self.deciders)
+            raise InputError(f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {named}")
         return fits[0]
 
     def prevalence(
@@ -186,11 +170,14 @@ class HallucinationComparison:
 
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
-        from toolkit.hallucination.figures import write_hallucination_report
+        from toolkit.hallucination.figures import contrasts_table, hallucination_figure, hallucination_table
+        from toolkit.report.figure import save_all
 
-        results = (self.deciders, self.baselines, self.contrasts)
         end = f"Study {self.study}. {self.note}".strip()
-        return write_hallucination_report(*results, k=self.k, end=end, folder=folder)
+        figure = hallucination_figure(self.deciders, self.baselines, k=self.k, end=end)
+        tables = [hallucination_table(self.deciders, self.baselines, k=self.k, end=end)]
+        tables += [contrasts_table(self.contrasts, end=end)] if self.contrasts else []
+        return save_all([figure], tables, folder)
 
     def _reasons(self, *, read: bool) -> dict[str, int]:
         reasons = (reason for verdict in self.verdicts for reason in verdict.reasons if reason is not None)
@@ -221,16 +208,11 @@ class HallucinationComparison:
         hallucinated = sum(bool(item.hallucinated) for item in self.items)
         prevalence = hallucinated / len(self.items)
         fields: dict[str, Any] = {
-            "study": self.study,
-            "items": len(self.items),
-            "hallucinated": hallucinated,
-            "prevalence": prevalence,
-            "k": self.k,
+            **{"study": self.study, "items": len(self.items), "hallucinated": hallucinated},
+            **{"prevalence": prevalence, "k": self.k},
             "rows": [_fields(decider) for decider in (*self.deciders, *self.baselines)],
-            "contrasts": [decider.to_dict() for decider in self.contrasts],
-            "failures": self.failures,
-            "unreadable": self.unreadable,
-            "budget": self.budget,
+            "contrasts": [contrast.to_dict() for contrast in self.contrasts],
+            **{"failures": self.failures, "unreadable": self.unreadable, "budget": self.budget},
             "files": [str(path) for path in files],
         }
         lines = [
@@ -242,16 +224,6 @@ class HallucinationComparison:
             *map(str, files),
         ]
         return Summary(fields, "\n".join(lines), 3 if self.budget else int(bool(self.failures)))
-
-
-def _verdict_row(item: LabelledItem, verdict: HallucinationVerdict) -> dict[str, Any]:
-    decided = verdict.decision
-    row: dict[str, Any] = {"item_id": item.item_id, "domain": item.domain, "topic": item.topic}
-    row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
-    row |= {"hallucinated": item.hallucinated, "decision": decided}
-    row |= {"correct": None if decided is None else decided == item.hallucinated}
-    last = ("reason", "score", "explanation", "k", "unreadable", "votes", "reasons", "aud_cost", "call_ids")
-    return row | {name: getattr(verdict, name) for name in last}
 
 
 def _fields(decider: Decider) -> dict[str, Any]:

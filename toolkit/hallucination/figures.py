@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import pandas as pd
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
-from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_all
+from toolkit.report.figure import FigureWithCaption, nothing_drawn
 from toolkit.report.tables import Keyed, Table, estimates_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
@@ -32,9 +31,8 @@ def hallucination_figure(
 ) -> FigureWithCaption:
     """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
     everyone = (*deciders, *baselines)
-    data = pd.DataFrame(
-        [_row(decider, rate) for decider in everyone for rate in RATES], columns=list(_COLUMNS)
-    )
+    rows = [_row(decider, rate) for decider in everyone for rate in RATES]
+    data = pd.DataFrame(rows, columns=list(_COLUMNS))
     n = {
         "items": max((decider.found.counts.items for decider in everyone), default=0),
         "judges": len({decider.judge for decider in deciders}),
@@ -43,21 +41,16 @@ def hallucination_figure(
     estimated = data[data["estimate"].notna()]
     if estimated[estimated["mode"] != ""].empty:
         caption = captions.join("Hallucination judges: no item was decided.", undecided_words(deciders), end)
-        return replace(
-            nothing_drawn(NAME, caption, "no item was decided", size=(style.PAGE_MM, 30)), data=data, n=n
-        )
+        empty = nothing_drawn(NAME, caption, "no item was decided", size=(style.PAGE_MM, 30))
+        return replace(empty, data=data, n=n)
+    labels, lines = ([decider.label for decider in group] for group in (deciders, baselines))
     with style.thesis_style():
-        figure = _draw(
-            estimated,
-            [decider.label for decider in deciders],
-            [decider.label for decider in baselines],
-            style.model_styles(decider.model for decider in deciders),
-        )
+        figure = _draw(estimated, labels, lines, style.model_styles(decider.model for decider in deciders))
     estimates = [(decider, decider.found.rate(rate)) for decider in deciders for rate in RATES]
     silent = [
-        replace(r, name=f"{r.name} of {decider.label}", missing=0)
-        for decider, r in estimates
-        if not r.estimable
+        replace(estimate, name=f"{estimate.name} of {decider.label}", missing=0)
+        for decider, estimate in estimates
+        if not estimate.estimable
     ]
     grey = [f"{line} {decider.judge}" for line, decider in zip(("dashed", "dotted"), baselines, strict=False)]
     caption = captions.join(
@@ -78,37 +71,30 @@ def hallucination_figure(
 
 def undecided_words(deciders: Sequence[Decider]) -> str:
     """Say how many items have no decision and how many were not asked about, and what became of them."""
-    undecided = [
-        (decider.found.counts.undecided, decider.label)
-        for decider in deciders
-        if decider.found.counts.undecided
-    ]
-    unasked = [(decider.unasked, decider.label) for decider in deciders if decider.unasked]
+    undecided = _counted([(decider.found.counts.undecided, decider.label) for decider in deciders])
+    unasked = _counted([(decider.unasked, decider.label) for decider in deciders])
     return captions.join(
-        f"Undecided items, left out and not counted as wrong: {_counted(undecided)}." if undecided else "",
-        f"Items not asked about: {_counted(unasked)}." if unasked else "",
+        f"Undecided items, left out and not counted as wrong: {undecided}." if undecided else "",
+        f"Items not asked about: {unasked}." if unasked else "",
     )
 
 
 def _counted(counts: Sequence[tuple[int, str]]) -> str:
-    if len(counts) <= _NAMED:
-        return "; ".join(f"{count} of {label}" for count, label in counts)
-    numbers = sorted({count for count, _ in counts})
+    some = [(count, label) for count, label in counts if count]
+    if len(some) <= _NAMED:
+        return "; ".join(f"{count} of {label}" for count, label in some)
+    numbers = sorted({count for count, _ in some})
     most = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
-    return f"{most} of each of {len(counts)} judges and modes"
+    return f"{most} of each of {len(some)} judges and modes"
 
 
 def _row(decider: Decider, rate: str) -> tuple[object, ...]:
-    rate_estimate, counts = decider.found.rate(rate), decider.found.counts
-    labels = (decider.label, decider.judge, decider.model, decider.mode, rate)
-    return (
-        *labels,
-        rate_estimate.estimate,
-        rate_estimate.low,
-        rate_estimate.high,
-        rate_estimate.n.get("items", 0),
-        counts.undecided,
+    estimate, labels = (
+        decider.found.rate(rate),
+        (decider.label, decider.judge, decider.model, decider.mode, rate),
     )
+    numbers = (estimate.estimate, estimate.low, estimate.high, estimate.n.get("items", 0))
+    return (*labels, *numbers, decider.found.counts.undecided)
 
 
 def _draw(
@@ -118,9 +104,8 @@ def _draw(
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):
         rate_rows = estimated[estimated["rate"] == rate]
-        for (label, model), marks in rate_rows[rate_rows["row"].isin(rows)].groupby(
-            ["row", "model"], sort=False
-        ):
+        marked = rate_rows[rate_rows["row"].isin(rows)]
+        for (label, model), marks in marked.groupby(["row", "model"], sort=False):
             style.forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
         for label, line in zip(lines, _LINES, strict=False):
             for value in rate_rows.loc[rate_rows["row"] == label, "estimate"]:
@@ -131,11 +116,8 @@ def _draw(
     style.row_axis(panels[0], list(style.shortened(rows, 46).values()), (len(rows) - 0.4, -0.6))
     panels[1].set_xlabel("Share of items")
     named = zip(lines, _LINES, strict=False)
-    style.legend(
-        figure,
-        [Line2D([], [], color=style.GREY, linestyle=line, label=label) for label, line in named],
-        columns=2,
-    )
+    handles = [Line2D([], [], color=style.GREY, linestyle=line, label=label) for label, line in named]
+    style.legend(figure, handles, columns=2)
     return style.settle(figure)
 
 
@@ -186,33 +168,14 @@ def hallucination_text(
             heading += f"{_money(decider.aud_per_correct)} for each right verdict"
         rates = (decider.found.rate(name) for name in (*RATES, "F1"))
         strict = [decider.found.rate("accuracy", strict=True)] if counts.undecided else []
-        estimates = (*rates, *strict, decider.kappa, decider.auc, decider.agreement)
-        lines += [
-            decider.label,
-            heading,
-            *(f"  {estimate.name:<42} {_value(estimate)}" for estimate in estimates if estimate is not None),
-        ]
+        estimates = filter(None, (*rates, *strict, decider.kappa, decider.auc, decider.agreement))
+        lines += [decider.label, heading]
+        lines += [f"  {estimate.name:<42} {_value(estimate)}" for estimate in estimates]
     for estimate in contrasts:
         correction = "" if estimate.correction == "none" else f" ({estimate.adjusted})"
         p = "" if estimate.p_value is None else f", p = {estimate.p_value:.3g}{correction}"
         lines.append(f"{estimate.name}  {_value(estimate)}{p}")
     return "\n".join(lines)
-
-
-def write_hallucination_report(
-    deciders: Sequence[Decider],
-    baselines: Sequence[Decider],
-    contrasts: Sequence[Estimate],
-    *,
-    k: int,
-    folder: Path | str,
-    end: str = "",
-) -> list[Path]:
-    """Write the figure and the tables; the same verdicts give the same bytes."""
-    figure = hallucination_figure(deciders, baselines, k=k, end=end)
-    tables = [hallucination_table(deciders, baselines, k=k, end=end)]
-    tables += [contrasts_table(contrasts, end=end)] if contrasts else []
-    return save_all([figure], tables, folder)
 
 
 def _value(estimate: Estimate) -> str:

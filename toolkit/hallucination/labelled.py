@@ -1,15 +1,10 @@
 """Answers with a label, to measure hallucination judges on, read from the kinds of files that there are.
 
-A kind is told by its columns. Our own has those of `LabelledItem`.
-
-HaluEval (Li et al. 2023, arXiv 2305.11747) has a right and a hallucinated text in a row, or one text with its label;
-`_HALUEVAL` lists its columns. None of them has a perfect answer beside the texts: the documents are what they are held
-against, and "general" has none.
-
-TruthfulQA (Lin et al. 2022, arXiv 2109.07958) is open domain: the best answer is the perfect answer, and what is
-judged are the other correct answers and the incorrect ones. A question with no other correct answer has its best
-answer judged, and then none of its items has a perfect answer: an answer that is the perfect answer word for word
-would be judged by comparing two texts. As most lists hold several answers, one of each is drawn by default.
+A file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind: our own (those of
+`LabelledItem`), HaluEval (Li et al. 2023, arXiv 2305.11747; see `_HALUEVAL`), which has no perfect answer beside the
+texts, or TruthfulQA (Lin et al. 2022, arXiv 2109.07958): open domain, the best answer is the perfect answer, and what
+is judged are the other answers. A question with no other correct answer has its best answer judged, and then none of
+its items has a perfect answer: an answer that is it word for word would be judged by comparing two texts.
 """
 
 from __future__ import annotations
@@ -68,10 +63,8 @@ _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
 def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem, ...]:
     """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's.
 
-    The file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind.
-    One of our own has ``item_id``, ``question``, ``answer``, and where wanted ``reference``, ``documents``,
-    ``hallucinated``, ``domain`` and ``topic``. TruthfulQA has several right and wrong answers to a question: one of
-    each is drawn by ``seed``, and with ``None`` all are taken. What is wrong is said with file, line and column.
+    TruthfulQA has several right and wrong answers to a question: one of each is drawn by ``seed``, and with ``None``
+    all are taken.
     """
     if str(path) in SHIPPED:
         name, file = str(path), Path(str(resources.files("toolkit.judges"))) / "data" / SHIPPED[str(path)]
@@ -99,8 +92,6 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     Accuracy, F1, kappa and "always the majority" depend on how frequent a label is, so a part keeps it. A larger limit
     holds the items of a smaller one.
 
-    Examples
-    --------
     >>> items = [LabelledItem(str(n), "?", "!", hallucinated=n < 9) for n in range(12)]
     >>> [item.hallucinated for item in some_items(items, 4, seed=1)]
     [True, True, True, False]
@@ -133,16 +124,14 @@ class _Row:
             raise self.wrong(column, "is empty; give a text")
         return text
 
-    def text_or_none(self, column: str | None) -> str | None:
-        text = None if column is None else self.cells.get(column)
+    def text_or_none(self, column: str) -> str | None:
+        text = self.cells.get(column)
         if text is None:
             return None
         if not isinstance(text, str):
-            raise self.wrong(str(column), f"is {text!r:.40}; give a text")
+            raise self.wrong(column, f"is {text!r:.40}; give a text")
         if any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise self.wrong(
-                str(column), "holds half a surrogate pair, which no model can be sent; remove it"
-            )
+            raise self.wrong(column, "holds half a surrogate pair, which no model can be sent; remove it")
         return text if text.strip() else None
 
     def label(self, column: str) -> bool | None:
@@ -169,19 +158,19 @@ def _row_items(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIt
     if columns >= set(TRUTHFUL):
         yield from _truthful(row, item_id, seed)
         return
+    texts: list[tuple[str, str, bool | None]]
     for question, documents, answer, counterpart in _HALUEVAL:
         if {question, documents, answer, counterpart} - {None} <= columns:
-            question_text = SUMMARIZE if question is None else row.text(question)
-            against = None if documents is None else row.text(documents)
-            judged: list[tuple[str, str, bool | None]] = [("", answer, None)]
+            shared: dict[str, Any] = {
+                "question": SUMMARIZE if question is None else row.text(question),
+                "documents": None if documents is None else row.text(documents),
+            }
             if counterpart.startswith("hallucinated"):
-                judged = [("-right", answer, False), ("-hallucinated", counterpart, True)]
-            for ending, column, known in judged:
-                label = row.label(counterpart) if known is None else known
-                text = row.text(column)
-                yield LabelledItem(
-                    item_id + ending, question_text, text, documents=against, hallucinated=label
-                )
+                texts = [("-right", answer, False), ("-hallucinated", counterpart, True)]
+            else:
+                texts = [("", answer, row.label(counterpart))]
+            for ending, column, label in texts:
+                yield LabelledItem(item_id + ending, answer=row.text(column), hallucinated=label, **shared)
             return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
@@ -195,12 +184,8 @@ def _own_item(row: _Row) -> LabelledItem:
     if missing := [column for column in OWN_NEEDED if column not in row.cells]:
         raise row.wrong(missing[0], "is missing; add it")
     item = LabelledItem(
-        item_id=row.text("item_id"),
-        question=row.text("question"),
-        answer=row.text("answer"),
-        reference=row.text_or_none("reference"),
-        documents=row.text_or_none("documents"),
-        hallucinated=row.label("hallucinated"),
+        *(row.text("item_id"), row.text("question"), row.text("answer")),
+        *(row.text_or_none("reference"), row.text_or_none("documents"), row.label("hallucinated")),
         topic=row.text_or_none("topic") or "",
     )
     domain = row.text_or_none("domain") or item.domain
@@ -214,16 +199,11 @@ def _truthful(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
     question, best = row.text("Question"), row.text("Best Answer").strip()
     correct = [text for text in row.answers("Correct Answers") if text.rstrip(".") != best.rstrip(".")]
     right, reference = (correct, best) if correct else ([best], None)
+    shared: dict[str, Any] = {"reference": reference, "topic": row.text_or_none("Category") or ""}
     for label, answers in (("right", right), ("hallucinated", row.answers("Incorrect Answers"))):
         numbered_answers = list(enumerate(answers, start=1))
         if seed is not None:
             numbered_answers = [random.Random(f"{seed} {label} {question}").choice(numbered_answers)]
         for number, answer in numbered_answers:
-            yield LabelledItem(
-                item_id=f"{item_id}-{label}-{number}",
-                question=question,
-                answer=answer,
-                reference=reference,
-                hallucinated=label == "hallucinated",
-                topic=row.text_or_none("Category") or "",
-            )
+            name, invented = f"{item_id}-{label}-{number}", label == "hallucinated"
+            yield LabelledItem(name, question, answer, hallucinated=invented, **shared)

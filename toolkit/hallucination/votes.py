@@ -51,19 +51,13 @@ REASONS: Final = (
 def hallucination_requests(
     item: LabelledItem, judge: JudgeSpec, mode: Mode = "cot", k: int = 5
 ) -> tuple[ModelRequest, ...]:
-    """Return the k requests that put one answer to one judge, with the seed's sampling parameters.
-
-    They differ in repeat index and seed alone; a model that takes no temperature is sent none.
-    """
+    """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone."""
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
-    sampled = judge.temperature is not None
-    sampling_judge = replace(judge, temperature=0.5 if sampled else None, max_tokens=256)
-    messages, top_p, first = (
-        conversation(item, mode, judge.seed),
-        1.0 if sampled else None,
-        judge.repeat * MOST_VOTES,
-    )
+    messages, first = conversation(item, mode, judge.seed), judge.repeat * MOST_VOTES
+    # The seed's sampling; a model that takes no temperature is sent none.
+    temperature, top_p = (None, None) if judge.temperature is None else (0.5, 1.0)
+    sampling_judge = replace(judge, temperature=temperature, max_tokens=256)
     requests = (replace(sampling_judge, repeat=n).request(messages) for n in range(first, first + k))
     return tuple(replace(request, top_p=top_p) for request in requests)
 
@@ -83,24 +77,23 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     else:
         shape = "open_without_reference" if item.reference is None else "open"
     values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
+    names: Mapping[str, str] = words["texts"]
+    texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
+    if mode in words["last_words"]:
+        before = "\n".join(text for name, text in texts.items() if name != names["answer"])
+        nonce = fence_code(before, item.answer, seed)
+        fenced = [
+            f"<<<{name.upper()} {nonce}>>>\n{text}\n<<<END {name.upper()} {nonce}>>>"
+            for name, text in texts.items()
+        ]
+        last_turn = "\n".join([*fenced, fill(words["last_words"][mode], {"nonce": nonce})])
+    else:
+        last_turn = "\n".join(f"{name}: {text}" for name, text in texts.items())
     return (
         Message("user", fill(words["modes"][mode], values)),
         Message("assistant", words["greeting"]),
-        Message("user", _texts(item, words["texts"], words["last_words"].get(mode), seed)),
+        Message("user", last_turn),
     )
-
-
-def _texts(item: LabelledItem, names: Mapping[str, str], last_words: str | None, seed: int | None) -> str:
-    texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
-    if last_words is None:
-        return "\n".join(f"{name}: {text}" for name, text in texts.items())
-    before = "\n".join(text for name, text in texts.items() if name != names["answer"])
-    nonce = fence_code(before, item.answer, seed)
-    fenced = "\n".join(
-        f"<<<{name.upper()} {nonce}>>>\n{text}\n<<<END {name.upper()} {nonce}>>>"
-        for name, text in texts.items()
-    )
-    return fenced + "\n" + fill(last_words, {"nonce": nonce})
 
 
 # --- what is answered -----------------------------------------------------------------------------------------------
@@ -110,25 +103,21 @@ _MARKUP: Final = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u20
 _QUOTE_MARK: Final = "> "
 """What Markdown puts before a quoted line; before a number it could mean "more than", so there it stays."""
 _FIRST: Final = re.compile(
-    r"(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)",
-    re.IGNORECASE,
+    r"(?i)(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)"
 )
 _BOTH: Final = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
 """After one of the two words, the other; "Yes, no such RFC exists" is not of that kind."""
 _NO_NOTHING: Final = re.compile(
-    r" (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
-    r"information|context|input|data)\b",
-    re.IGNORECASE,
+    r"(?i) (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
+    r"information|context|input|data)\b"
 )
 """After "no", what makes it the beginning of another sentence: "No answer was given"."""
 _VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
 _NUMBER: Final = re.compile(
-    r"(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?",
-    re.IGNORECASE,
+    r"(?i)(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?"
 )
 _LABELLED: Final = re.compile(
-    r"(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*",
-    re.IGNORECASE,
+    r"(?i)(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*"
 )
 """A verdict with its label, which is the judge's word for it: after it, quotation marks quote nothing."""
 _SHORT: Final = 40  # characters of a line that holds a verdict and nothing else
@@ -151,8 +140,7 @@ class _Line(NamedTuple):
 def yes_or_no(text: str) -> bool | None:
     """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no.
 
-    Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
-    given"). Yes and no in another language than the question's are not guessed.
+    Both words at once are neither, and so is a no that begins another sentence ("No answer was given").
     """
     value = read_vote(text, "boolean").value
     return None if value is None else bool(value)
@@ -179,8 +167,15 @@ def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
 
 
 def _read(text: str, mode: str, cut: bool) -> Vote:
-    unquoted = without_quotations(text).splitlines()
-    lines = [_line(*pair) for pair in zip(text.splitlines(), unquoted, strict=True) if _plain(pair[0])]
+    lines = []
+    for written, unquoted in zip(text.splitlines(), without_quotations(text).splitlines(), strict=True):
+        plain = _plain(unquoted)
+        if HOLE in plain and plain[0] != HOLE and _LABELLED.fullmatch(_plain(written)):
+            unquoted = written
+        elif HOLE in plain and not re.search(r"\w", plain):
+            unquoted = ""
+        if _plain(written):
+            lines.append(_Line(written.strip(), unquoted.strip()))
     try:
         if not lines:
             raise Unreadable("truncated" if cut else "empty")
@@ -189,15 +184,6 @@ def _read(text: str, mode: str, cut: bool) -> Vote:
         return Vote(
             None, str(Unreadable("truncated", _visible(lines[-1].text[-60:])) if cut and lines else error)
         )
-
-
-def _line(text: str, unquoted: str) -> _Line:
-    plain = _plain(unquoted)
-    if HOLE in plain and plain[0] != HOLE and _LABELLED.fullmatch(_plain(text)):
-        unquoted = text
-    elif HOLE in plain and not re.search(r"\w", plain):
-        unquoted = ""
-    return _Line(text.strip(), unquoted.strip())
 
 
 def _plain(text: str) -> str:
@@ -211,16 +197,6 @@ def _decision(text: str) -> tuple[bool, str] | None:
         return None
     no = match["word"].lower() == "no"
     return None if no and _NO_NOTHING.match(match["rest"]) else (not no, match["rest"])
-
-
-def _alone(line: str) -> bool | None:
-    decision = _decision(line) if len(line) <= _SHORT else None
-    return decision[0] if decision and not decision[1].strip(" .!") else None
-
-
-def _number(line: str) -> float | None:
-    number = _NUMBER.fullmatch(_plain(line))
-    return float(number["number"]) if number else None
 
 
 def _verdict(
@@ -238,9 +214,13 @@ def _verdict(
 
 
 def _first_word(lines: Sequence[_Line], cut: bool) -> Vote:
-    alone = [_alone(line.unquoted) for line in lines]
+    decisions = [_decision(line.unquoted) for line in lines]
+    alone = [
+        decision[0] if decision and len(line.unquoted) <= _SHORT and not decision[1].strip(" .!") else None
+        for line, decision in zip(lines, decisions, strict=True)
+    ]
     first = next((index for index, line in enumerate(lines) if line.unquoted), 0)
-    opening = _decision(lines[first].unquoted)
+    opening = decisions[first]
     verdicts = [opening[0] if opening and index == first else value for index, value in enumerate(alone)]
     index, value = _verdict(lines, verdicts, cut, "no verdict")
     if index == first and {*alone[index + 1 :]} - {None, value}:
@@ -260,7 +240,8 @@ def _last_line(lines: Sequence[_Line], cut: bool) -> Vote:
 
 
 def _score(lines: Sequence[_Line], cut: bool) -> Vote:
-    numbers = [_number(line.unquoted) for line in lines]
+    matches = [_NUMBER.fullmatch(_plain(line.unquoted)) for line in lines]
+    numbers = [float(match["number"]) if match else None for match in matches]
     index, value = _verdict(lines, numbers, cut, "not a score")
     if any(number is not None for number in numbers[index + 1 :]):
         raise Unreadable("two verdicts", _visible(" / ".join(line.text for line in lines)))

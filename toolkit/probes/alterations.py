@@ -9,7 +9,7 @@ import base64
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -216,12 +216,10 @@ def _shuffled(source: Altering) -> list[Probe]:
     items = [{part.text for part in section if part.kind == "item"} for section in sections]
     if len(set(map(_joined, sections))) < 2 and max(map(len, items), default=0) < 2:
         return [Probe("shuffled", "paragraphs", None, reason=SINGLE_PARAGRAPH)]
-    dice = source.dice("shuffle")
-    before = _lines(source.text)
-    moved = None
+    dice, before, moved = source.dice("shuffle"), _lines(source.text), None
     for _ in range(_DRAWS):
         order = dice.sample(sections, len(sections))
-        text = "\n\n".join(_written(section, dice) for section in order)
+        text = "\n\n".join(_shuffled_items(section, dice) for section in order)
         if _lines(text) != before:
             moved = text
             if order != sections or len(sections) == 1:
@@ -273,27 +271,22 @@ def _sections(reply: str) -> list[tuple[_Part, ...]]:
     """Join headings and lead-ins to the parts that they introduce, and the items of a list."""
     sections: list[list[_Part]] = []
     for part in _parts(reply):
-        last = sections[-1] if sections else []
-        introduced = bool(last) and last[-1].kind == "head"
-        listed = bool(last) and part.kind == "item" and last[-1].kind == "item"
-        if introduced or listed:
-            last.append(part)
+        last = sections[-1][-1].kind if sections else ""
+        if last == "head" or (part.kind == last == "item"):
+            sections[-1].append(part)
         else:
             sections.append([part])
     return [tuple(section) for section in sections]
 
 
-def _written(section: tuple[_Part, ...], dice: random.Random) -> str:
+def _shuffled_items(section: tuple[_Part, ...], dice: random.Random) -> str:
     items = [part for part in section if part.kind == "item"]
     order = iter(dice.sample(items, len(items)))
-    moved = [next(order) if part.kind == "item" else part for part in section]
     # Gaps stay at their positions, so that a tight list stays tight.
-    return _joined(
-        tuple(_Part(part.kind, part.text, slot.gap) for part, slot in zip(moved, section, strict=True))
-    )
+    return _joined([replace(next(order), gap=part.gap) if part.kind == "item" else part for part in section])
 
 
-def _joined(section: tuple[_Part, ...]) -> str:
+def _joined(section: Sequence[_Part]) -> str:
     return section[0].text + "".join(part.gap + part.text for part in section[1:])
 
 
@@ -310,10 +303,8 @@ def _padded(source: Altering) -> list[Probe]:
     fillers = shipped_words("probes")["fillers"]
     filler = source.dice("padding").choice(fillers)
     # Sentences of the filler in their order first, then those of the other fillers.
-    more = [
-        sentence for paragraph in fillers if paragraph is not filler for sentence in paragraph["sentences"]
-    ]
-    stock = [*filler["sentences"], *more]
+    others = [paragraph for paragraph in fillers if paragraph is not filler]
+    stock = [sentence for paragraph in (filler, *others) for sentence in paragraph["sentences"]]
     target = PADDING * count_tokens(source.text)
     padding: list[str] = []
     added = 0
@@ -322,14 +313,11 @@ def _padded(source: Altering) -> list[Probe]:
         added += count_tokens(f" {padding[-1]}")
     blocks = [" ".join(padding[start : start + SENTENCES]) for start in range(0, len(padding), SENTENCES)]
     position = filler["place"]
-    pieces = (
-        [source.text]
-        if position in ("start", "end")
-        else [_joined(section) for section in _sections(source.text)]
-    )
+    at_an_end = {"start": 0, "end": 1}
+    pieces = [source.text] if position in at_an_end else [_joined(part) for part in _sections(source.text)]
     step = len(pieces) / (len(blocks) + 1)
     for number in range(len(blocks), 0, -1):  # from the end, so that earlier positions stay valid
-        pieces.insert({"start": 0, "end": 1}.get(position, round(number * step)), blocks[number - 1])
+        pieces.insert(at_an_end.get(position, round(number * step)), blocks[number - 1])
     return [Probe("padded", filler["name"], "\n\n".join(pieces), f"{added} tokens at: {position}")]
 
 

@@ -9,10 +9,10 @@ import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
 
@@ -81,9 +81,14 @@ def probe_targets(
         task, (run_id, text) = run.prompt.text, usable[run.key]
         prior = fence_code(task if plan.rubric.shows_task else "", text, seed)
         probes = (Probe(CONTROL, "unaltered", text), *probes_of(Altering(text, seed, hand, prior)))
-        origin = (run_id, _base(run), _bin(run), run.model, run.repeat)
-        targets.append(Target(*origin, task, text, probes))
+        targets.append(Target(run_id, *_cell(run), run.model, run.repeat, task, text, probes))
     return tuple(targets)
+
+
+def _cell(run: PlannedRun) -> tuple[str, str]:
+    """Return base and length bin of a run."""
+    context = run.item.context
+    return str(getattr(context, "base", run.item.item_id)), str(getattr(context, "length_bin", ""))
 
 
 def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[PlannedRun, ...]:
@@ -91,7 +96,7 @@ def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[P
     dice = random.Random(f"replies {seed}")
     cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
     for run in dice.sample(list(runs), len(runs)):
-        cells[run.model, _bin(run)].append(run)
+        cells[run.model, _cell(run)[1]].append(run)
     order = [cells[name] for name in sorted(cells)]
     dice.shuffle(order)
     counts: Counter[str] = Counter()
@@ -99,9 +104,9 @@ def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[P
     while len(chosen) < min(size, len(runs)):
         for cell in order:
             if cell and len(chosen) < size:
-                run = min(cell, key=lambda candidate: counts[_base(candidate)])
+                run = min(cell, key=lambda candidate: counts[_cell(candidate)[0]])
                 cell.remove(run)
-                counts[_base(run)] += 1
+                counts[_cell(run)[0]] += 1
                 chosen.append(run)
     return tuple(chosen)
 
@@ -156,7 +161,7 @@ def probe_judges(
                 for spec, repeat_spec, probe, text in _judge_texts(plan, target):
                     tasks[index, spec.role, probe] = group.create_task(judge_text(target, repeat_spec, text))
         judgements = {key: task.result() for key, task in tasks.items()}
-        pairs = tuple(
+        pairs = [
             Pair(
                 target,
                 spec,
@@ -167,16 +172,14 @@ def probe_judges(
             for index, target in enumerate(targets)
             for spec in plan.judges_of(target.model).values()
             for probe in target.probes
-        )
-        return ProbeResult(
-            plan.study.name, targets, pairs, len(new), total_aud(answer.aud_cost for answer in new)
-        )
+        ]
+        spent = total_aud(answer.aud_cost for answer in new)
+        return ProbeResult(plan.study.name, targets, tuple(pairs), len(new), spent)
 
     return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """The judgements of one judge on a reply and its altered version; ``altered`` is ``None`` where none was made."""
 
     target: Target
@@ -185,34 +188,23 @@ class Pair:
     original: Judgement
     altered: Judgement | None
 
-    @property
-    def reason(self) -> str:
-        """Why a score is missing; empty where none is."""
-        if self.altered is None:
-            return self.probe.reason or "not made"
-        if self.original.failed:
-            return f"original {self.original.reason}"
-        return f"altered {self.altered.reason}" if self.altered.failed else ""
-
     def row(self, score: str) -> dict[str, Any]:
         """Return the pair as a row of `ProbeResult.frame`."""
-        origin = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
-        return {
-            **origin,
-            "judge": self.spec.role,
-            "judge_model": self.spec.name,
-            **{name: getattr(self.probe, name) for name in ("kind", "variant", "detail")},
-            "original": _score(self.original, score),
-            "altered": _score(self.altered, score),
-            "made": self.altered is not None,
-            "reason": self.reason,
-        }
-
-
-def _score(judgement: Judgement | None, score: str) -> float | None:
-    if judgement is None or judgement.scores is None:
-        return None
-    return judgement.scores[score] if score in DIMENSIONS else getattr(judgement, score)
+        row = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
+        row |= {"judge": self.spec.role, "judge_model": self.spec.name}
+        row |= {name: getattr(self.probe, name) for name in ("kind", "variant", "detail")}
+        for name, judgement in (("original", self.original), ("altered", self.altered)):
+            row[name] = None
+            if judgement and judgement.scores is not None:
+                row[name] = judgement.scores[score] if score in DIMENSIONS else getattr(judgement, score)
+        reason = ""
+        if self.altered is None:
+            reason = self.probe.reason or "not made"
+        elif self.original.failed:
+            reason = f"original {self.original.reason}"
+        elif self.altered.failed:
+            reason = f"altered {self.altered.reason}"
+        return row | {"made": self.altered is not None, "reason": reason}
 
 
 @dataclass(frozen=True)
@@ -240,13 +232,9 @@ class ProbeResult:
     @property
     def unanswered(self) -> int:
         """Number of judgements without an answer; the same command asks them again."""
-        judgements = {
-            id(judgement): judgement
-            for pair in self.pairs
-            for judgement in (pair.original, pair.altered)
-            if judgement
-        }
-        return sum(not judgement.answered for judgement in judgements.values())
+        judgements = (judgement for pair in self.pairs for judgement in (pair.original, pair.altered))
+        by_identity = {id(judgement): judgement for judgement in judgements if judgement}
+        return sum(not judgement.answered for judgement in by_identity.values())
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return the summary of the command line; exit code 1 where a judge did not answer."""
@@ -257,14 +245,11 @@ class ProbeResult:
             f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
             f"calls    {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
         ]
-        lines += [
-            f"{shift.judge}: {estimate.sentence()}" for shift in shifts.shifts for estimate in shift.estimates
-        ]
+        for shift in shifts.shifts:
+            lines += [f"{shift.judge}: {estimate.sentence()}" for estimate in shift.estimates]
         for shift in shifts.shifts:
             missing = shift.missing.items()
-            lines += [
-                f"{shift.judge}: missing, {shift.kind}: {count} x {reason}" for reason, count in missing
-            ]
+            lines += [f"{shift.judge}: missing, {shift.kind}: {n} x {reason}" for reason, n in missing]
         fields = {
             **{"replies": len(self.targets), "pairs": len(self.pairs)},
             **{name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")},
@@ -291,14 +276,6 @@ def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) ->
     return write_judge_cards(cards_of(study, result), folder, end=join(source, study.note), study=study.name)
 
 
-def _base(run: PlannedRun) -> str:
-    return str(getattr(run.item.context, "base", run.item.item_id))
-
-
-def _bin(run: PlannedRun) -> str:
-    return str(getattr(run.item.context, "length_bin", ""))
-
-
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------
 
 
@@ -319,32 +296,21 @@ class ElementTarget:
         return elements_request(self.judge, self.elements, self.run.prompt.text, self.text)
 
 
-def elements_by_prompt(plan: Plan) -> Mapping[str, Sequence[str]]:
-    """Return the required elements by prompt, where the dataset has them."""
-    return {p.prompt_id: p.metadata["elements"] for p in plan.dataset.prompts if p.metadata.get("elements")}
-
-
 def element_targets(plan: Plan, store: Store) -> tuple[ElementTarget, ...]:
     """Return every stored reply of a base with elements, once for each judge; no model is called."""
-    required = elements_by_prompt(plan)
+    prompts = plan.dataset.prompts
+    required = {p.prompt_id: p.metadata["elements"] for p in prompts if p.metadata.get("elements")}
     if not required:
         raise InputError(
             f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
             'elements, or take dataset = "rq1_controlled"'
         )
-    replies = usable_replies(plan, store)
-    return tuple(
-        ElementTarget(
-            run,
-            *replies[run.key],
-            required[run.prompt.prompt_id],
-            spec.of_run(run.repeat),
-            run.model in spec.related,
-        )
-        for run in plan.runs
-        if run.key in replies and run.prompt.prompt_id in required
-        for spec in plan.judges_of(run.model).values()
-    )
+    replies, targets = usable_replies(plan, store), []
+    for run in (run for run in plan.runs if run.key in replies and run.prompt.prompt_id in required):
+        for spec in plan.judges_of(run.model).values():
+            related, elements = run.model in spec.related, required[run.prompt.prompt_id]
+            targets.append(ElementTarget(run, *replies[run.key], elements, spec.of_run(run.repeat), related))
+    return tuple(targets)
 
 
 def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Judgement, ...]:
@@ -355,13 +321,9 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Ju
     async def work(ask: Ask, stop: threading.Event) -> tuple[Judgement, ...]:
         async def look(target: ElementTarget) -> Judgement:
             judgement = await find_elements(
-                target.text,
-                target.run.prompt.text,
-                target.elements,
-                judge=target.judge,
-                ask=ask,
+                target.text, target.run.prompt.text, target.elements, judge=target.judge, ask=ask,
                 related=target.related,
-            )
+            )  # fmt: skip
             if judgement.answered:
                 store.writer.post(judgement_record(target.run_id, plan.study.name, judgement))
             return judgement
@@ -378,13 +340,7 @@ def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
     result = study.required_elements()
     unanswered = sum(not judgement.answered for judgement in judgements)
     unread = sum(judgement.failed and judgement.answered for judgement in judgements)
-    lines = [
-        f"elements  {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered"
-    ]
-    fields = {
-        "judgements": len(judgements),
-        "unreadable": unread,
-        "unanswered": unanswered,
-        "elements": result.to_dict(),
-    }
-    return Summary(fields, "\n".join([*lines, result.sentence()]), int(unanswered > 0))
+    line = f"elements  {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered"
+    fields = {"judgements": len(judgements), "unreadable": unread, "unanswered": unanswered}
+    fields |= {"elements": result.to_dict()}
+    return Summary(fields, f"{line}\n{result.sentence()}", int(unanswered > 0))

@@ -12,8 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -74,39 +74,10 @@ def capture(
 ) -> Captured:
     """Record traffic into a pcapng file while a command runs or URLs are requested.
 
-    The command starts when dumpcap records. Recording ends half a second after the command, at the number of packets,
-    or at the time, whichever comes first; a command that still runs is ended. The file has its name only when it is
-    complete. It contains the names of the machine's system and interface; a converted sample does not.
+    Recording ends half a second after the command, at the number of packets, or at the time, whichever comes first; a
+    command that still runs is ended. The file has its name only when it is complete.
     """
     final = Path(target)
-    words = _checked(final, command, urls, packets, seconds)
-    with (
-        staging_for(final) as staging,
-        recording_into(staging / final.name, interface, bpf, packets) as dumpcap,
-    ):
-        begun = time.monotonic()
-        code, remark = _run(words, dumpcap, math.inf if seconds is None else begun + seconds)
-        dumpcap.finish()
-        duration = time.monotonic() - begun
-        count, dropped = dumpcap.counts()
-        if not count:
-            detail = f" ({remark})" if remark else ""
-            raise InputError(f"{interface}: no packet passed the filter {bpf!r}; nothing was written{detail}")
-        (staging / final.name).replace(final)
-    notes = [remark] if remark else []
-    if dropped:
-        notes.append(f"{dropped:,} packets were dropped: record again with a narrower filter")
-    return Captured(final, count, dropped, duration, code, "; ".join(notes) or None)
-
-
-def _checked(
-    final: Path,
-    command: Sequence[str] | None,
-    urls: Sequence[str] | None,
-    packets: int | None,
-    seconds: float | None,
-) -> list[str]:
-    """Check the options and return the command to run, empty where only a limit ends the recording."""
     if command and urls:
         raise InputError("capture: give a command or URLs, not both")
     if isinstance(command, str) or isinstance(urls, str):
@@ -124,13 +95,37 @@ def _checked(
         raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
     if words and shutil.which(words[0]) is None:
         raise InputError(f"capture: {words[0]}: no such program; give its path")
-    return words
+    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
+    # packet in place of recording for ever.
+    options = ["-q", "-i", interface, "-w", "-", *(["-f", bpf] if bpf else [])]
+    options += ["-c", str(packets)] if packets else []
+    with (
+        staging_for(final) as staging,
+        (staging / final.name).open("wb") as sink,
+        running("dumpcap", options) as (process, log),
+    ):
+        dumpcap = _Dumpcap(process, sink, log)
+        dumpcap.wait_until_recording(interface)
+        begun = time.monotonic()
+        code, remark = _run(words, process, math.inf if seconds is None else begun + seconds)
+        count, dropped = dumpcap.finish()
+        duration = time.monotonic() - begun
+        if not count:
+            detail = f" ({remark})" if remark else ""
+            raise InputError(f"{interface}: no packet passed the filter {bpf!r}; nothing was written{detail}")
+        sink.close()
+        (staging / final.name).replace(final)
+    notes = [remark] if remark else []
+    if dropped:
+        notes.append(f"{dropped:,} packets were dropped: record again with a narrower filter")
+    return Captured(final, count, dropped, duration, code, "; ".join(notes) or None)
 
 
-def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
+def _run(words: Sequence[str], dumpcap: subprocess.Popen[bytes], deadline: float) -> tuple[int | None, str]:
+    """Run a command, empty for none, until it, dumpcap or the time ends; return its exit code and what to remark."""
 
     def over() -> bool:
-        return dumpcap.process.poll() is not None or time.monotonic() >= deadline
+        return dumpcap.poll() is not None or time.monotonic() >= deadline
 
     if not words:
         while not over():
@@ -161,7 +156,7 @@ def _run(words: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
         return code, f"the command ended with code {code}" + (f": {last}" if last else "")
 
 
-class Dumpcap:
+class _Dumpcap:
     """A recording dumpcap, the thread that copies its packets, and its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes], log: IO[bytes]) -> None:
@@ -190,8 +185,8 @@ class Dumpcap:
             f"{interface}: {first or 'dumpcap did not begin'}" + (f"; {advice}" * ("ermi" in first))
         )
 
-    def finish(self) -> None:
-        """End the recording as Ctrl-C would, so that buffered packets are written, and wait for the file."""
+    def finish(self) -> tuple[int, int]:
+        """End the recording as Ctrl-C would, so that buffered packets are written; return packets recorded and lost."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -199,26 +194,10 @@ class Dumpcap:
         except subprocess.TimeoutExpired:
             raise InputError("dumpcap: does not end; nothing was written, record again") from None
         self._thread.join()
+        words = self._words()
         if code:
-            complaints = printable_line("".join(self._words()[2:]))
+            complaints = printable_line("".join(words[2:]))
             raise InputError(f"dumpcap: ended with code {code} while recording; {complaints}")
-
-    def counts(self) -> tuple[int, int]:
-        """Return how many packets were recorded and how many were lost."""
-        words = "".join(self._words())
-        recorded = re.findall(r"Packets captured: (\d+)", words)
-        lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", words)
+        recorded = re.findall(r"Packets captured: (\d+)", "".join(words))
+        lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", "".join(words))
         return int(recorded[-1]) if recorded else 0, sum(map(int, lost))
-
-
-@contextmanager
-def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
-    """Record into a file during a ``with`` block, and end dumpcap in any case."""
-    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
-    # packet in place of recording for ever.
-    words = ["-q", "-i", interface, "-w", "-"]
-    words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
-    with path.open("wb") as sink, running("dumpcap", words) as (process, log):
-        recording = Dumpcap(process, sink, log)
-        recording.wait_until_recording(interface)
-        yield recording

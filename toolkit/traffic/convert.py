@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.table_files import csv_text
-from toolkit.traffic.columns import (
-    COLUMNS,
-    CUT,
-    NAMES,
-    Record,
-    choose,
-    has_layer,
-    holds_several_messages,
-    in_tunnel,
-    is_cut,
-    row_cells,
-)
 from toolkit.traffic.pseudonyms import Pseudonyms
+from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
 from toolkit.traffic.tshark import (
     DamagedCapture,
     check_capture,
     fast_records,
+    peculiarities,
     pyshark_records,
+    row_cells,
     tshark_version,
 )
 from toolkit.words import Summary, choices
@@ -76,10 +68,9 @@ def convert(
 ) -> Converted:
     """Convert a capture into the CSV of a sample; a file has its final name only when it is complete.
 
-    UTF-8, line feeds, RFC 4180 quoting. A cell that a spreadsheet could run as a formula has an apostrophe in front,
-    which ``load_sample`` removes. Tabs and line ends inside a value are escaped as tshark does. ``per_stream`` writes
-    ``TARGET-stream-0.csv`` and so on, one a TCP stream, and ``TARGET-other.csv`` for other packets. ``pseudonymise``
-    is a key with which addresses and MACs are replaced everywhere. A display filter does not change times.
+    A cell that a spreadsheet could run as a formula has an apostrophe in front, which ``load_sample`` removes; tabs and
+    line ends inside a value are escaped as tshark does. ``per_stream`` writes ``TARGET-stream-0.csv`` and so on, and
+    ``TARGET-other.csv`` for packets without a TCP stream. ``pseudonymise`` is a key. A filter does not change times.
     """
     capture, final = Path(source), Path(target)
     if final.suffix != ".csv":
@@ -91,126 +82,105 @@ def convert(
     name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
-    tally = _Tally(pseudonyms)
+    special, damage = Counter[str](), ""
     with staging_for(final) as staging:
-        table = Tables(staging, final.stem, chosen, per_stream)
+        tables = _Tables(staging, final.stem, chosen, per_stream)
         with closing(READERS[name](capture, display_filter)) as records:
             try:
                 for record in records:
-                    tally.add(record)
-                    cells = row_cells(record)
-                    table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
-            except DamagedCapture as damage:
-                if not tally.packets:
+                    special.update(peculiarities(record))
+                    tables.add(_hidden(row_cells(record), pseudonyms))
+            except DamagedCapture as error:
+                if not tables.packets:
                     raise
-                tally.damage = str(damage)
-        if not tally.packets:
-            reason = (
+                damage = str(error)
+        if not tables.packets:
+            empty = (
                 f"no packet passes the filter {display_filter!r}" if display_filter else "it holds no packet"
             )
-            raise InputError(f"{capture}: {reason}; nothing was written")
-        counts = table.close()
-        provenance = _provenance(capture, chosen, name, display_filter, tally, capture_hash)
-        for stem, packets in counts.items():
-            stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
-            fields = {**provenance, "packets": packets, "stream": stream}
+            raise InputError(f"{capture}: {empty}; nothing was written")
+        tables.flush()
+        unchanged = pseudonyms.unchanged if pseudonyms else ()
+        note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])
+        identity: dict[str, object] = {}
+        if capture_hash:
+            with capture.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            identity = {"capture_sha256": digest, "capture_bytes": capture.stat().st_size}
+
+        def shareable(text: str | None) -> str | None:
+            return pseudonyms.text(text) if pseudonyms and text else text
+
+        # Without key, folder or date, so that the same capture gives the same bytes.
+        provenance = {
+            "capture": shareable(capture.name),
+            **identity,
+            "tools": {
+                "toolkit": version("llm-security-toolkit"),
+                "tshark": ".".join(map(str, tshark_version())),
+                "pyshark": version("pyshark"),
+            },
+            "reader": name,
+            "display_filter": shareable(display_filter),
+            "columns": list(chosen),
+            "truncated": truncated,
+            "note": shareable(note and note.replace(str(capture.absolute()), capture.name)),
+            "pseudonymised": pseudonyms is not None,
+        }
+        files = []
+        for stem, packets in tables.rows.items():
+            name_of_stream = (
+                stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
+            )
+            fields = {**provenance, "packets": packets, "stream": name_of_stream}
             text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
             (staging / f"{stem}.json").write_text(text, encoding="utf-8")
-        files = tuple(move(staging, final.parent, stem) for stem in counts)
+            files.append(final.with_name(f"{stem}.csv"))
+        for path in files:
+            # Killed half-way, a table has no provenance, never another's.
+            path.with_suffix(".json").unlink(missing_ok=True)
+            for written in (path, path.with_suffix(".json")):
+                (staging / written.name).replace(written)
         if per_stream:
-            remove_earlier_streams(final, counts)
-    return Converted(files, tally.packets, name, tally.incomplete, tally.note())
+            _remove_earlier_streams(final, tables.rows)
+    return Converted(tuple(files), tables.packets, name, truncated, note)
 
 
-@dataclass
-class _Tally:
-    pseudonyms: Pseudonyms | None
-    packets: int = 0
-    several: int = 0
-    tunnelled: int = 0
-    cut: int = 0
-    http2: int = 0
-    sctp: int = 0
-    damage: str | None = None
-
-    def add(self, record: Record) -> None:
-        """Count a packet and what is special about it."""
-        self.packets += 1
-        self.several += holds_several_messages(record)
-        self.tunnelled += in_tunnel(record)
-        self.cut += is_cut(record)
-        self.http2 += has_layer(record, "http2")
-        self.sctp += has_layer(record, "sctp")
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether the table lacks packets, or parts of packets, that were sent."""
-        return self.damage is not None or self.cut > 0
-
-    def note(self) -> str | None:
-        """Return what to know, as one line."""
-        shows = "of which the table shows the"
-        unchanged = sorted(self.pseudonyms.unchanged) if self.pseudonyms else []
-        parts = {
-            f"{self.damage}; packets before that, which are in the table: {self.packets:,}": self.damage,
-            f"packets with several HTTP messages: {self.several:,}, {shows} first": self.several,
-            f"packets inside a tunnel: {self.tunnelled:,}, {shows} innermost packet; "
-            "length is that of the whole frame": self.tunnelled,
-            f"no pseudonym for addresses that name no machine: {', '.join(unchanged)}": unchanged,
-            f"packets that the capture holds in part (a snap length): {self.cut:,}; a cell that ends in {CUT} goes on, "
-            "and more may be missing": self.cut,
-            f"packets of HTTP/2 in clear: {self.http2:,}; their requests and replies are not decoded": self.http2,
-            f"packets of SCTP: {self.sctp:,}; their ports are not decoded": self.sctp,
-        }
-        return "; ".join(part for part, counts in parts.items() if counts) or None
+def _note(packets: int, special: Counter[str], damage: str, unchanged: Collection[str]) -> str | None:
+    """Return what to know about a conversion, as one line."""
+    several, tunnelled, cut, http2, sctp = (
+        special[name] for name in ("several", "tunnelled", "cut", "http2", "sctp")
+    )
+    shows = "of which the table shows the"
+    parts = (
+        (damage, f"{damage}; packets before that, which are in the table: {packets:,}"),
+        (several, f"packets with several HTTP messages: {several:,}, {shows} first"),
+        (
+            tunnelled,
+            f"packets inside a tunnel: {tunnelled:,}, {shows} innermost packet; length is that of the whole frame",
+        ),
+        (unchanged, f"no pseudonym for addresses that name no machine: {', '.join(sorted(unchanged))}"),
+        (
+            cut,
+            f"packets that the capture holds in part (a snap length): {cut:,}; a cell that ends in {CUT} goes on, "
+            "and more may be missing",
+        ),
+        (http2, f"packets of HTTP/2 in clear: {http2:,}; their requests and replies are not decoded"),
+        (sctp, f"packets of SCTP: {sctp:,}; their ports are not decoded"),
+    )
+    return "; ".join(text for counts, text in parts if counts) or None
 
 
-def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms) -> list[str]:
-    def hide(name: str, cell: str) -> str:
-        if name in _TEXTS and cell.endswith(CUT):  # half an address would pass for a text
-            return CUT
-        if name in _ADDRESSES:
-            return pseudonyms.address(cell)
-        return pseudonyms.text(cell, versions=name == "user_agent") if name in _TEXTS else cell
-
-    return [hide(name, cell) for name, cell in zip(NAMES, cells, strict=True)]
-
-
-def _provenance(
-    capture: Path,
-    columns: Sequence[str],
-    reader: str,
-    display_filter: str | None,
-    tally: _Tally,
-    capture_hash: bool,
-) -> dict[str, Any]:
-    """Return the origin of the table, without key, folder or date, so that the same capture gives the same bytes."""
-    identity: dict[str, Any] = {}
-    pseudonyms = tally.pseudonyms
-    if capture_hash:
-        with capture.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        identity = {"capture_sha256": digest, "capture_bytes": capture.stat().st_size}
-
-    def shareable(text: str | None) -> str | None:
-        return pseudonyms.text(text) if pseudonyms and text else text
-
-    note = tally.note()
-    return {
-        "capture": shareable(capture.name),
-        **identity,
-        "tools": {
-            "toolkit": version("llm-security-toolkit"),
-            "tshark": ".".join(map(str, tshark_version())),
-            "pyshark": version("pyshark"),
-        },
-        "reader": reader,
-        "display_filter": shareable(display_filter),
-        "columns": list(columns),
-        "truncated": tally.incomplete,
-        "note": shareable(note.replace(str(capture.absolute()), capture.name)) if note else None,
-        "pseudonymised": pseudonyms is not None,
-    }
+def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> Sequence[str]:
+    if pseudonyms is None:
+        return cells
+    shown = dict(zip(NAMES, cells, strict=True))
+    for name in _ADDRESSES:
+        shown[name] = pseudonyms.address(shown[name])
+    for name in _TEXTS:
+        cut = shown[name].endswith(CUT)  # half an address would pass for a text
+        shown[name] = CUT if cut else pseudonyms.text(shown[name], versions=name == "user_agent")
+    return list(shown.values())
 
 
 @contextmanager
@@ -224,17 +194,17 @@ def staging_for(final: Path) -> Iterator[Path]:
         raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
 
 
-class Tables:
-    """The CSVs of one conversion, written to a hidden folder until they are complete."""
+class _Tables:
+    """The CSVs of one conversion, with the number of rows of each by its file stem."""
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
         self._positions = [NAMES.index(name) for name in columns]
         self._texts = {at for at, name in enumerate(columns) if COLUMNS[name] == "string"}
-        self._header = tuple(columns)
+        self._header = list(columns)
         self._waiting: dict[str, list[list[str]]] = {}
-        self._count = 0
-        self._rows: dict[str, int] = {}
+        self.packets = 0
+        self.rows = Counter[str]()
 
     def add(self, cells: Sequence[str]) -> None:
         """Add a row, one cell a column of ``COLUMNS``, to the table that it belongs to."""
@@ -242,34 +212,19 @@ class Tables:
         if self._per_stream:
             stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
         self._waiting.setdefault(stem, []).append([cells[position] for position in self._positions])
-        self._count += 1
-        if self._count >= _AT_ONCE:
-            self._flush()
+        self.packets += 1
+        if self.packets % _AT_ONCE == 0:
+            self.flush()
 
-    def close(self) -> dict[str, int]:
-        """Write the remaining rows and return the number of rows of each table by its file stem."""
-        self._flush()
-        return self._rows
-
-    def _flush(self) -> None:
+    def flush(self) -> None:
         for stem, rows in self._waiting.items():
             with (self._folder / f"{stem}.csv").open("a", encoding="utf-8", newline="") as stream:
-                stream.write(csv_text(rows if stem in self._rows else [self._header, *rows], self._texts))
-            self._rows[stem] = self._rows.get(stem, 0) + len(rows)
+                stream.write(csv_text(rows if stem in self.rows else [self._header, *rows], self._texts))
+            self.rows[stem] += len(rows)
         self._waiting.clear()
-        self._count = 0
 
 
-def move(staging: Path, folder: Path, stem: str) -> Path:
-    """Move a table, and its provenance after it."""
-    # Killed half-way, a table has no provenance, never another's.
-    (folder / f"{stem}.json").unlink(missing_ok=True)
-    for suffix in (".csv", ".json"):
-        (staging / f"{stem}{suffix}").replace(folder / f"{stem}{suffix}")
-    return folder / f"{stem}.csv"
-
-
-def remove_earlier_streams(final: Path, written: Mapping[str, int]) -> None:
+def _remove_earlier_streams(final: Path, written: Collection[str]) -> None:
     """Remove the streams of an earlier conversion to the same name, which would pass for streams of this one."""
     for path in sorted(final.parent.glob("*.csv")):
         ours = path.stem == f"{final.stem}-other" or path.stem.removeprefix(f"{final.stem}-stream-").isdigit()

@@ -27,7 +27,7 @@ from toolkit.stats.one_shot.methods import (
     methods_frame,
     score_groups,
 )
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import estimates_frame
 from toolkit.words import agreeing, counted
 
 NAME: Final = "one_shot"
@@ -35,8 +35,6 @@ MOST_ROWS: Final = 45  # rows that fit on a page of a thesis with their caption
 _COLUMNS: Final = ("label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high")
 
 Scored = MethodScore | GroupScore
-
-
 _ROW_MM: Final = 4.6
 _MOST_TICKS: Final = 9
 # Blue and vermilion are nearly one grey, so what is hallucinated is hatched as well; what is unexpected is pale.
@@ -56,28 +54,79 @@ _WORDS: Final = {
 
 def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> FigureWithCaption:
     """Draw the three shares of each row as a bar, and its raw score with the interval beside it."""
-    data = pd.DataFrame([_row(scored) for scored in rows], columns=list(_COLUMNS))
+    groups = _as_groups(rows)
+    data = pd.DataFrame(map(_row, groups), columns=list(_COLUMNS))
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     if data.empty or not n["experiments"]:
-        placeholder = nothing_drawn(
-            name,
-            captions.join("One-shot test: no experiments.", end),
-            "no experiments",
-            size=(style.PAGE_MM, 40),
-        )
-        return replace(placeholder, data=data, n=n)
+        caption = captions.join("One-shot test: no experiments.", end)
+        empty = nothing_drawn(name, caption, "no experiments", size=(style.PAGE_MM, 40))
+        return replace(empty, data=data, n=n)
     with style.thesis_style():
         figure = _draw_bars(data)
     uncorrected = captions.UNCORRECTED if data["low"].notna().sum() > 1 else ""
-    caption = captions.join(_counted(rows, n), _explained(rows), _interval_text(rows), uncorrected, end)
+    sizes = sorted({group.experiments for group in groups})
+    size = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
+    each = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
+    of_methods = [row for row in rows if isinstance(row, MethodScore)]
+    counted_rows = counted(len(rows), "methods" if of_methods else "groups of methods")
+    points, weights = "mean raw score over methods; printed beside: mean score over methods.", ""
+    if of_methods:
+        points = "raw score; the score, printed beside, is raw but not below 0."
+        scores = [row.score for row in of_methods if row.score is not None]
+        weighted = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
+        weights = weighted.format(*scores[0].weights) if scores else ""
+    caption = captions.join(
+        f"One-shot test ({counted_rows}, N = {size}{each}).",
+        "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). Points: "
+        + points,
+        weights,
+        _interval_text(groups),
+        uncorrected,
+        end,
+    )
     alt_text = (
         f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
         f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
         f"{n['unexpected']} unexpected "
         f"and {n['hallucinated']} hallucinated of {counted(n['experiments'], 'experiments')}."
     )
-    estimates = [_estimates(one)[1] for one in rows]
+    estimates = [group.raw for group in groups]
     return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates)
+
+
+def _as_groups(rows: Sequence[Scored]) -> list[GroupScore]:
+    """Return each row with its estimates; a method is a group of one, labelled by its question."""
+    groups = []
+    for row in rows:
+        if isinstance(row, MethodScore):
+            score, raw = method_estimates(row)
+            row = GroupScore(row.question, row.i1, row.i0, row.h, row.experiments, raw, score)
+        groups.append(row)
+    return groups
+
+
+def _row(group: GroupScore) -> dict[str, object]:
+    row = {"label": group.label, "missing": group.missing, "experiments": group.experiments}
+    row |= dict(zip(VERDICTS, (group.i1, group.i0, group.h), strict=True))
+    ends = {"low": group.raw.low, "high": group.raw.high}
+    return row | {"score": group.score.estimate, "raw": group.raw.estimate} | ends
+
+
+def _interval_text(groups: Sequence[GroupScore]) -> str:
+    """Say what the intervals are, and what is missing."""
+    missing = sum(group.missing for group in groups)
+    no_verdict = (
+        f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
+    )
+    raws = [(group.label, group.raw) for group in groups]
+    unscored = [f"{label} ({raw.reason})" for label, raw in raws if raw.estimate is None]
+    partly = [f"{label} ({raw.note})" for label, raw in raws if raw.estimate is not None and raw.missing]
+    return captions.join(
+        captions.interval_words(raw for _, raw in raws),
+        no_verdict if missing else "",
+        f"Not scored: {'; '.join(unscored)}." if unscored else "",
+        f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
+    )
 
 
 def one_shot_figures(
@@ -114,19 +163,20 @@ def write_one_shot_figures(
 
 def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
     """Return the counts and the raw score of each row with its interval."""
-    table_rows = [_row(scored) | {"raw": with_interval(_estimates(scored)[1]) or None} for scored in rows]
-    heads = {"label": "Question" if rows and isinstance(rows[0], MethodScore) else "Methods"}
-    heads |= {"expected": "I1", "unexpected": "I0", "hallucinated": "H", "experiments": "N"}
-    heads |= {"score": "Score", "raw": "Raw [interval]"}
-    n = {"experiments": sum(scored.experiments for scored in rows)}
-    means = "; both are means over the methods of a row" * bool(rows and isinstance(rows[0], GroupScore))
+    groups = _as_groups(rows)
+    table_rows = [_row(group) | {"raw": with_interval(group.raw) or None} for group in groups]
+    of_methods = bool(rows) and isinstance(rows[0], MethodScore)
+    heads = {"label": "Question" if of_methods else "Methods", "expected": "I1", "unexpected": "I0"}
+    heads |= {"hallucinated": "H", "experiments": "N", "score": "Score", "raw": "Raw [interval]"}
+    n = {"experiments": sum(group.experiments for group in groups)}
+    means = "" if of_methods or not rows else "; both are means over the methods of a row"
     caption = captions.join(
         f"One-shot test ({captions.n_words(n)}): I1 expected answers, I0 unexpected answers, H hallucinations.",
         f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}.",
-        _interval_text(rows),
+        _interval_text(groups),
         end,
     )
-    keyed = [(_label(scored), estimate) for scored in rows for estimate in _estimates(scored)]
+    keyed = [(group.label, estimate) for group in groups for estimate in (group.score, group.raw)]
     frame = pd.DataFrame(table_rows, columns=list(heads))
     grid = Grid(frame, caption, NAME.replace("_", "-"), heads)
     return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed])
@@ -136,78 +186,15 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -
     """Return the paired differences between variants or models with their P values."""
     contrasts = comparison.contrasts
     title = f"One-shot test: differences between {comparison.by}s, paired by question"
+    omitted = "; ".join(f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing)
     end = captions.join(
-        _omitted(contrasts),
+        f"Questions left out because a method of theirs is incomplete: {omitted}." if omitted else "",
         captions.no_interval_words((contrast.name, contrast) for contrast in contrasts),
         captions.notes_words(comparison.notes),
         end,
     )
     keyed = [("difference of raw scores", replace(contrast, missing=0)) for contrast in contrasts]
     return estimates_table(f"{NAME}_{comparison.by}s", title, keyed, end=end, data=comparison.frame())
-
-
-def _omitted(contrasts: Sequence[Estimate]) -> str:
-    counts = [f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing]
-    sentence = f"Questions left out because a method of theirs is incomplete: {'; '.join(counts)}."
-    return sentence if counts else ""
-
-
-def _label(scored: Scored) -> str:
-    return scored.question if isinstance(scored, MethodScore) else scored.label
-
-
-def _estimates(scored: Scored) -> tuple[Estimate, Estimate]:
-    return method_estimates(scored) if isinstance(scored, MethodScore) else (scored.score, scored.raw)
-
-
-def _row(scored: Scored) -> dict[str, object]:
-    score, raw = _estimates(scored)
-    return {
-        "label": _label(scored),
-        **dict(zip(VERDICTS, (scored.i1, scored.i0, scored.h), strict=True)),
-        "missing": scored.missing,
-        "experiments": scored.experiments,
-        "score": score.estimate,
-        "raw": raw.estimate,
-        "low": raw.low,
-        "high": raw.high,
-    }
-
-
-def _counted(rows: Sequence[Scored], n: dict[str, int]) -> str:
-    sizes = sorted({scored.experiments for scored in rows})
-    rows_text = counted(len(rows), "methods" if isinstance(rows[0], MethodScore) else "groups of methods")
-    if len(rows) == 1:
-        return f"One-shot test ({rows_text}, N = {counted(sizes[0], 'experiments')})."
-    size = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
-    return f"One-shot test ({rows_text}, N = {size} each, {n['experiments']} in all)."
-
-
-def _explained(rows: Sequence[Scored]) -> str:
-    bars = "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). "
-    if not isinstance(rows[0], MethodScore):
-        return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
-    points = "Points: raw score; the score, printed beside, is raw but not below 0."
-    scores = [row.score for row in rows if isinstance(row, MethodScore) and row.score is not None]
-    weights = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
-    return captions.join(bars, points, weights.format(*scores[0].weights) if scores else "")
-
-
-def _interval_text(rows: Sequence[Scored]) -> str:
-    """Say what the intervals are, and what is missing."""
-    raws = [_estimates(scored)[1] for scored in rows]
-    missing = sum(scored.missing for scored in rows)
-    labelled = [(_label(scored), raw) for scored, raw in zip(rows, raws, strict=True)]
-    unscored = [f"{label} ({raw.reason})" for label, raw in labelled if raw.estimate is None]
-    partly = [f"{label} ({raw.note})" for label, raw in labelled if raw.estimate is not None and raw.missing]
-    return captions.join(
-        captions.interval_words(raws),
-        f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
-        if missing
-        else "",
-        f"Not scored: {'; '.join(unscored)}." if unscored else "",
-        f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
-    )
 
 
 def _draw_bars(data: pd.DataFrame) -> Figure:

@@ -1,4 +1,4 @@
-"""Find the addresses, hosts, ports, paths, programs and similar names in a text, with their positions.
+"""Find the names (addresses, hosts, ports, paths, programs ...) and the numbers in a text, with their positions.
 
 Replies are hostile: every pattern takes time that is linear in the length of the text. Defanged names
 (``hxxp://evil[.]example``) are restored.
@@ -9,56 +9,41 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, KeysView
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final
-
-_TEXT: Final = (resources.files("toolkit.traffic") / "words.toml").read_text(encoding="utf-8")
-WORDS: Final = {name: frozenset(text.split()) for name, text in tomllib.loads(_TEXT).items()}
+from typing import Any, Final
 
 
-def alternatives(name: str) -> str:
-    """Return a pattern of one list, the longest first; ``_`` in it stands for a blank."""
-    return "|".join(sorted((word.replace("_", " ") for word in WORDS[name]), key=len, reverse=True))
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files("toolkit.traffic") / name).read_text(encoding="utf-8"))
 
 
-METHODS: Final = ("GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT")
-_SAMPLE_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})
-"""File types of the sample itself, which an answer may name freely."""
-_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
-_TAIL: Final = r"""(?::(?P<port>\d{1,5})(?![\w.]))?(?P<path>/[^\s<>"'`|\\^{}\x00]*)?"""
-_HOST_PATTERN: Final = (
-    rf"(?i)(?<![\w.@*/=$-])(?P<host>(?:{_LABEL}\.){{1,8}}[a-z]{{2,24}})(?![\w@(=-]|\.\w)" + _TAIL
-)
-_PATTERNS: Final = {
-    "url": r"(?i)(?<!\w)(?:https?|wss?|ftp)://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s<>\"'`/:?#|\\^{}\[\]()\x00]{1,255})"
-    + _TAIL,
-    "cve": r"(?i)(?<!\w)CVE-\d{4}-\d{4,7}(?!\d)",
-    "email": r"(?i)(?<![\w.])[a-z0-9._+-]{1,64}@(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}(?!\w)",
-    "mac": r"(?i)(?<![\w:-])[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5}"
-    r"|(?:-[0-9a-f]{2}){5}|(?<=\w\w)[0-9a-f]{2}(?:\.[0-9a-f]{4}){2})(?![\w:-])",
-    "v4": r"(?<![\w.])(?P<host>(?:\d{1,3}\.){3}\d{1,3})(?!\w|\.\d)" + _TAIL,
-    "v6": r"(?<![\w:.])[0-9A-Fa-f:]{2,39}(?:(?<=:)(?:\d{1,3}\.){3}\d{1,3})?(?![\w:])",
-    "host": _HOST_PATTERN,
-    "media": r"(?i)(?<![\w./])(?:text|application|image|audio|video|font|multipart)/[\w.+-]{1,80}",
-    "version": r"(?i)(?<![\w./])(?:https?|tls|ssl)/\d[\d.]*",
-    "product": r"(?<![\w./])(?!(?i:tcp|udp)/)[A-Za-z][\w.+-]{0,60}/v?\d[\w.+-]*",
-    "hash": r"(?i)(?<!\w)(?=[0-9a-f]*[a-f])(?=[a-f]*\d)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})(?!\w)",
-    "date": r"(?<![\w:.])(?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\d{1,2}:\d\d:\d\d)(?:\.\d+)?Z?(?!\w)",
-    "sql": r"(?i)\bselect\s{1,3}[\w*]{1,30}(?:\s?,\s?[\w*]{1,30}){0,9}\s{1,3}from\s{1,3}\w{1,40}",
-    "parameter": r"(?<![\w.&?/%<])(?!href|src)[A-Za-z][\w-]{0,30}=(?!=)[\"']?[^\s\"'`,;()&<>|\x00]{1,100}",
-    "path": r"""(?<![\w/.:<~\\-])/(?:[\w~%.+@=&?!$:-][^\s<>"'`|\\^{}\x00]*)""",
-    "root": r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)"""
-    r"""|(?<=HEAD )/(?=\s)|(?<=[|,:*-] )/(?=\s*[|,(\n]))""",
+WORDS: Final[dict[str, KeysView[str]]] = {
+    name: dict.fromkeys(text.split()).keys() for name, text in _data("words.toml").items()
 }
-COMPILED: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
-_NAMED: Final = re.compile(
-    r"(?i)\b(?:host(?:name)?s?|domains?)(?:\s+(?:is|was|named|called))?[\s:\"'`*]{1,4}$"
-)
-_DEFANGED: Final = re.compile(
-    r"(?i)\[(?:\.|dot)\]|\((?:\.|dot)\)|\{\.\}|(?<=\w)\[:\](?=\w|/)|\[://\]|\bhxxp(?=s?\W)|\\\.(?=\w)"
-)
+"""Lists of words, each in its order and looked up like a set."""
+METHODS: Final = tuple(WORDS["methods"])
+_SOURCES: Final = _data("patterns.toml")
+# The longest alternative first; ``_`` in a word stands for a blank.
+_PARTS: Final = _SOURCES["parts"] | {
+    name: "|".join(sorted((word.replace("_", " ") for word in words), key=len, reverse=True))
+    for name, words in WORDS.items()
+}
+
+
+def patterns(table: str, around: str = "{}") -> dict[str, re.Pattern[str]]:
+    """Return the expressions of one table of ``patterns.toml``, each put into the braces of ``around``."""
+    expressions = {}
+    for name, source in _SOURCES[table].items():
+        text = re.sub(r"\{([a-z]\w*)\}", lambda part: str(_PARTS[part[1]]), "".join(source))
+        expressions[name] = re.compile(around.replace("{}", text))
+    return expressions
+
+
+KINDS: Final = patterns("mentions")
+_NAMES: Final = patterns("names")
+_NUMBERS: Final = patterns("numbers")
 
 
 @dataclass(frozen=True)
@@ -76,18 +61,13 @@ class Mention:
 def refanged(text: str) -> tuple[str, list[int]]:
     """Return a text with defanged names restored, and the position of each character in the original."""
     pieces, positions, last = [], [], 0
-    for match in _DEFANGED.finditer(text):
+    for match in _NAMES["defanged"].finditer(text):
         inner = match[0].strip("[](){}\\").lower()
         restored = {"dot": ".", "hxxp": "http"}.get(inner, inner)
         pieces += [text[last : match.start()], restored]
         positions += [*range(last, match.start()), *[match.start()] * len(restored)]
         last = match.end()
     return "".join([*pieces, text[last:]]), [*positions, *range(last, len(text) + 1)]
-
-
-def mentions(text: str) -> tuple[Mention, ...]:
-    """Return the names in a text, in the order of the text."""
-    return scan(text)[0]
 
 
 def canonical_address(value: str) -> str:
@@ -99,11 +79,11 @@ def canonical_address(value: str) -> str:
 
 
 def scan(text: str) -> tuple[tuple[Mention, ...], str]:
-    """Return the mentions of a text, and the text with them blanked out."""
+    """Return the names in a text in their order, and the text with them blanked out."""
     # The kinds are looked for one after another, each in what the ones before it have left.
     results: list[Mention] = []
     bare = text
-    for kind, pattern in COMPILED.items():
+    for kind, pattern in KINDS.items():
         pieces, last = [], 0
         for match in pattern.finditer(bare):
             named = tuple(_match_mentions(kind, match))
@@ -118,23 +98,23 @@ def scan(text: str) -> tuple[tuple[Mention, ...], str]:
 
 
 def _match_mentions(kind: str, match: re.Match[str]) -> Iterator[Mention]:
-    """Return what a match of one kind names; nothing where it is something else."""
-    text = match[0]
+    """Yield what a match of one kind names; nothing where it is something else."""
+    text, start = match[0], match.start()
     if kind in _ACCEPTED:
         if _ACCEPTED[kind](match):
-            yield from _authority_mentions(match)
+            yield from _authority_mentions(kind, match)
     elif kind == "root":
-        yield _path_mention(match.string, text, match.start())
+        yield _path_mention(match.string, text, start)
     elif kind == "path":
         path = _trimmed(text)
         if path and not re.fullmatch(r"/\d{1,3}", path):  # " /24" is a prefix length
-            yield _path_mention(match.string, path, match.start())
+            yield _path_mention(match.string, path, start)
     elif kind != "version":
         text = text.rstrip(".,;:*_") if kind in ("product", "media", "parameter") else text
-        yield Mention(kind, text, text.lower(), match.start(), match.start() + len(text))
+        yield Mention(kind, text, text.lower(), start, start + len(text))
 
 
-def _authority_mentions(match: re.Match[str]) -> Iterator[Mention]:
+def _authority_mentions(kind: str, match: re.Match[str]) -> Iterator[Mention]:
     groups = match.groupdict()
     host = groups.get("host") or match[0]
     start = match.start("host") if "host" in groups else match.start()
@@ -145,11 +125,11 @@ def _authority_mentions(match: re.Match[str]) -> Iterator[Mention]:
     if is_address and (prefix := re.fullmatch(r"/\d{1,3}", path)):
         yield Mention("network", host + prefix[0], value + prefix[0], start, end + len(prefix[0]))
         return
-    is_file = match.re is COMPILED["host"] and _is_file(match)
+    is_file = kind == "host" and _is_file(match)
     yield Mention("address" if is_address else "file" if is_file else "host", host, value, start, end)
     if port := groups.get("port"):
         yield Mention("port", port, str(int(port)), match.start("port"), match.end("port"))
-    if path and (path != "/" or match.re is not COMPILED["url"]):
+    if path and (path != "/" or kind != "url"):
         yield _path_mention(match.string, path, match.start("path"))
 
 
@@ -176,17 +156,15 @@ def _is_v4(match: re.Match[str]) -> bool:
 
 
 def _is_v6(match: re.Match[str]) -> bool:
-    if match[0].count(":") < 2 or not re.search(r"\d", match[0]):
-        return False
     try:
         ipaddress.IPv6Address(match[0])
     except ValueError:
         return False
-    return True
+    return bool(re.search(r"\d", match[0]))
 
 
 def _is_file(match: re.Match[str]) -> bool:
-    named = _NAMED.search(match.string[max(0, match.start() - 30) : match.start()])
+    named = _NAMES["called_host"].search(match.string[max(0, match.start() - 30) : match.start()])
     return not named and match["host"].rsplit(".", 1)[1].lower() in WORDS["files"]
 
 
@@ -194,9 +172,9 @@ def _is_host(match: re.Match[str]) -> bool:
     """Say whether a dotted word is a host or file, and not a Wireshark field, "e.g" or "log.It"."""
     labels = match["host"].split(".")
     last = labels[-1]
-    if last.lower() in _SAMPLE_FILES and _is_file(match):
-        return False
-    run_on = last != last.lower() and last != last.upper()
+    if last.lower() in WORDS["sample_files"] and _is_file(match):
+        return False  # an answer may name the file of the sample freely
+    run_on = last not in (last.lower(), last.upper())
     return (
         not run_on
         and labels[0].lower() not in WORDS["fields"]
@@ -208,3 +186,66 @@ _ACCEPTED: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
     **{"v4": _is_v4, "v6": _is_v6, "host": _is_host},
     "url": lambda match: bool(re.search(r"\w", match["host"])),
 }
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+NUMBER_WORDS: Final = dict(zip(WORDS["numbers"], [*range(20), *range(20, 100, 10)], strict=True))
+_SCALES: Final[dict[str, tuple[float, ...]]] = {
+    unit: tuple(factors) for unit, factors in _SOURCES["scales"].items()
+}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a text: as written (NaN if unreadable), and its possible values in the base unit."""
+
+    written: float
+    values: tuple[float, ...]
+    text: str
+    unit: str
+    start: int
+    end: int
+    approximate: bool = False
+
+
+def numbers(text: str) -> tuple[Number, ...]:
+    """Return the numbers that a text names as digits or words, without digits of addresses, paths and the like."""
+    return numbers_in(scan(text)[1])
+
+
+def numbers_in(bare: str) -> tuple[Number, ...]:
+    """Return the numbers of a text in which everything else that holds digits is blanked out."""
+    digits = (_number(match) for match in _NUMBERS["digits"].finditer(bare))
+    words = (_worded(match) for match in _NUMBERS["words"].finditer(bare))
+    ordered = sorted(filter(None, (*digits, *words)), key=lambda number: number.start)
+    if len(ordered) > 1:  # "one" beside other numbers is usually a pronoun
+        ordered = [number for number in ordered if number.text.lower() != "one"] or ordered[:1]
+    return tuple(ordered)
+
+
+def _number(match: re.Match[str]) -> Number | None:
+    text, unit = match.string, (match["unit"] or "").strip()
+    name = unit.lower()
+    touching = bool(unit) and not match["unit"][0].isspace()
+    singular = name.rstrip("s") if len(unit) > 2 and not name.endswith("ms") else name
+    scale = _SCALES.get(name) or _SCALES.get(singular) or (1.0,)
+    if touching and name == "k":
+        scale = (1e3,)
+    elif touching and scale == (1.0,) and name not in WORDS["touching_units"]:
+        return None  # "12th", "0x1f", "5a3f"
+    sign = match["sign"] if match.start() == 0 or not text[match.start() - 1].isalnum() else None
+    digits = re.sub(r"[^\d]", "", match["digits"]) + (match["rest"] or "") + (match["power"] or "")
+    value = float(digits) * (-1 if sign in ("-", "−") else 1)
+    start, end = match.start("digits") if sign is None else match.start(), match.end("number")
+    approximate = bool(_NUMBERS["approximate"].search(text[max(0, start - 24) : start]))
+    return Number(
+        value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, approximate
+    )
+
+
+def _worded(match: re.Match[str]) -> Number:
+    tens, ones = NUMBER_WORDS[match["word"].lower()], NUMBER_WORDS[(match["ones"] or "zero").lower()]
+    unread = match["large"] or (ones and tens < 20)
+    value = float("nan") if unread else float(tens + ones)
+    return Number(value, (value,), match[0], "", match.start(), match.end())

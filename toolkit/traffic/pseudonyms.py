@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,16 +19,6 @@ from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_text
-
-_FIXED4: Final = (
-    "0.0.0.0/32", "127.0.0.1/32", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
-    "224.0.0.0/4", "255.255.255.255/32",
-)  # fmt: skip
-_FIXED6: Final = ("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8")
-_CARRIERS: Final = ("::ffff:0:0/96", "64:ff9b::/96")
-"""Networks of IPv6 (RFC 4291, RFC 6052) whose last 32 bits are an IPv4 address: it has the pseudonym it has alone."""
-# Locally administered, and group: they say what kind of address it is.
-_MAC_FIXED_BITS: Final = frozenset({6, 7})
 
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _DOT: Final = r"(?:\.|%2[eE])"
@@ -101,61 +90,64 @@ def read_key(path: Path) -> str:
 def _address(key: str, text: str) -> tuple[str, bool]:
     """Return the pseudonym of an address, and whether it is the address itself."""
     if re.fullmatch(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}", text):
-        card = _mac(key, int(text.replace(":", ""), 16)).hex(":")
+        number = int(text.replace(":", ""), 16)
+        card = _permute(key, "mac", number).to_bytes(6, "big").hex(":")
         return card, card == text.lower()
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         return text, False
     number, network = int(address), ""
-    if address.version == 6 and (number >> 32 << 32, 96) not in _NETWORKS6:
-        mapped = _permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))
+    if address.version == 6 and (number >> 32 << 32, 96) not in _FIXED["ipv6"][1]:
+        mapped = _permute(key, "ipv6", number)
         return str(ipaddress.IPv6Address(mapped)), mapped == number
     if address.version == 6:
         network = str(ipaddress.IPv6Address(number >> 32 << 32)).removesuffix("0:0")
     number &= 0xFFFFFFFF
-    mapped = _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
+    mapped = _permute(key, "ipv4", number)
     return network + str(ipaddress.IPv4Address(mapped)), mapped == number
 
 
-def _mac(key: str, number: int) -> bytes:
-    if number in (0, 2**48 - 1):
-        return number.to_bytes(6, "big")
-    ends = ((0, 48), (2**48 - 1, 48))
-    return _permute(key, "mac", number, 48, _on_path(ends, 48, _MAC_FIXED_BITS)).to_bytes(6, "big")
+def _permute(key: str, kind: str, number: int) -> int:
+    """Turn over each bit or not by a keyed bit of the bits before it, unless it is fixed.
 
-
-def _permute(key: str, kind: str, number: int, width: int, fixed: Callable[[int, int], bool]) -> int:
-    """Turn over bit i or not by a keyed bit of the bits before it, unless ``kept(i, bits before it)``."""
+    Fixed are the bits on the way to a network that maps onto itself.
+    """
+    width, networks, always = _FIXED[kind]
     secret = blake2b(key.encode(), digest_size=32, person=b"toolkit samples").digest()
     result = 0
     for index in range(width):
         before = number >> (width - index)
         bit = number >> (width - index - 1) & 1
-        if not fixed(index, before):
+        on_path = any(index < length and first >> (width - index) == before for first, length in networks)
+        if not (on_path or index in always):
             keyed = blake2b(f"{kind}/{index}/{before}".encode(), digest_size=1, key=secret).digest()
             bit ^= keyed[0] & 1
         result = result << 1 | bit
     return result
 
 
-def _on_path(
-    networks: tuple[tuple[int, int], ...], width: int, always: frozenset[int] = frozenset()
-) -> Callable[[int, int], bool]:
-    """Return whether a bit stands on the way to a kept network; where none turns, the network maps onto itself."""
-
-    def fixed(index: int, before: int) -> bool:
-        return index in always or any(
-            index < length and first >> (width - index) == before for first, length in networks
-        )
-
-    return fixed
-
-
-def _networks(texts: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
-    networks = [ipaddress.ip_network(text) for text in texts]
+def _networks(*texts: str) -> tuple[tuple[int, int], ...]:
+    networks = map(ipaddress.ip_network, texts)
     return tuple((int(network.network_address), network.prefixlen) for network in networks)
 
 
-_NETWORKS4: Final = _networks(_FIXED4)
-_NETWORKS6: Final = _networks((*_FIXED6, *_CARRIERS))
+# Of each kind of address: its bits, the networks that map onto themselves, and bits that never change: those that say
+# whether a MAC is locally administered, and whether it is a group.
+_FIXED: Final = {
+    "ipv4": (
+        32,
+        _networks(
+            *("0.0.0.0/32", "127.0.0.1/32", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+            *("169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
+        ),
+        (),
+    ),
+    # The last two carry an IPv4 address in 32 bits (RFC 4291, RFC 6052), which has the pseudonym that it has alone.
+    "ipv6": (
+        128,
+        _networks("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8", "::ffff:0:0/96", "64:ff9b::/96"),
+        (),
+    ),
+    "mac": (48, ((0, 48), (2**48 - 1, 48)), (6, 7)),
+}

@@ -1,4 +1,8 @@
-"""Start tshark and end it in any case; the two readers of captures, plain tshark and PyShark."""
+r"""Start tshark and end it in any case; the two readers of captures, plain tshark and PyShark; a record as a row.
+
+A record has one string for each field of ``tshark_fields``, empty where the packet lacks it; several values are joined
+by a carriage return. Inside values tshark escapes control characters (``\r``, ``\b``, ``\t``, ``\n``, ``\f``).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,139 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
 from subprocess import Popen
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 from toolkit.errors import InputError
 from toolkit.files import similar_file
-from toolkit.traffic.columns import SEVERAL, Record, tshark_fields
+from toolkit.traffic.sample import CUT, NAMES
+
+Record = tuple[str, ...]
+
+SEVERAL: Final = "\r"
+_FIELDS: Final = (
+    *("frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"),
+    *("eth.src", "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol"),
+    *("frame.len", "tcp.flags", "tcp.stream", "http.request.method", "http.host", "http.request.uri"),
+    *("http.response.code", "http.content_type", "http.user_agent", "tcp.len"),
+    *("frame.cap_len", "http.request.version", "http.request.line", "http.response.line"),
+)
+_AT: Final = {field: index for index, field in enumerate(_FIELDS)}
+_HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
+# Bit 0 upwards, as in RFC 9293.
+_FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
+_QUOTING: Final = frozenset({"icmp", "icmpv6"})
+_NETWORK: Final = {name: _AT[f"{name}.src"] for name in ("eth", "ip", "ipv6")}
+_TRANSPORT: Final = {name: _AT[f"{name}.srcport"] for name in ("tcp", "udp")}
+
+
+def tshark_fields(version: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the fields to ask tshark for."""
+    if version >= (4, 2):
+        return _FIELDS
+    return tuple("_ws.col.Protocol" if field == "_ws.col.protocol" else field for field in _FIELDS)
+
+
+def row_cells(record: Record) -> tuple[str, ...]:
+    """Return the row of a sample for one record, one text a column of ``COLUMNS``; empty where it is missing.
+
+    A row shows the innermost packet of a tunnel, the first of several HTTP messages, and nothing that an ICMP error
+    quotes. In a packet that was captured in part, cells that may be incomplete end with ``CUT``.
+    """
+    special, cut = peculiarities(record), set()
+    if "cut" in special:
+        cut.add("protocol")  # it rests on all layers
+    if (
+        "cut" in special and "several" not in special
+    ):  # of several messages the row shows the first, which is complete
+        lines = record[_AT["http.request.line"]] or record[_AT["http.response.line"]]
+        last = lines.split(SEVERAL)[-1]
+        if not lines and not record[_AT["http.request.version"]]:
+            cut.add("uri")
+        elif not last.endswith("\\n"):
+            cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
+    named = zip(NAMES, _cells(record), strict=True)
+    return tuple(f"{cell}{CUT}" if cell and name in cut else cell for name, cell in named)
+
+
+def peculiarities(record: Record) -> set[str]:
+    """Return what is special about a packet: in part, several messages, in a tunnel, a protocol that is not decoded."""
+    protocols = record[_AT["frame.protocols"]]
+    signs = {
+        "cut": int(record[_AT["frame.cap_len"]] or 0) < int(record[_AT["frame.len"]] or 0),
+        "several": any(SEVERAL in record[_AT[f"http.{end}"]] for end in ("request.method", "response.code")),
+        "tunnelled": _layers(protocols).inner,
+        "http2": "http2" in protocols.split(":"),
+        "sctp": "sctp" in protocols.split(":"),
+    }
+    return {name for name, special in signs.items() if special}
+
+
+def _cells(record: Record) -> tuple[str, ...]:
+    layers = _layers(record[_AT["frame.protocols"]])
+
+    def value(field: int, occurrence: int = 0) -> str:
+        values = record[field].split(SEVERAL)
+        return values[min(occurrence, len(values) - 1)]
+
+    def pair(field: int, occurrence: int) -> tuple[str, str]:
+        return (value(field, occurrence), value(field + 1, occurrence)) if field else ("", "")
+
+    ends = (*pair(layers.network, layers.network_occurrence), *pair(layers.transport, layers.occurrence))
+    head = (value(0), value(1), *ends, value(_AT["_ws.col.protocol"]), value(_AT["frame.len"]))
+    if layers.quotes:
+        return (*head, *("",) * 9)
+    flags, stream, length = (
+        value(_AT[f"tcp.{name}"], layers.occurrence) for name in ("flags", "stream", "len")
+    )
+    http = (value(field) for field in range(_AT["http.request.method"], _AT["tcp.len"]))
+    return (*head, _flags(flags), stream, *http, length)
+
+
+class _Layers(NamedTuple):
+    network: int  # where the record holds the innermost address of the sender
+    network_occurrence: int  # which of the values of that field it is, 0 for the outermost
+    transport: int  # the same for the port; 0 for none
+    occurrence: int
+    quotes: bool
+    inner: bool
+
+
+@lru_cache(maxsize=4096)
+def _layers(protocols: str) -> _Layers:
+    """Return the fields of the innermost addresses and ports, and whether the packet quotes or carries another."""
+    layers = protocols.split(":")
+    end = next((index for index, layer in enumerate(layers) if layer in _QUOTING), len(layers))
+    outer = layers[:end]
+    networks = [index for index, layer in enumerate(outer) if layer in _NETWORK]
+    last = networks[-1] if networks else 0
+    network = _NETWORK.get(outer[last] if outer else "", _NETWORK["eth"])
+    top = next((index for index in range(last, end) if outer[index] in _TRANSPORT), None)
+    transport, occurrence = (0, 0) if top is None else (_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
+    carried = any(outer[index] != "eth" for index in networks[:-1])
+    return _Layers(
+        network,
+        outer[:last].count(outer[last]) if outer else 0,
+        transport,
+        occurrence,
+        end < len(layers),
+        carried,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _flags(value: str) -> str:
+    if not value:
+        return ""
+    bits = int(value, 16)
+    return ",".join(name for bit, name in enumerate(_FLAGS) if bits >> bit & 1) or "none"
+
+
+# --- the programs -----------------------------------------------------------------------------------------------------
 
 _CHUNK: Final = 1 << 18  # bytes at most; a pipe gives less
 _MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
@@ -30,8 +157,7 @@ class DamagedCapture(InputError):
     """A capture that cannot be read to its end; raised after the last packet that could be read."""
 
 
-def find_program(name: str) -> str:
-    """Return the path of a program of Wireshark."""
+def _find_program(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         advice = "install Wireshark's command line (apt-get install tshark)"
@@ -41,22 +167,19 @@ def find_program(name: str) -> str:
 
 def tshark_version() -> tuple[int, ...]:
     """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
-    return _read_version(find_program("tshark"))
+    return _read_version(_find_program("tshark"))
 
 
 @lru_cache(maxsize=4)
 def _read_version(path: str) -> tuple[int, ...]:
     # capinfos comes with tshark and answers in 10 ms; tshark loads every dissector first, which takes 200.
     for program in (Path(path).with_name("capinfos"), Path(path)):
-        try:
+        with suppress(OSError):
             result = subprocess.run(
                 [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
             )
-        except OSError:
-            continue
-        version = re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout)
-        if version is not None:
-            return tuple(int(part) for part in version.groups())
+            if version := re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout):
+                return tuple(map(int, version.groups()))
     raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
 
 
@@ -65,7 +188,7 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
     """Run a program of Wireshark with its messages in a file, and end it in any case."""
     # In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
     # like a short capture.
-    program = find_program(name)
+    program = _find_program(name)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
     with tempfile.TemporaryDirectory(prefix=f"toolkit-{name}-") as home, tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
@@ -84,15 +207,20 @@ def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Po
 
 
 @contextmanager
-def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run tshark on a capture, and raise its error message after its output has been read."""
     with running("tshark", arguments) as (process, complaints):
         yield process
         code = process.wait()
         complaints.seek(0)
-        message = complaint(complaints.read(_MOST_WORDS).decode(errors="replace"), capture)
+        words = complaints.read(_MOST_WORDS).decode(errors="replace")
+        # As one line without its own preambles.
+        lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
+        text = " ".join(line for line in lines if not line.startswith("Running as user"))
+        text = text.removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
+        message = printable_line(text).removesuffix(".")
         if code < 0:
-            reason = f"tshark was ended by signal {-code}; {message or 'it did not say reason'}"
+            reason = f"tshark was ended by signal {-code}; {message or 'it gave no reason'}"
             raise InputError(f"{capture}: {reason}")
         if code:
             raise DamagedCapture(f"{capture}: {message or f'tshark ended with code {code}'}")
@@ -112,25 +240,13 @@ def check_capture(path: Path) -> None:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
 
 
-def complaint(words: str, capture: Path) -> str:
-    r"""Return what tshark complained of as one line without its own preambles."""
-    lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
-    lines = [line for line in lines if not line.startswith("Running as user")]
-    text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
-    return printable_line(text).removesuffix(".")
-
-
 def printable_line(text: str) -> str:
     r"""Return a text that cannot break a line or steer a terminal."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
 def fast_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
-    """Yield one record a packet, in the order of the capture, in constant memory.
-
-    A tab separates fields and a line feed packets; tshark escapes both, and the carriage return that separates
-    several values, inside values.
-    """
+    """Yield one record a packet, in the order of the capture, in constant memory."""
     check_capture(capture)
     fields = tshark_fields(tshark_version())
     arguments = ["-n", "-r", str(capture.absolute()), *(["-Y", display_filter] if display_filter else [])]
@@ -138,7 +254,8 @@ def fast_records(capture: Path, display_filter: str | None = None) -> Generator[
     for option in ("separator=/t", f"aggregator={SEVERAL}", "occurrence=a"):
         arguments += ["-E", option]
     arguments += [word for field in fields for word in ("-e", field)]
-    with running_tshark(arguments, capture.absolute()) as tshark:
+    # tshark escapes tabs, line feeds and carriage returns inside values.
+    with _running_tshark(arguments, capture.absolute()) as tshark:
         count, remainder = len(fields), b""
         while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
             complete, _, remainder = (remainder + chunk).rpartition(b"\n")
@@ -166,12 +283,36 @@ def pyshark_records(capture: Path, display_filter: str | None = None) -> Generat
     """Yield the same records as ``fast_records``, read by PyShark in a thread, so that a running kernel can use it."""
     check_capture(capture)
     source = _file_capture(capture.absolute(), display_filter)
-    with running_tshark(source.arguments, capture.absolute()) as tshark:
-        waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
-        leave = threading.Event()
-        worker = threading.Thread(
-            target=_read, args=(source, tshark, waiting, leave), name="toolkit-pyshark", daemon=True
-        )
+    waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
+    leave = threading.Event()
+    batch: list[Record] = []
+
+    def hand_over(item: list[Record] | BaseException | None) -> None:
+        while not leave.is_set():
+            with suppress(queue.Full):
+                return waiting.put(item, timeout=0.1)
+        return None
+
+    def keep(record: Record) -> None:
+        batch.append(record)
+        if len(batch) >= _BATCH:
+            hand_over(batch.copy())
+            batch.clear()
+
+    def read() -> None:  # in a loop of the thread's own; the last item in the queue is None or an error
+        loop = asyncio.new_event_loop()
+        try:
+            loop.run_until_complete(source.read(tshark, keep))
+            hand_over(batch)
+            tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
+            hand_over(None)
+        except BaseException as error:  # whatever it is, the consumer raises it in its own thread
+            hand_over(error)
+        finally:
+            loop.close()
+
+    with _running_tshark(source.arguments, capture.absolute()) as tshark:
+        worker = threading.Thread(target=read, name="toolkit-pyshark", daemon=True)
         worker.start()
         try:
             while (item := waiting.get()) is not None:
@@ -182,41 +323,6 @@ def pyshark_records(capture: Path, display_filter: str | None = None) -> Generat
             leave.set()
             tshark.kill()  # does nothing once it has ended; a stopped consumer has no use for the rest
             worker.join()
-
-
-def _read(
-    source: Any,
-    tshark: Popen[bytes],
-    waiting: queue.Queue[list[Record] | BaseException | None],
-    leave: threading.Event,
-) -> None:
-    """Run PyShark's reading in this thread's own loop; the last item in the queue is None or an error."""
-    batch: list[Record] = []
-
-    def hand_over(item: list[Record] | BaseException | None) -> None:
-        while not leave.is_set():
-            try:
-                return waiting.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-        return None
-
-    def keep(record: Record) -> None:
-        batch.append(record)
-        if len(batch) >= _BATCH:
-            hand_over(batch.copy())
-            batch.clear()
-
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(source.read(tshark, keep))
-        hand_over(batch)
-        tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
-        hand_over(None)
-    except BaseException as error:  # whatever it is, the consumer raises it in its own thread
-        hand_over(error)
-    finally:
-        loop.close()
 
 
 def _file_capture(capture: Path, display_filter: str | None) -> Any:
