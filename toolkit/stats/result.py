@@ -38,6 +38,9 @@ ROWS: Final = 12
 """Rows that are shown; the frame has all."""
 _WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
 CONFIDENCE: Final = 0.95  # of every interval whose level is not said beside it
+GROUPS: Final = "independent groups"
+"""What is counted where bases share texts."""
+_GROUPED: Final = "bases that share texts count as one"
 _HEADS: Final = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
 
 
@@ -146,10 +149,19 @@ class Estimate:
 
     @property
     def remarks(self) -> str:
-        """The reason why something is missing, the note and the role as one text."""
+        """The reason why something is missing, the note, the role and what counts as a base, as one text."""
         if self.estimate is None:
-            return _joined(self.reason and f"not estimable: {self.reason}", self.note, self.role)
-        return _joined(self.note, self.reason and f"no {self.lacks}: {self.reason}", self.role)
+            return ("not estimable: " if self.reason else "") + self.why_no_number
+        return _joined(self.note, self.reason and f"no {self.lacks}: {self.reason}", self.role, self._grouped)
+
+    @property
+    def why_no_number(self) -> str:
+        """The remarks on a result that is known to have no number."""
+        return _joined(self.reason, self.note, self.role, self._grouped)
+
+    @property
+    def _grouped(self) -> str:
+        return _GROUPED if GROUPS in self.n else ""
 
     def noted(self, *notes: str) -> Estimate:
         """Return the result with more notes after its own."""
@@ -167,7 +179,7 @@ class Estimate:
         """Return the result in words ready for the thesis, rounded only here."""
         counts = f"; n = {self.counts}" if self.n else ""
         if self.estimate is None:
-            return f"{self.name}: not estimable ({_joined(self.reason, self.note, self.role)}){counts}."
+            return f"{self.name}: not estimable ({self.why_no_number}){counts}."
         unit = "" if self.unit in ("", "none") else f" {self.unit}"
         estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
         text = f"{self.name} = {estimate}{unit}"
@@ -402,7 +414,7 @@ def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
 def _numbers(result: Estimate) -> tuple[str, str]:
     """Return estimate and interval in print, or why there is no number."""
     if result.estimate is None:
-        return "not estimable", _joined(result.reason, result.note, result.role)
+        return "not estimable", result.why_no_number
     estimate, low, high = rounded_apart((result.estimate, result.low, result.high))
     unit = "" if result.unit in ("", "none") else f" {result.unit}"
     level = "" if result.confidence == CONFIDENCE else f" ({coverage(result.confidence)})"

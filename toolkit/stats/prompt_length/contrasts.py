@@ -99,23 +99,7 @@ def compare_lengths(
     >>> [(one.name, round(one.estimate, 2)) for one in comparison.contrasts]
     [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
     """
-    return _compare(checked_runs(runs, score), score, omnibus, margin, primary)
-
-
-@over_clusters
-def compare_lengths_by_model(
-    runs: pd.DataFrame, score: str = SCORE, *, margin: float | None = None, primary: str | None = None
-) -> dict[str, LengthComparison]:
-    """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
-    return {
-        str(model): _compare(rows, score, False, margin, primary and "")
-        for model, rows in checked_runs(runs, score).groupby("model", sort=True)
-    }
-
-
-def _compare(
-    runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None, primary: str | None
-) -> LengthComparison:
+    runs = checked_runs(runs, score)
     cells, pairs, contrasts = _paired(runs, score)
     unit, scale = score_unit(score, runs), _scale(cells)
     sizes = {
@@ -143,6 +127,17 @@ def _compare(
         judged_equivalent(tests),
         notes,
     )
+
+
+@over_clusters
+def compare_lengths_by_model(
+    runs: pd.DataFrame, score: str = SCORE, *, margin: float | None = None, primary: str | None = None
+) -> dict[str, LengthComparison]:
+    """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
+    return {
+        str(model): compare_lengths(rows, score, margin=margin, primary=primary and "")
+        for model, rows in runs.groupby(checked_runs(runs, score)["model"].to_numpy(), sort=True)
+    }
 
 
 def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], list[Estimate]]:
