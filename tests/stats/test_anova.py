@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
+from toolkit.stats.prompt_length.contrasts import friedman, repeated_measures
 
 
 def table(bases: int = 9, bins: int = 3, seed: int = 5) -> np.ndarray:

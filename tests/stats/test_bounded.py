@@ -10,7 +10,7 @@ import pytest
 from logit_jackknife import logit_jackknife
 from scipy import stats
 
-from toolkit.stats.inference.bounded import BOUNDED, bounded_mean
+from toolkit.stats.inference.means import BOUNDED, bounded_mean
 from toolkit.stats.result import Estimate
 
 EMPTY = Estimate("mean", None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toolkit.stats.detection.prevalence import corrected_prevalence, lang_reiczigel
-from toolkit.stats.detection.rates import Confusion
+from toolkit.stats.detection.rates import Confusion, corrected_prevalence, lang_reiczigel
 
 GOOD = Confusion(tp=90, fn=10, tn=70, fp=30)
 STUDIES = 1000

@@ -83,7 +83,7 @@ def benchmark_designs(
 
     ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
     left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
-    commonly random sampling of common items; `toolkit.adaptive.selection` has both choices.
+    commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
 
     For each design: median cost and bases to the width, with a distribution-free interval of the median; the ratio of
     its cost to the baseline's with the same seed; coverage of the differences on the full bank, when the width is

@@ -10,10 +10,9 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
-from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE, counted

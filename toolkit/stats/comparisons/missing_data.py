@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
     WHOLE,

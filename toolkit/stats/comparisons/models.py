@@ -13,13 +13,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
+from toolkit.stats.inference.p_values import sign_flip, with_holm
 from toolkit.stats.inference.proportions import effective_cases, likeness, share, wilson
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
-from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted

@@ -13,9 +13,8 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.proportions import clopper_pearson
-from toolkit.stats.one_shot.compare import outcomes_of, pair_p_value, rejected
-from toolkit.stats.one_shot.methods import VERDICTS, WEIGHTS
-from toolkit.stats.power.answer import check_share
+from toolkit.stats.one_shot.methods import VERDICTS, WEIGHTS, outcomes_of, pair_p_value, rejected
+from toolkit.stats.power.sample_size import check_share
 from toolkit.stats.result import Estimate
 
 ENUMERATED_UP_TO: Final = 30

@@ -13,8 +13,14 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, whole
-from toolkit.stats.power.sample_size import bases_needed, detectable_effect
+from toolkit.stats.power.sample_size import (
+    PowerAnswer,
+    bases_needed,
+    check_size,
+    detectable_effect,
+    unanswerable,
+    whole,
+)
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted

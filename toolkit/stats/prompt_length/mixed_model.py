@@ -14,7 +14,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note
 from toolkit.stats.result import ROUNDING, Result
 from toolkit.words import SCORE, counted

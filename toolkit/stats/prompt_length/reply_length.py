@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
