@@ -222,10 +222,12 @@ class Result:
 
     about: ClassVar[str] = "about"  # name of the leading column of the frame
     apart: ClassVar[tuple[str, ...]] = ()  # fields that are not part of ``to_dict``
+    kinds: ClassVar[Mapping[str, str]] = {}  # fields of the frame and what it calls their estimates; a mapping, its keys
+    first: ClassVar[tuple[str, ...]] = ()  # fields that a reader wants first
 
     def rows(self) -> Iterable[tuple[str, Estimate]]:
         """Return every estimate with what it is about, in the order of the frame."""
-        return estimates_of(self)
+        return self._rows_of(self.kinds) if self.kinds else estimates_of(self)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per estimate (columns of `toolkit.stats.result.COLUMNS`) with what it is about."""
@@ -237,7 +239,13 @@ class Result:
 
     def headline(self) -> Iterable[tuple[str, Estimate]]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
-        return self.rows()
+        return self._rows_of(self.first) if self.first else self.rows()
+
+    def _rows_of(self, names: Iterable[str]) -> Iterator[tuple[str, Estimate]]:
+        for name in names:
+            value = getattr(self, name)
+            groups = value.items() if isinstance(value, Mapping) else ((self.kinds[name], value),)
+            yield from ((label, estimate) for label, part in groups for _, estimate in placed(part))
 
     def __init_subclass__(cls) -> None:
         """Keep the short print of results: dataclasses would make one of every field."""

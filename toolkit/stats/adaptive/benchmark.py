@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
@@ -54,16 +54,11 @@ class Benchmark(Result):
 
     about: ClassVar[str] = "design"
     apart: ClassVar[tuple[str, ...]] = ("trials",)
+    kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
     target_width: float
     results: Mapping[str, tuple[Estimate, ...]]
     notes: tuple[str, ...]
     trials: pd.DataFrame = field(compare=False)
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the estimates of each design."""
-        yield from (
-            (design, estimate) for design, estimates in self.results.items() for estimate in estimates
-        )
 
 
 def benchmark_designs(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -275,6 +275,7 @@ class Sequential(Result):
     asks for, ``cost`` in AUD.
     """
 
+    kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
     models: tuple[Estimate, ...]
     differences: tuple[Estimate, ...]
     target_width: float | None
@@ -283,12 +284,6 @@ class Sequential(Result):
     stop: bool
     cost: float
     notes: tuple[str, ...]
-    apart: ClassVar[tuple[str, ...]] = ()
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the models, then their differences."""
-        yield from (("model", estimate) for estimate in self.models)
-        yield from (("difference", estimate) for estimate in self.differences)
 
 
 def sequential_comparison(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -27,16 +27,11 @@ class Taxonomy(Result):
     """What a sample is of its bank; ``novelty`` has one number for each base, in the order asked."""
 
     about: ClassVar[str] = "taxonomy"
+    kinds: ClassVar[Mapping[str, str]] = {"coverage": "coverage", "divergence": "divergence", "items": "items"}
     coverage: tuple[Estimate, ...]
     divergence: Estimate
     items: tuple[Estimate, ...]
     novelty: tuple[float, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return coverage, divergence, then what is known of the items."""
-        yield from (("coverage", estimate) for estimate in self.coverage)
-        yield ("divergence", self.divergence)
-        yield from (("items", estimate) for estimate in self.items)
 
 
 def sample_taxonomy(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -36,14 +36,11 @@ class MissingBounds(Result):
     """The length contrasts under what could be assumed of the missing scores."""
 
     about: ClassVar[str] = "assumption"
+    kinds: ClassVar[Mapping[str, str]] = {"contrasts": "assumption"}
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
     ends: tuple[float, float] = SCALE
     apart: ClassVar[tuple[str, ...]] = ("ends",)
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every contrast with its assumption."""
-        return ((case, estimate) for case, contrasts in self.contrasts.items() for estimate in contrasts)
 
     def sentence(self) -> str:
         """Return in words ready for the thesis how far the missing scores could matter."""
@@ -72,17 +69,12 @@ class MissingData(Result):
     """How many scores are missing, where, and whether the missing ones gather anywhere."""
 
     about: ClassVar[str] = "missing by"
+    kinds: ClassVar[Mapping[str, str]] = {"overall": "all", "shares": "column", "imbalance": "imbalance"}
     overall: tuple[Estimate, ...]
     shares: dict[str, tuple[Estimate, ...]]
     imbalance: tuple[Estimate, ...]
     reasons: dict[str, int]
     bounds: MissingBounds
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every share with its column, then the tests."""
-        yield from (("all", share) for share in self.overall)
-        yield from ((column, share) for column, shares in self.shares.items() for share in shares)
-        yield from (("imbalance", test) for test in self.imbalance)
 
     def sentence(self) -> str:
         """Return what is missing in words ready for the thesis."""

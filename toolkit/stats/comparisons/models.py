@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -33,18 +33,11 @@ class ModelComparison(Result):
     """The means or rates of the models and their paired differences."""
 
     about: ClassVar[str] = "comparison"
+    kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
+    first: ClassVar[tuple[str, ...]] = ("differences", "models")
     models: tuple[tuple[str, Estimate], ...]
     differences: tuple[Estimate, ...]
     notes: tuple[str, ...]
-
-    def headline(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the differences before the means."""
-        yield from sorted(self.rows(), key=lambda row: row[0] != "difference")
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every result with what it compares."""
-        yield from (("model", result) for _, result in self.models)
-        yield from (("difference", result) for result in self.differences)
 
     def sentence(self) -> str:
         """Return every difference in words ready for the thesis."""
@@ -185,9 +178,7 @@ def _hybrid_ends(
         pulls.append(_sums(values - p, labels))
     squares = float(pulls[0] @ pulls[0]) * float(pulls[1] @ pulls[1])
     r = float(pulls[0] @ pulls[1]) / math.sqrt(squares) if squares > 0 else 0.0
-    if (
-        tied and r > 0
-    ):  # at r = 1 and rates of .5 nothing would be left: Newcombe (1998) corrects r for continuity
+    if tied and r > 0:  # r = 1 and rates of .5 would leave nothing: Newcombe (1998) corrects r for continuity
         r *= 1 - 2 / groups
     return mover(rates[0], ends[0], rates[1], ends[1], r)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
@@ -186,6 +186,14 @@ class LengthComparison(Result):
     """The scores of the three length bins and their differences within bases."""
 
     about: ClassVar[str] = "comparison"
+    kinds: ClassVar[Mapping[str, str]] = {
+        "per_bin": "mean of bin",
+        "contrasts": "difference",
+        **dict.fromkeys(("effect_sizes", "corrected_effect_sizes", "average_effect_sizes"), "effect size"),
+        **dict.fromkeys(("anova", "friedman"), "any difference"),
+        "equivalence": "equivalence",
+    }
+    first: ClassVar[tuple[str, ...]] = ("contrasts", "equivalence", "per_bin")
     per_bin: tuple[Estimate, ...]
     contrasts: tuple[Estimate, ...]
     effect_sizes: tuple[Estimate, ...]
@@ -195,24 +203,6 @@ class LengthComparison(Result):
     friedman: Estimate | None
     equivalence: tuple[Estimate, ...]
     notes: tuple[str, ...]
-
-    def headline(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the differences, the confirmatory one first, then equivalence and the means."""
-        yield from (("difference", result) for result in self.contrasts)
-        yield from (("equivalence", result) for result in self.equivalence)
-        yield from (("mean of bin", result) for result in self.per_bin)
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every result with its kind."""
-        yield from (("mean of bin", result) for result in self.per_bin)
-        yield from (("difference", result) for result in self.contrasts)
-        for sizes in (self.effect_sizes, self.corrected_effect_sizes, self.average_effect_sizes):
-            yield from (("effect size", result) for result in sizes)
-        if self.anova is not None:
-            yield "any difference", self.anova.as_estimate()
-        if self.friedman is not None:
-            yield "any difference", self.friedman
-        yield from (("equivalence", result) for result in self.equivalence)
 
 
 @over_clusters
