@@ -29,12 +29,7 @@ ROUND: Final = 4
 
 
 def next_bases(
-    bank: pd.DataFrame,
-    scores: pd.DataFrame,
-    *,
-    seed: int,
-    count: int = 1,
-    score: str = "score",
+    bank: pd.DataFrame, scores: pd.DataFrame, *, seed: int, count: int = 1, score: str = "score"
 ) -> list[str]:
     r"""Return the bases to ask next of all models, a pure function of the bank, the scores so far and the seed.
 

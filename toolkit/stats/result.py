@@ -222,7 +222,9 @@ class Result:
 
     about: ClassVar[str] = "about"  # name of the leading column of the frame
     apart: ClassVar[tuple[str, ...]] = ()  # fields that are not part of ``to_dict``
-    kinds: ClassVar[Mapping[str, str]] = {}  # fields of the frame and what it calls their estimates; a mapping, its keys
+    kinds: ClassVar[
+        Mapping[str, str]
+    ] = {}  # fields in the frame, and what each is about; of a mapping, its keys
     first: ClassVar[tuple[str, ...]] = ()  # fields that a reader wants first
 
     def rows(self) -> Iterable[tuple[str, Estimate]]:

@@ -27,7 +27,7 @@ class Taxonomy(Result):
     """What a sample is of its bank; ``novelty`` has one number for each base, in the order asked."""
 
     about: ClassVar[str] = "taxonomy"
-    kinds: ClassVar[Mapping[str, str]] = {"coverage": "coverage", "divergence": "divergence", "items": "items"}
+    kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence", "items")}
     coverage: tuple[Estimate, ...]
     divergence: Estimate
     items: tuple[Estimate, ...]

@@ -97,12 +97,7 @@ _FEWEST_FOR_SPREAD: Final = 5
 
 
 def standard_deviation(
-    name: str,
-    values: ArrayLike,
-    *,
-    unit: str = "none",
-    missing: int = 0,
-    scale: float | None = None,
+    name: str, values: ArrayLike, *, unit: str = "none", missing: int = 0, scale: float | None = None
 ) -> Estimate:
     r"""Return a standard deviation with an interval that allows for its kurtosis.
 

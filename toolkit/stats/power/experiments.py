@@ -74,26 +74,8 @@ def experiments_needed(
     Power does not rise evenly, because counts are whole: up to 30 the smallest N is meant at which, and for three
     more, power is what is wanted; beyond, N is found by bisection over simulated powers, to about 5 %.
 
-    Parameters
-    ----------
-    first, second
-        Shares (or pilot counts) of expected answers, unexpected answers and hallucinations of each method.
-    power
-        Wanted probability of telling them apart.
-    start
-        Smallest N to consider, in experiments.
-    weights, alpha, seed
-        Of the score, of the test, and of the pairs drawn beyond 30.
-
-    Returns
-    -------
-    Estimate
-        In experiments of each method; None, with a note, when even 400 are too few.
-
-    Raises
-    ------
-    InputError
-        If shares, weights, level, ``power`` or ``start`` cannot be used.
+    ``first`` and ``second`` are shares (or pilot counts) of expected answers, unexpected answers and hallucinations,
+    ``start`` is the smallest N to consider. There is no number, and a note, when even 400 are too few.
 
     Examples
     --------

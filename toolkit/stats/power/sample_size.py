@@ -168,25 +168,9 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     r"""Return how many bases a two-sided paired t test needs to find an effect.
 
     The statistic has a non-central t distribution with n - 1 degrees of freedom and non-centrality
-    :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`.
-
-    Parameters
-    ----------
-    effect, sd
-        Difference to be found, and standard deviation of the differences, in the same unit.
-    power, alpha
-        Wanted probability of finding the effect, and level of the test.
-
-    Returns
-    -------
-    PowerAnswer
-        In bases, not rounded: ``whole`` is the number to ask for. At least 2. None for an effect of 0, or one that
-        more than ten million bases would not show.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
+    :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`. ``effect`` and
+    ``sd``, of the differences, are in one unit. The answer is in bases, at least 2 and not rounded: ``whole`` is the
+    number to ask for. It is None for an effect of 0, or one that more than ten million bases would not show.
 
     References
     ----------
@@ -211,6 +195,7 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     if n is None:
         return unanswerable(name, f"d_z = {d_z:.3g} is too small for any study", method=EXACT, unit="bases")
     reached = t_power(whole(n) - 1, d_z * math.sqrt(whole(n)), alpha)
+    effect_words = f"d_z = {d_z:.3f}" if sd == 1 else f"a difference of {abs(effect):g} (d_z = {d_z:.3f})"
     return PowerAnswer(
         name,
         n,
@@ -218,7 +203,7 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
         unit="bases",
         note=f"effect {effect:g}, standard deviation of the differences {sd:g}, alpha {alpha:g}; power "
         f"{reached:.3f} at {whole(n)}",
-        words=f"To find {_effect_words(effect, sd)} with a power of {power:.0%}, a two-sided paired t test (alpha = "
+        words=f"To find {effect_words} with a power of {power:.0%}, a two-sided paired t test (alpha = "
         f"{alpha:.3g}) needs {whole(n)} bases, which have {percent(reached)}.",
     )
 
@@ -256,24 +241,10 @@ def detectable_effect(
 def equivalence_bases(
     margin: float, sd: float, *, difference: float = 0.0, power: float = 0.8, alpha: float = 0.05
 ) -> PowerAnswer:
-    """Return how many bases the two one-sided paired t tests need to declare equivalence.
+    """Return how many bases, not rounded, the two one-sided paired t tests of level ``alpha`` need for equivalence.
 
-    Parameters
-    ----------
-    margin, sd, difference
-        Margin of equivalence, standard deviation of the differences, and true difference, in the same unit.
-    power, alpha
-        Wanted probability of declaring it, and level of each of the two tests.
-
-    Returns
-    -------
-    PowerAnswer
-        In bases, not rounded. None where the difference is not inside the margin.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
+    ``margin``, ``sd`` of the differences and the true ``difference`` are in one unit; where that is not inside the
+    margin there is no number.
 
     Examples
     --------
@@ -315,11 +286,6 @@ def _check(effect: float, sd: float, alpha: float, power: float = 0.8) -> None:
     check_share("power", power)
 
 
-def _effect_words(effect: float, sd: float) -> str:
-    d_z = f"d_z = {abs(effect) / sd:.3f}"
-    return d_z if sd == 1 else f"a difference of {abs(effect):g} ({d_z})"
-
-
 def answers_for_icc_width(
     icc: float, judges: int, width: float, *, assurance: float | None = None, confidence: float = 0.95
 ) -> PowerAnswer:
@@ -331,28 +297,8 @@ def answers_for_icc_width(
     (k (k - 1) w^2)`, :math:`f' = k - 2 - 2 (k - 1) \rho`, so that an interval is as narrow in that share of studies
     (simulated: in 78-82 % with three judges and 75 % with two, where 80 % was wanted).
 
-    Parameters
-    ----------
-    icc
-        Expected reliability of one judge, from 0 to below 1.
-    judges
-        Judges of each answer, two or more.
-    width
-        Wanted width of the whole interval.
-    assurance
-        Wanted probability, 0.5 or more, that the interval is as narrow; None for Bonett's number.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    PowerAnswer
-        In independent answers (one a base), not rounded.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
+    ``icc`` is the expected reliability of one of two ``judges`` or more, ``width`` that of the whole interval. The
+    number is of independent answers (one a base), not rounded.
 
     References
     ----------

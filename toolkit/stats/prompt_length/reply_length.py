@@ -26,7 +26,7 @@ class LengthBias(Result):
     """The slope of score on reply length, and the effect of the prompt's length with and without it."""
 
     about: ClassVar[str] = "effect"
-    kinds: ClassVar[Mapping[str, str]] = {"slope": "slope", "total": "total", "direct": "direct"}
+    kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("slope", "total", "direct")}
     slope: Estimate
     total: tuple[Estimate, ...]
     direct: tuple[Estimate, ...]
