@@ -163,6 +163,12 @@ class Estimate:
     def _grouped(self) -> str:
         return _GROUPED if GROUPS in self.n else ""
 
+    def valued(
+        self, estimate: float, low: float | None = None, high: float | None = None, **more: Any
+    ) -> Estimate:
+        """Return the result with its number, the ends of its interval, and other fields."""
+        return replace(self, estimate=estimate, low=low, high=high, **more)
+
     def noted(self, *notes: str) -> Estimate:
         """Return the result with more notes after its own."""
         return replace(self, note=_joined(self.note, *notes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import numpy as np
@@ -222,10 +222,9 @@ def _estimates(
             return empty.not_estimable("every ranking is of ties")
         middle = float(x.mean())
         if len(x) < 2:
-            return replace(empty, estimate=middle)
+            return empty.valued(middle)
         half = float(special.stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
-        ends = {"low": middle - half, "high": middle + half, "method": "Student t over seeds"}
-        return replace(empty, estimate=middle, **ends)
+        return empty.valued(middle, middle - half, middle + half, method="Student t over seeds")
 
     joint, coverage = int(trials["all_covered"].sum()), "coverage of the differences"
     ends, n = clopper_pearson(joint, count), {"seeds": count}

@@ -142,33 +142,24 @@ def _rates(
 
     sensitivity = rate("sensitivity", [row for row in rows if row[0]])
     specificity = rate("specificity", [row for row in rows if not row[0]])
-    f1 = _f1(rate("F1", [row for row in rows if row[0] or row[1]]), len(rows))
-    n = {"items": len(rows)}
-    empty = Estimate("balanced accuracy" + ending, None, None, None, BALANCED_METHOD, UNIT, n, missing)
-    balanced = _balanced(sensitivity, specificity, empty)
     precision = rate("precision", [row for row in rows if row[1]])
-    return rate("accuracy", rows), sensitivity, specificity, precision, f1, balanced
-
-
-def _f1(jaccard: Estimate, items: int) -> Estimate:
-    """Return F1 from the share that is right among items that are cases or were decided to be."""
+    # F1 follows from the share that is right among items that are cases or were decided to be.
+    jaccard = rate("F1", [row for row in rows if row[0] or row[1]])
     ends = (jaccard.estimate, jaccard.low, jaccard.high)
     middle, low, high = (None if end is None else 2 * end / (1 + end) for end in ends)
     reason = jaccard.reason and "no item is a case, and none was decided to be one"
-    method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": items}
-    return replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
-
-
-def _balanced(se: Estimate, sp: Estimate, empty: Estimate) -> Estimate:
-    values = (se.estimate, se.low, se.high, sp.estimate, sp.low, sp.high)
-    if any(value is None for value in values):
-        return empty.not_estimable("there are items of one label only")
-    a, a_low, a_high, b, b_low, b_high = (float(value) for value in values if value is not None)
-    middle = (a + b) / 2
-    low = max(0.0, middle - math.hypot(a - a_low, b - b_low) / 2)
-    return replace(
-        empty, estimate=middle, low=low, high=min(1.0, middle + math.hypot(a_high - a, b_high - b) / 2)
-    )
+    method, n = f"{jaccard.method} {F1_METHOD}", {**jaccard.n, "items": len(rows)}
+    f1 = replace(jaccard, estimate=middle, low=low, high=high, method=method, n=n, reason=reason)
+    n = {"items": len(rows)}
+    balanced = Estimate("balanced accuracy" + ending, None, None, None, BALANCED_METHOD, UNIT, n, missing)
+    values = [(side.estimate, side.low, side.high) for side in (sensitivity, specificity)]
+    if None in values[0] + values[1]:
+        balanced = balanced.not_estimable("there are items of one label only")
+    else:
+        (a, a_low, a_high), (b, b_low, b_high) = np.array(values, dtype=float).tolist()
+        mean, below, above = (a + b) / 2, math.hypot(a - a_low, b - b_low), math.hypot(a_high - a, b_high - b)
+        balanced = balanced.valued(mean, max(0.0, mean - below / 2), min(1.0, mean + above / 2))
+    return rate("accuracy", rows), sensitivity, specificity, precision, f1, balanced
 
 
 def mcnemar(
@@ -209,26 +200,16 @@ def mcnemar(
         difference = rate_difference(name, [a for a, _ in pairs], [b for _, b in pairs], bases, unit=UNIT)
         return replace(difference, n={"items": n, "bases": len(set(bases))}, missing=missing)
     b, c = pairs.count((True, False)), pairs.count((False, True))
-    low, high = _newcombe(pairs.count((True, True)), b, c, pairs.count((False, False)))
-    return replace(
-        empty,
-        estimate=(b - c) / n,
-        low=low,
-        high=high,
-        n={"items": n, "items only one has right": b + c},
-        p_value=min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0,
-    )
-
-
-def _newcombe(right: int, b: int, c: int, wrong: int) -> tuple[float, float]:
-    n = right + b + c + wrong
+    right, wrong = pairs.count((True, True)), pairs.count((False, False))
     margins = (right + b) * (c + wrong) * (right + c) * (b + wrong)
     determinant = float(right * wrong - b * c)
     if determinant > 0:  # the continuity correction of phi alone, as method 10 has it
         determinant = max(determinant - n / 2, 0.0)
     phi = determinant / math.sqrt(margins) if margins else 0.0
-    first, second = right + b, right + c
-    return mover(first / n, wilson(first, n), second / n, wilson(second, n), phi)
+    low, high = mover((right + b) / n, wilson(right + b, n), (right + c) / n, wilson(right + c, n), phi)
+    counts = {"items": n, "items only one has right": b + c}
+    p_value = min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
+    return replace(empty, estimate=(b - c) / n, low=low, high=high, n=counts, p_value=p_value)
 
 
 def auc(

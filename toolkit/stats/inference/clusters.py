@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pandas as pd
 
@@ -29,7 +29,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
-        frames = [value for value in (*args, *kwargs.values()) if _has_units(value)]
+        frames: list[pd.DataFrame] = [value for value in (*args, *kwargs.values()) if _has_units(value)]
         if not any((frame["cluster"] != frame["base"]).any() for frame in frames):
             return analysis(*args, **kwargs)
         by_name = {name: _by_cluster(value) for name, value in kwargs.items()}
@@ -98,7 +98,7 @@ def in_groups(result: Any, units: Mapping[str, int]) -> Any:
     return replace(result, **new if n is None or "n" in new else new | {"n": n})
 
 
-def _has_units(value: Any) -> bool:
+def _has_units(value: Any) -> TypeGuard[pd.DataFrame]:
     return isinstance(value, pd.DataFrame) and "cluster" in value and "base" in value
 
 
