@@ -113,7 +113,7 @@ def missing_data(
         total = share(f"missing {unit}", list(missing), list(bases), what=unit)
         overall.append(replace(total, facets={"of": unit}))
         for column in told_apart(table, columns):
-            levels = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
+            levels = table[column].astype("object").to_numpy()  # compared one by one, see `imbalance_test`
             by_level = []
             for name in in_order(levels):
                 member = np.array([level == name for level in levels])
@@ -197,10 +197,12 @@ def imbalance_test(
     ----------
     Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses, chapter 7, for blocks. Phipson & Smyth
     (2010), Statistical Applications in Genetics and Molecular Biology 9, article 39.
-
     """
-    names, level = _numbered(levels)
-    groups, base = _numbered(bases)
+    # As objects: numpy's own texts, by which it also compares, lose a NUL at their end, and two models would be one.
+    (names, level), (groups, base) = (
+        np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
+        for labels in (levels, bases)
+    )
     count = int(missing.sum())
     empty = Estimate(
         f"imbalance of missing over {name}",
@@ -214,8 +216,9 @@ def imbalance_test(
     )
     if len(names) < 2:
         return empty.not_estimable(f"there is one {name} only")
+    cells, size = base * len(names) + level, len(groups) * len(names)
     losses, scores = (
-        np.bincount(base * len(names) + level, weights, len(groups) * len(names)).reshape(-1, len(names))
+        np.bincount(cells, weights, size).reshape(-1, len(names))
         for weights in (missing.astype(float), np.ones(len(missing)))
     )
     observed = replace(empty, estimate=float(np.ptp(losses.sum(axis=0) / scores.sum(axis=0))))
@@ -236,12 +239,6 @@ def imbalance_test(
         keys = rng.random((min(_PART, permutations - start), *losses.shape))
         reached += int((spread(*_shuffled((losses, scores), scores > 0, keys)) >= threshold).sum())
     return replace(observed, p_value=(reached + 1) / (permutations + 1))
-
-
-def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels as texts, sorted, and the place of each label among them."""
-    # As objects: numpy's own texts, by which it also compares, lose a NUL at their end, and two models would be one.
-    return np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
 
 
 def _shuffled(tables: tuple[np.ndarray, ...], occupied: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:

@@ -100,11 +100,8 @@ def paired_difference(
     """Return the mean difference of two models over the prompts that both answered (Miller 2024), clustered by base."""
     a, b = _equally_long(name, first, second, bases)
     difference = pd.Series(a - b, index=list(bases)).dropna()
-    counts, missing = (
-        {"prompts": len(difference), "bases": difference.index.nunique()},
-        len(a) - len(difference),
-    )
-    empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
+    counts = {"prompts": len(difference), "bases": difference.index.nunique()}
+    empty = Estimate(name, None, None, None, CLUSTERED, unit, counts, len(a) - len(difference))
     if difference.empty:
         return empty.not_estimable("there are no prompts")
     mean = clustered_mean(difference, list(difference.index))
@@ -159,28 +156,21 @@ def rate_difference(
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)
-    low, high = _hybrid_ends(a, b, labels, max(answers or 0, len(labels)), tied=not by_t.error)
-    if by_t.low is not None and by_t.high is not None:
-        low, high = max(-1.0, min(low, by_t.low)), min(1.0, max(high, by_t.high))
-    return replace(difference, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
-
-
-def _hybrid_ends(
-    a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: int, *, tied: bool
-) -> tuple[float, float]:
-    groups = len(set(labels))
-    ends, rates, pulls = [], [], []
+    rates, ends, pulls = [], [], []
     for values in (a, b):
-        p = float(values.mean())
-        worth = effective_cases(p, clustered_mean(values, labels).error or 0.0, answers, groups)
-        ends.append(wilson(p * worth, worth))
+        p, error = float(values.mean()), clustered_mean(values, labels).error or 0.0
+        worth = effective_cases(p, error, max(answers or 0, len(labels)), groups)
         rates.append(p)
+        ends.append(wilson(p * worth, worth))
         pulls.append(_sums(values - p, labels))
     squares = float(pulls[0] @ pulls[0]) * float(pulls[1] @ pulls[1])
     r = float(pulls[0] @ pulls[1]) / math.sqrt(squares) if squares > 0 else 0.0
-    if tied and r > 0:  # r = 1 and rates of .5 would leave nothing: Newcombe (1998) corrects r for continuity
-        r *= 1 - 2 / groups
-    return mover(rates[0], ends[0], rates[1], ends[1], r)
+    if not by_t.error and r > 0:
+        r *= 1 - 2 / groups  # r = 1 and rates of .5 leave no width: Newcombe (1998) corrects r for continuity
+    low, high = mover(rates[0], ends[0], rates[1], ends[1], r)
+    if by_t.low is not None and by_t.high is not None:
+        low, high = max(-1.0, min(low, by_t.low)), min(1.0, max(high, by_t.high))
+    return replace(difference, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
 
 
 def mover(

@@ -241,7 +241,11 @@ def compare_lengths(
         kind: tuple(effect_size(kind, contrast, *pairs[contrast.name].to_numpy().T) for contrast in contrasts)
         for kind in EFFECTS
     }
-    notes = (*_notes(runs, cells, score), _roles(primary))
+    roles = f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
+    if not primary:
+        reason = "no primary contrast was named beforehand, so " if primary is None else ""
+        roles = f"{reason}all contrasts are exploratory"
+    notes = (*_notes(runs, cells, score), roles)
     tests = []
     if margin is not None and not isinstance(unit, Points):
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
@@ -319,15 +323,9 @@ def mean_over_bases(
 
 def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.ndarray) -> Estimate:
     """Return the effect size d_z, g_z or d_av of a paired difference, named after it."""
-    empty = Estimate(
-        f"{kind}({difference.name})",
-        None,
-        method=EFFECTS[kind],
-        n=difference.n,
-        missing=difference.missing,
-        statistic=kind,
-        facets={"contrast": difference.name},
-    )
+    name, facets = f"{kind}({difference.name})", {"contrast": difference.name}
+    empty = Estimate(name, None, method=EFFECTS[kind], n=difference.n, statistic=kind, facets=facets)
+    empty = replace(empty, missing=difference.missing)
     if difference.estimate is None:
         return empty.not_estimable(difference.reason)
     if difference.low is None:
@@ -348,13 +346,6 @@ def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, .
     corrected = with_holm([contrast for contrast in contrasts if contrast.name != primary], "contrasts")
     others = {contrast.name: exploratory(contrast) for contrast in corrected}
     return tuple(others.get(contrast.name) or exploratory(contrast, "confirmatory") for contrast in contrasts)
-
-
-def _roles(primary: str | None) -> str:
-    if not primary:
-        reason = "no primary contrast was named beforehand, so " if primary is None else ""
-        return f"{reason}all contrasts are exploratory"
-    return f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> tuple[RepeatedMeasures, Estimate]:
@@ -413,24 +404,16 @@ def equivalence(
     if not (math.isfinite(margin) and margin > 0):
         raise InputError(f"equivalence: margin {margin!r}; give a difference above 0 as the margin")
     d = np.asarray(differences, dtype=float)
-    empty = Estimate(
-        name,
-        None,
-        method=TOST_METHOD,
-        unit=unit,
-        n={"bases": d.size},
-        confidence=1 - 2 * LEVEL,
-        note=f"margin of equivalence ±{margin:g}",
-        facets={"contrast": name},
-    )
+    empty = Estimate(name, None, None, None, TOST_METHOD, unit, {"bases": d.size}, confidence=1 - 2 * LEVEL)
+    empty = replace(empty, note=f"margin of equivalence ±{margin:g}", facets={"contrast": name})
     if d.size < 2:
         return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
     mean = mean_interval(d, confidence=empty.confidence, scale=scale)
     if mean.error is None:
-        return replace(empty, estimate=mean.mean).no_interval(mean.reason, "interval or p value")
+        return empty.valued(mean.mean).no_interval(mean.reason, "interval or p value")
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
     p_value = float(special.stdtr(mean.degrees, (abs(mean.mean) - margin) / mean.error))
-    return replace(empty, estimate=mean.mean, low=mean.low, high=mean.high, p_value=p_value)
+    return empty.valued(mean.mean, mean.low, mean.high, p_value=p_value)
 
 
 def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
@@ -446,11 +429,11 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
     >>> [test.facets["verdict"] for test in judged_equivalent([small, large])]
     ['equivalent', 'equivalence not shown']
     """
-    return tuple(map(_with_verdict, with_holm(tests, "tests of equivalence")))
-
-
-def _with_verdict(test: Estimate) -> Estimate:
-    if test.p_value is None:
-        return test
-    verdict = "equivalent" if test.p_value < LEVEL else "equivalence not shown"
-    return replace(test, facets={**test.facets, "verdict": verdict}, note=f"{verdict}: {test.note}")
+    results = []
+    for test in with_holm(tests, "tests of equivalence"):
+        if test.p_value is not None:
+            verdict = "equivalent" if test.p_value < LEVEL else "equivalence not shown"
+            facets = {**test.facets, "verdict": verdict}
+            test = replace(test, facets=facets, note=f"{verdict}: {test.note}")
+        results.append(test)
+    return tuple(results)
