@@ -221,18 +221,13 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")
-    rows = [
-        (
-            prompt.base,
-            prompt.scenario,
-            prompt.category,
-            prompt.metadata.get("csf"),
-            prompt.length_bin,
-            prompt.text,
-        )
-        for prompt in plan.dataset.prompts
-    ]
-    prompts = pd.DataFrame(rows, columns=["base", "scenario", "category", "csf", "length_bin", "text"])
+    columns = ("base", "scenario", "category", "length_bin", "text")
+    prompts = pd.DataFrame(
+        [
+            {name: getattr(prompt, name) for name in columns} | {"csf": prompt.metadata.get("csf")}
+            for prompt in plan.dataset.prompts
+        ]
+    )
     texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)
     similarity = np.clip(jaccard(list(texts)), 0, 1)
     scores = runs.rename(columns={plan.study.analysis.score: "score"})

@@ -271,10 +271,6 @@ def clustered_slope(
     """Return the slope of y on x by least squares, with a CR2 error clustered by base (`cluster_robust`).
 
     Where x is 0 or 1 the slope is the difference of two means.
-
-    References
-    ----------
-    Bell & McCaffrey (2002), Survey Methodology 28, 169-181.
     """
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     refuse_unpaired(f"slope {name}", a, b, clusters)
@@ -308,11 +304,6 @@ def bounded_mean(
     studies a setting, of whole scores with a mean of 4.63 on 0-5 and 8 to 100 bases, it covered 94.8-98.4 %, Student's
     t 89.5-99.6 %; near the end of the scale its price is width.
     There is no interval where there are fewer than two clusters, or all of them are equal.
-
-    References
-    ----------
-    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. Satterthwaite (1946), Biometrics Bulletin
-    2, 110-114. Bell & McCaffrey (2002), Survey Methodology 28, 169-181.
 
     Examples
     --------

@@ -214,16 +214,11 @@ def compare_two_methods(
             )
     a, b = (one_shot_score(i1, i0, h, weights) for i1, i0, h in (first, second))
     difference = b.raw - a.raw
-    return Estimate(
-        name,
-        difference,
-        low=difference - float(np.hypot(b.raw - b.low, a.high - a.raw)),
-        high=difference + float(np.hypot(b.high - b.raw, a.raw - a.low)),
-        method=PAIR_METHOD,
-        unit=UNIT,
-        n={"experiments of the first": a.n, "experiments of the second": b.n},
-        p_value=pair_p_value((a.i1, a.i0, a.h), (b.i1, b.i0, b.h), a.weights),
-    )
+    low = difference - float(np.hypot(b.raw - b.low, a.high - a.raw))
+    high = difference + float(np.hypot(b.high - b.raw, a.raw - a.low))
+    n = {"experiments of the first": a.n, "experiments of the second": b.n}
+    p_value = pair_p_value((a.i1, a.i0, a.h), (b.i1, b.i0, b.h), a.weights)
+    return Estimate(name, difference, low, high, PAIR_METHOD, UNIT, n, p_value=p_value)
 
 
 def outcomes_of(n: int) -> np.ndarray:
@@ -244,7 +239,10 @@ def rejected(n: int, weights: tuple[float, float, float], alpha: float) -> np.nd
     index = {tuple(outcome): row for row, outcome in enumerate(outcomes.tolist())}
     matrix = np.zeros((len(outcomes), len(outcomes)), dtype=bool)
     for margins in outcomes_of(2 * n):
-        tables, p_values = _tables(tuple(margins.tolist()), n, weights)
+        tables, chance, distance = _dealt(margins.tolist(), n, weights)
+        order = np.argsort(-distance, kind="stable")
+        last = np.searchsorted(-distance[order], -distance, side="right") - 1  # ties are all as extreme
+        p_values = np.minimum(1.0, np.cumsum(chance[order])[last])
         rows = [index[tuple(table)] for table in tables.tolist()]
         columns = [index[tuple(table)] for table in (margins - tables).tolist()]
         matrix[rows, columns] = p_values <= alpha + 1e-12
@@ -258,17 +256,6 @@ def pair_p_value(first: Counts, second: Counts, weights: tuple[float, float, flo
     tables, chance, distance = _dealt(margins, sum(first), weights)
     observed = distance[(tables[:, 0] == first[0]) & (tables[:, 1] == first[1])][0]
     return min(1.0, float(chance[distance >= observed].sum()))
-
-
-def _tables(
-    margins: Sequence[int], n: int, weights: tuple[float, float, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outcomes the first method can have, given both together, and the p value of each."""
-    tables, chance, distance = _dealt(margins, n, weights)
-    order = np.argsort(-distance, kind="stable")
-    upto = np.cumsum(chance[order])
-    last = np.searchsorted(-distance[order], -distance, side="right") - 1  # ties are all as extreme
-    return tables, np.minimum(1.0, upto[last])
 
 
 def _dealt(
@@ -338,9 +325,8 @@ def compare_one_shot(
     pairs = combinations(cells.columns, 2)
     contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
     averaged = "models" if by == "variant" else "variants"
-    notes = [
-        f"differences are taken within questions and averaged over {averaged} first, so each question counts once"
-    ]
+    first = f"differences are taken within questions and averaged over {averaged} first"
+    notes = [f"{first}, so each question counts once"]
     if incomplete := int(methods[score].isna().sum()):
         lack = agreeing(incomplete, "are incomplete, have no score and are left out")
         notes.append(f"{incomplete} of {counted(len(methods), 'methods')} {lack}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -96,9 +96,14 @@ def experiments_needed(
 
     @cache
     def enough(n: int) -> bool:
-        if n > ENUMERATED_UP_TO:
-            return _sampled_power_reaches(power, _sampled(p, q, n, w, alpha, seed))
-        return (power_at(n).estimate or 0.0) >= power
+        if n <= ENUMERATED_UP_TO:
+            return (power_at(n).estimate or 0.0) >= power
+        hits, at_most = 0, DRAWN
+        for times, differ in _sampled(p, q, n, w, alpha, seed):
+            hits, at_most = (hits + times, at_most) if differ else (hits, at_most - times)
+            if at_most / DRAWN < power or hits / DRAWN >= power:  # the pairs still to come cannot change it
+                break
+        return hits / DRAWN >= power
 
     n = _smallest(enough, start)
     if n is None:
@@ -136,16 +141,6 @@ def _sampled(
     for pair, times in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
         p_value = pair_p_value(tuple(pair[:3].tolist()), tuple(pair[3:].tolist()), w)
         yield int(times), p_value <= alpha + 1e-12
-
-
-def _sampled_power_reaches(power: float, samples: Iterable[tuple[int, bool]]) -> bool:
-    """Return whether the share that is told apart is what is wanted, as soon as the rest cannot change that."""
-    hits, at_most = 0, DRAWN
-    for times, differ in samples:
-        hits, at_most = (hits + times, at_most) if differ else (hits, at_most - times)
-        if at_most / DRAWN < power or hits / DRAWN >= power:
-            break
-    return hits / DRAWN >= power
 
 
 def _smallest(enough: Callable[[int], bool], start: int) -> int | None:
