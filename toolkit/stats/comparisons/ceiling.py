@@ -83,15 +83,9 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
 
     def at_end(end: str, group: str) -> Estimate:
         facets, member = groups[group]
-        scored, alike = member & ~missing, likenesses[end]
-        estimate = share(
-            f"{end}, {group}",
-            list(ends[end][scored]),
-            list(bases[scored]),
-            what="scores",
-            missing=int((member & missing).sum()),
-            alike=alike,
-        )
+        scored, unscored = member & ~missing, int((member & missing).sum())
+        hits, labels, alike = list(ends[end][scored]), list(bases[scored]), likenesses[end]
+        estimate = share(f"{end}, {group}", hits, labels, what="scores", missing=unscored, alike=alike)
         return replace(estimate, statistic=end, facets=facets)
 
     top, bottom = ends

@@ -204,16 +204,12 @@ def imbalance_test(
         for labels in (levels, bases)
     )
     count = int(missing.sum())
+    statistic, method = "imbalance of missing", f"permutation within bases, seed {seed}"
+    n = {"scores": len(missing), "bases": len(groups), "levels": len(names)}
     empty = Estimate(
-        f"imbalance of missing over {name}",
-        None,
-        statistic="imbalance of missing",
-        facets={"over": name},
-        method=f"permutation within bases, seed {seed}",
-        unit="difference of shares",
-        n={"scores": len(missing), "bases": len(groups), "levels": len(names)},
-        missing=count,
+        f"{statistic} over {name}", None, method=method, unit="difference of shares", n=n, missing=count
     )
+    empty = replace(empty, statistic=statistic, facets={"over": name})
     if len(names) < 2:
         return empty.not_estimable(f"there is one {name} only")
     cells, size = base * len(names) + level, len(groups) * len(names)

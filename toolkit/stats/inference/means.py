@@ -44,16 +44,9 @@ class MeanInterval:
 
     def of(self, empty: Estimate, *, tested: bool = False) -> Estimate:
         """Return the estimate that this mean gives, with its p value where a test is wanted."""
-        return replace(
-            empty,
-            estimate=self.mean,
-            low=self.low,
-            high=self.high,
-            p_value=self.p_value if tested else None,
-            note="",
-            reason=self.reason,
-            lacks="interval or p value" if tested else "interval",
-        )
+        lacks, p_value = ("interval or p value", self.p_value) if tested else ("interval", None)
+        more = {"p_value": p_value, "note": "", "reason": self.reason, "lacks": lacks}
+        return empty.valued(self.mean, self.low, self.high, **more)
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95, scale: float | None = None) -> MeanInterval:

@@ -135,11 +135,8 @@ def method_estimates(method: MethodScore, confidence: float = 0.95) -> tuple[Est
     score, raw = (replace(empty, name=f"{kind}, {method.method}") for kind in ("score", "raw"))
     if result is None:
         return score, raw
-    low, high = (max(0.0, end) for end in (result.low, result.high))
-    return (
-        replace(score, estimate=result.score, low=low, high=high),
-        replace(raw, estimate=result.raw, low=result.low, high=result.high),
-    )
+    ends = result.low, result.high
+    return score.valued(result.score, *(max(0.0, end) for end in ends)), raw.valued(result.raw, *ends)
 
 
 def overall(
@@ -356,6 +353,5 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     if differences.empty:
         return empty.not_estimable("no question has a score for both")
     test = sign_flip(differences.to_numpy(), seed=seed)
-    fields = {name: getattr(test, name) for name in ("low", "high", "p_value", "method")}
-    contrast = replace(empty, estimate=test.mean, **fields)
+    contrast = empty.valued(test.mean, test.low, test.high, p_value=test.p_value, method=test.method)
     return contrast.no_interval(test.reason) if test.reason else contrast
