@@ -14,7 +14,6 @@ from toolkit.errors import InputError
 from toolkit.report.blocks import Sentence
 from toolkit.report.captions import capital
 from toolkit.report.show import Files
-from toolkit.stats.inference.clusters import GROUPS
 from toolkit.stats.result import Estimate
 
 _FIELDS: Final = (
@@ -51,8 +50,8 @@ def evidence_of(written: Iterable[Path]) -> Evidence:
         for estimate in shown.estimates:
             for method in _methods(estimate):
                 degrees.setdefault(method, [])
-            if estimate.degrees is not None and (method := _base_method(estimate.method)) in degrees:
-                degrees[method].append(estimate.degrees)
+            if estimate.degrees is not None and estimate.method in degrees:
+                degrees[estimate.method].append(estimate.degrees)
             if estimate.estimable:
                 rows[f"{shown.name}: {estimate.name}"] = None
     methods = tuple(method + _degrees_words(numbers) for method, numbers in degrees.items())
@@ -69,15 +68,8 @@ def _degrees_words(degrees: Sequence[float]) -> str:
 def _methods(estimate: Estimate) -> list[str]:
     """Return how a result was made; a method that gave neither interval nor P value made nothing."""
     is_tested = estimate.p_value is not None
-    methods = (
-        [_base_method(estimate.method)] if estimate.method and (estimate.low is not None or is_tested) else []
-    )
+    methods = [estimate.method] if estimate.method and (estimate.low is not None or is_tested) else []
     return methods + ([estimate.correction] if is_tested and estimate.correction != "none" else [])
-
-
-def _base_method(method: str) -> str:
-    """Return the name of a method where bases share no text: the same statistics rest on groups of them."""
-    return method.replace(GROUPS, "bases").replace("independent group", "base")
 
 
 def statistics_used(evidence: Evidence) -> list[Sentence]:

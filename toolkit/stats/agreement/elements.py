@@ -10,8 +10,7 @@ import pandas as pd
 
 from toolkit.stats.agreement.alpha import krippendorff_alpha
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.inference.bounded import bounded_mean
-from toolkit.stats.inference.means import CLUSTERED
+from toolkit.stats.inference.means import CLUSTERED, bounded_mean
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS

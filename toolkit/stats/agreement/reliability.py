@@ -24,7 +24,7 @@ from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
-from toolkit.stats.inference.clusters import in_groups, over_clusters
+from toolkit.stats.inference.clusters import in_groups, over_clusters, unit_counts
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import DIMENSIONS, SCALE, SCORE
@@ -135,7 +135,7 @@ class Reliability(Result):
         if "situation" not in ratings:
             return details
         situations = ratings.rename(columns={"base": "cluster", "situation": "base"})
-        return cast("ReliabilityDetails", in_groups(details, situations))
+        return cast("ReliabilityDetails", in_groups(details, unit_counts(situations)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""

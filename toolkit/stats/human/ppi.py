@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife, sums_by
-from toolkit.stats.inference.means import clustered_slope
+from toolkit.stats.inference.means import clustered_slope, mean_on_scale
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
