@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from typing import Final
 
 import pandas as pd
@@ -13,7 +15,11 @@ from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage
 
-MOST_NAMES = 4
+TEXTS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (files("toolkit.report") / "captions.toml").read_text(encoding="utf-8")
+)
+"""The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
+MOST_NAMES: Final = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
 _COMPOSITES: Final = {
     "composite_strict": "the strict composite, in which a score of 0 counts",
@@ -99,7 +105,6 @@ def estimates_n_words(estimates: Iterable[Estimate]) -> str:
 
 
 def _by_key(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group names by their key, in the order in which the keys come."""
     groups: dict[str, list[str]] = {}
     for key, name in names:
         groups.setdefault(key, []).append(name)
@@ -238,9 +243,9 @@ def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> s
     return f"{source}, dataset version {dataset_version}." if dataset_version else f"{source}."
 
 
-def join(*sentences: str) -> str:
-    """Join the sentences that say something."""
-    return " ".join(sentence.strip() for sentence in sentences if sentence.strip())
+def join(*sentences: object) -> str:
+    """Join the sentences that say something; ``applies and "Sentence."`` is none where it does not apply."""
+    return " ".join(s.strip() for s in sentences if isinstance(s, str) and s.strip())
 
 
 def capital(sentence: str) -> str:

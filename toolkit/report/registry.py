@@ -31,9 +31,9 @@ from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
     length_effects,
+    length_slope,
     quality_by_length,
 )
-from toolkit.report.plots.reply_length import length_slope
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
 from toolkit.report.tables import (

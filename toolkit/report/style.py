@@ -191,6 +191,14 @@ def grid(
     return figure, list(panels.flat[:count]), side
 
 
+def stacked(
+    sizes: Sequence[float], row: float, more: float, width: float = PAGE_MM, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with one panel above the other, each as high as its rows, and ``more`` around all of them."""
+    figure = new_figure(width, row * sum(sizes) + more)
+    return figure, list(figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, **shared)[:, 0])
+
+
 def forest(
     axes: Axes,
     marks: pd.DataFrame,
@@ -235,11 +243,16 @@ def legend(
         figure.legend(handles=list(handles), **look)
 
 
+def handle(label: str, **look: Any) -> Line2D:
+    """Return an entry of a legend."""
+    return Line2D([], [], label=label, **look)
+
+
 def model_handles(styles: Mapping[str, ModelStyle], limit: int = 34) -> list[Line2D]:
     """Return the entry of each model in a legend."""
     labels = shortened(styles, limit)
     return [
-        Line2D([], [], color=look.color, marker=look.marker, linestyle="none", label=labels[name])
+        handle(labels[name], color=look.color, marker=look.marker, linestyle="none")
         for name, look in styles.items()
     ]
 

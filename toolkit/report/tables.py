@@ -196,7 +196,6 @@ def _tested(p: float | None) -> str:
 
 
 def _fitting(columns: Sequence[list[str]], first: int) -> Iterator[Sequence[list[str]]]:
-    """Give the columns in as few parts as the width of a line needs, of as many columns each."""
     widths = [max(map(len, cells)) + 3 for cells in columns]
     line, parts = _LINE - min(first, _FIRST), 1
     while True:
@@ -209,7 +208,6 @@ def _fitting(columns: Sequence[list[str]], first: int) -> Iterator[Sequence[list
 
 
 def _usual(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the n that most estimates have."""
     frequencies = Counter(tuple(n.items()) for n in counts if n)
     return dict(frequencies.most_common(1)[0][0]) if frequencies else {}
 
@@ -223,7 +221,6 @@ def _differing(panel: Panel) -> dict[str, Mapping[str, int]]:
 
 
 def _exceptions(panel: Panel, usual: Mapping[str, int]) -> list[str]:
-    """Return what is said of columns that have another n than most."""
     heads: dict[str, list[str]] = {}
     for column in dict.fromkeys(column for _, column in panel):
         unusual = [e for (_, name), e in panel.items() if name == column and e.n and e.n != usual]
@@ -288,7 +285,6 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
 def _wide_table(
     name: str, title: str, printed: Sequence[Keyed], data: Sequence[tuple[str, Estimate]], key: str, end: str
 ) -> Table:
-    """Return a table whose data hold more than is printed."""
     frame, estimates = estimates_frame(data, key), [estimate for _, estimate in data]
     return estimates_table(name, title, printed, end=end, data=frame, estimates=estimates)
 

@@ -168,7 +168,6 @@ def _judges(run: OpenRun) -> str:
 
 
 def _score_table(run: OpenRun) -> str:
-    """Return the scores of judges and their mean, and then those of people, which the mean leaves out."""
     judgements = [judgement.judgement for judgement in run.judges]
     heads = [(judgement.label, judgement.model) for judgement in judgements]
     heads += [("mean", "of the judges")] if judgements else []
@@ -397,6 +396,5 @@ def script_and_policy() -> tuple[str, str]:
 
 
 def _packed(data: object) -> str:
-    """Return data as text without characters that have a meaning in HTML."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

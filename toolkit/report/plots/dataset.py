@@ -103,7 +103,6 @@ def _alone(panel: _Panel, n: Mapping[str, int], end: str) -> FigureWithCaption:
 
 
 def _page(panels: Sequence[_Panel], n: Mapping[str, int], end: str) -> FigureWithCaption:
-    """Put panels into two columns of a page, the tallest first, each where there is most room."""
     filled = [panel for panel in panels if panel.on_page and not panel.reason]
     columns: tuple[list[_Panel], list[_Panel]] = ([], [])
     for panel in sorted(filled, key=lambda panel: -panel.height):
@@ -135,7 +134,6 @@ def _height(column: Sequence[_Panel]) -> float:
 
 
 def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
-    """Return every panel with the numbers that its words tell."""
     prompts, facts = profile.prompts_profile(dataset), profile.facts_profile(dataset)
     pairs, balance = profile.similarity_profile(dataset), profile.balance_profile(dataset)
     texts = texts_by_bin(dataset.prompts)
@@ -288,7 +286,6 @@ def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _row_label(name: str) -> str:
-    """Return the whole name of a category, over several lines where it is long."""
     return textwrap.fill(name.replace("_", " "), 34)
 
 

@@ -118,7 +118,6 @@ def _panels(card: JudgeCard) -> list[_Panel]:
 
 
 def _text(estimate: Estimate) -> str:
-    """Return an estimate with its interval, or why there is none."""
     return with_interval(estimate) or f"not estimable: {estimate.reason}"
 
 
