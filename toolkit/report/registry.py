@@ -26,7 +26,6 @@ from toolkit.report.plots.generalizability import decision_study, variance_compo
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
 from toolkit.report.plots.missing import missing_data
-from toolkit.report.plots.models import model_means
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
@@ -34,6 +33,7 @@ from toolkit.report.plots.prompt_length import (
     length_slope,
     quality_by_length,
 )
+from toolkit.report.plots.results import model_means
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
 from toolkit.report.tables import (
