@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.analyses import Analyses
 from toolkit.models.base import DEFECTS
+from toolkit.report.escape import TERMS
 from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage
@@ -21,10 +22,6 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
 MOST_NAMES: Final = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
-_COMPOSITES: Final = {
-    "composite_strict": "the strict composite, in which a score of 0 counts",
-    "composite": "the composite that leaves scores of 0 out",
-}
 UNCORRECTED = "The intervals are not corrected for their number."
 
 
@@ -219,7 +216,7 @@ def composites_words(analyses: Analyses) -> str:
     """Say which composite is compared, and what the other one does with scores of 0, where there are any."""
     if not zeros_left_out(analyses.runs):
         return ""
-    score, alternative = _COMPOSITES[analyses.score], _COMPOSITES[analyses.other_score]
+    score, alternative = TERMS["composites"][analyses.score], TERMS["composites"][analyses.other_score]
     return f"Compared is {score}; the other one is {alternative}."
 
 

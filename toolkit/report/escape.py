@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import string
+import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.resources import files
 from typing import Final
 
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
@@ -66,13 +68,15 @@ _LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
+TERMS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (files("toolkit.report") / "terms.toml").read_text(encoding="utf-8")
+)
 _FIELD_TERMS: Final = {
     **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
     **{name: name.replace("_", " ") for name in DIMENSIONS},
     **{name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS},
-    "length_bin": "prompt length", "composite_strict": "strict composite", "rubric_study": "rubric study",
-    "per aud": "per AUD", "aud per": "AUD per", "E-rho2": "Eρ²", "Phi": "Φ",
-}  # fmt: skip
+    **TERMS["words"],
+}
 """Names of the code, as a committee reads them."""
 _TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
 _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
@@ -113,8 +117,13 @@ def escape_breaking(text: object) -> str:
 
     A name of a model without a blank would otherwise stand out of the page.
     """
-    words = _plain(text).split(" ")  # text of others
-    return " ".join(map(_with_breaks, words))
+    return " ".join(
+        # A short word of signs that cannot be printed is a long one of their names.
+        _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
+        if len(word) <= _LONG_WORD
+        else r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
+        for word in _plain(text).split(" ")  # text of others
+    )
 
 
 def caption_latex(caption: str) -> str:
@@ -168,19 +177,11 @@ def _plain(text: object) -> str:
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
 
 
-def _with_breaks(word: str) -> str:
-    if len(word) <= _LONG_WORD:
-        # A short word of signs that cannot be printed is a long one of their names.
-        return _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
-    return r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
-
-
 def _escaped_character(character: str) -> str:
     if character in _PRINTED:
         return _PRINTED[character]
-    if " " <= character <= "~" or character in _LETTERS:
-        return character
-    return f"{{[}}U+{ord(character):04X}{{]}}"
+    printable = " " <= character <= "~" or character in _LETTERS
+    return character if printable else f"{{[}}U+{ord(character):04X}{{]}}"
 
 
 def number(value: float | None, decimals: int) -> str:

@@ -116,7 +116,8 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     from IPython.display import Image, display
 
     paths = {path.name: path for path in map(Path, files)}
-    if reason := reason_left_out(paths.get(LEFT_OUT), name):
+    absent = files.left_out if isinstance(files, Files) else {}
+    if reason := absent.get(name) or reason_left_out(paths.get(LEFT_OUT), name):
         print_text(f"Figure {name} is left out: {reason}.")
         return
     if f"{name}.png" not in paths or f"{name}.txt" not in paths:

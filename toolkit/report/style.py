@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Literal
 
 import pandas as pd
@@ -18,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
-from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -302,12 +300,8 @@ def _line(name: str) -> str:
     line = " ".join(plain_text(str(name)).split())  # text of others
     if line.isascii():
         return line
-    return "".join(c if _font().get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
-
-
-@cache
-def _font() -> FT2Font:
-    return get_font(findfont(FONT))
+    font = get_font(findfont(FONT))  # matplotlib keeps both
+    return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
 
 
 def _middle_cut(name: str, limit: int) -> str:

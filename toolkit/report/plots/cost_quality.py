@@ -123,9 +123,9 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
     handles.append(style.handle("front", color=style.GREY, linewidth=2.2, marker="o", markersize=8, **ring))
     present = set(marks["length_bin"]) - {WHOLE}
-    look: dict[str, Any] = {"color": style.GREY, "linestyle": "none", "marker": "o"}
+    disc: dict[str, Any] = {"color": style.GREY, "linestyle": "none", "marker": "o"}
     handles += [
-        style.handle(f"prompt length {name}", markersize=size, **look)
+        style.handle(f"prompt length {name}", markersize=size, **disc)
         for name, size in _SIZES.items()
         if name in present
     ]

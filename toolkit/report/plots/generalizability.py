@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
-from toolkit.report.escape import readable
+from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.generalizability.study_scores import StudyGeneralizability
@@ -37,7 +37,7 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     data = frame.loc[frame["part"] == "component", list(_COMPONENTS)].reset_index(drop=True)
     figure, cut = _draw_components(data)
     negative = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
-    estimates, factors = components.components, captions.TEXTS["factors"]
+    estimates, factors = components.components, TERMS["factors"]
     names = sorted(factors.keys() & components.table.design.factors)
     values = "; ".join(
         f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in style.rows_of(data)

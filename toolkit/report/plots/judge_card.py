@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from toolkit.report import captions, style
+from toolkit.report.escape import TERMS
 from toolkit.report.figure import About, FigureWithCaption, save_all
 from toolkit.report.show import Files
 from toolkit.report.tables import Keyed, Table, estimates_table, with_interval
@@ -29,14 +30,7 @@ _PANEL_MM: Final = 14.5  # axis, label and heading of a panel
 _HEADING_MM: Final = 14.0
 _SHARE: Final = (0.0, 1.0)
 _NAME_SIGNS: Final = frozenset(string.ascii_letters + string.digits)
-CONTROL_WORDS: Final = "asked again, unaltered"
-KIND_WORDS: Final = {
-    "again": CONTROL_WORDS,
-    "padded": "padded with filler",
-    "planted": "one planted error",
-    "shuffled": "paragraphs shuffled",
-    "attacked": "attack inside",
-}
+KIND_WORDS: Final = TERMS["probes"]
 """Kinds of probes in the words of a figure."""
 
 
@@ -164,7 +158,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
             halo = {"color": style.GREY, "path_effects": [withStroke(linewidth=2.5, foreground="white")]}
             style.beside(axes, up, style.shorten(_text(estimate), 62), 0.01, **halo)
             continue
-        look = style.ModelStyle(style.GREY, "o", "-") if label.endswith(CONTROL_WORDS) else style.PLAIN
+        look = style.ModelStyle(style.GREY, "o", "-") if label.endswith(KIND_WORDS["again"]) else style.PLAIN
         marks = estimates_frame([("", estimate)], "of")
         style.forest(axes, marks, [up], look, width=1.2, size=4.5, clip=False)
         style.beside(axes, up, f"{_text(estimate)}, n = {captions.cases(estimate)}")
