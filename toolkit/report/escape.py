@@ -15,62 +15,22 @@ from typing import Final
 
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
 
-_SPECIAL: Final = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    # As mathematics: in text these three are of a font that small installations draw in dots.
-    "$": r"$\mathdollar$",
-    "§": r"$\mathsection$",
-    "£": r"$\mathsterling$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",
-    "`": r"\char96{}",
-    # A row that starts with one of these would be read as an argument of the "\\" before it.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "–": "--",
-    "—": "---",
-    "‐": "-",
-    "‑": "-",
-    "°": r"$^{\circ}$",
-    "²": "$^{2}$",
-    "³": "$^{3}$",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-    "…": r"\dots{}",
+
+def _data(name: str) -> dict[str, dict[str, str]]:
+    return tomllib.loads((files("toolkit.report") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+_SIGNS: Final = _data("latex")
+_PRINTED: Final = {
+    **_SIGNS["text"],
+    "−": "$-$",
+    **{sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs},
 }
-_COMMANDS: Final = {
-    "×": "times", "÷": "div", "±": "pm", "·": "cdot", "•": "bullet", "≤": "leq", "≥": "geq", "≠": "neq",
-    "≈": "approx", "≡": "equiv", "∞": "infty", "√": "surd", "∑": "sum", "∏": "prod", "∈": "in", "∂": "partial",
-    "←": "leftarrow", "→": "rightarrow", "↑": "uparrow", "↓": "downarrow", "↔": "leftrightarrow",
-    "⇐": "Leftarrow", "⇒": "Rightarrow", "⇔": "Leftrightarrow", "✓": "surd", "µ": "mu",
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta",
-    "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi",
-    "ρ": "rho", "σ": "sigma", "ς": "varsigma", "τ": "tau", "υ": "upsilon", "φ": "varphi", "χ": "chi",
-    "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi",
-    "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
-}  # fmt: skip
-"""Signs that every LaTeX has as a command of mathematics."""
-_PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
 _LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
-TERMS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
-    (files("toolkit.report") / "terms.toml").read_text(encoding="utf-8")
-)
+TERMS: Final[Mapping[str, Mapping[str, str]]] = _data("terms")
 _FIELD_TERMS: Final = {
     **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
     **{name: name.replace("_", " ") for name in DIMENSIONS},

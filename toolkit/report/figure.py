@@ -102,7 +102,12 @@ class About:
     @property
     def whole(self) -> str:
         """How captions end that say themselves what is missing: no composite stands without its strict one."""
-        return captions.join(self.zeros, self.source, self.note)
+        return captions.join(self.zeros, self.origin)
+
+    @property
+    def origin(self) -> str:
+        """Source and note: how captions end that are of no composite, or of the strict one alone."""
+        return captions.join(self.source, self.note)
 
     def figure(
         self, name: str, figure: Figure, data: pd.DataFrame, alt_text: str, *sentences: object, **more: Any

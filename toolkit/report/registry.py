@@ -103,11 +103,7 @@ def draw_study(
     if not cards:
         reason = analyses.unanswerable.get("judge_cards", "no judged runs")
         return [*figures, _left_out(CARD, "Cards of the judges", reason, context)]
-    return figures + [judge_card(card, end=_card_end(context), scale=context.scale) for card in cards]
-
-
-def _card_end(context: About) -> str:
-    return captions.join(context.source, context.note)  # a card is of the strict composite
+    return figures + [judge_card(card, end=context.origin, scale=context.scale) for card in cards]
 
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
@@ -173,7 +169,7 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
         estimates += [("agreement", estimate) for estimate in people.agreement]
         tables.append(estimates_table("people", "Judges held against people", estimates, end=context.end))
     if analyses.answers("judge_cards"):
-        cards, end = analyses.judge_cards(), _card_end(context)
+        cards, end = analyses.judge_cards(), context.origin
         tables += [judge_card_table(card, end=end, scale=context.scale) for card in cards]
     return tables
 

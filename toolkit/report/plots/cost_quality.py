@@ -73,8 +73,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         logarithmic and "The cost axis is logarithmic.",
         captions.missing_words(analyses.runs, costed),
         f"{captions.zeros_words(costed)}.",
-        context.source,
-        context.note,
+        context.origin,
         n=n,
         estimates=estimates,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import hashlib
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -85,8 +86,8 @@ def judge_card_name(card: JudgeCard) -> str:
 
     The figures of a study have no probes and must not overwrite the card that was paid for.
     """
-    signs = (sign if sign in _NAME_SIGNS else " " for sign in card.judge)
-    stem = "_".join("".join(signs).split()) or "unnamed"  # text of others
+    parts = groupby(card.judge, _NAME_SIGNS.__contains__)
+    stem = "_".join("".join(signs) for printable, signs in parts if printable) or "unnamed"
     if stem != card.judge:  # of several judges that are alike in these signs each has its file
         stem += f"_{hashlib.sha256(card.judge.encode()).hexdigest()[:6]}"
     return f"{CARD}_{stem}{PROBED if card.probes else ''}"

@@ -150,8 +150,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
         captions.missing_words(analyses.runs, judged),
         f"{captions.zeros_words(judged)}.",
-        context.source,
-        context.note,
+        context.origin,
         n=n,
         estimates=intervals,
     )  # fmt: skip
@@ -345,7 +344,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         captions.cut_words(data["low"], data["high"], context.scale),
         captions.no_interval_words((mean.name, mean) for mean in means),
         captions.not_estimable_words(means),
-        captions.join(context.missing, context.source, context.note),  # of no composite
+        captions.join(context.missing, context.origin),  # of no composite
         estimates=means,
     )  # fmt: skip
 
