@@ -44,8 +44,8 @@ _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-
 _REPLACED: Final = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
 _literal_names: ContextVar[str] = ContextVar("literal_names", default="")
 """Pattern of names of the user that are printed as they are."""
-_EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # text of others: effect sizes are set as mathematics
-_LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")  # text of others
+_TOKEN: Final = re.compile(r"\b[dg]_(?:z|av)\b|(?<=[-',!?])(?=[-',`])|.", re.DOTALL)  # text of others
+"""An effect size, which is set as mathematics; the place in a pair that would become one sign; any other character."""
 _SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
 _LONG_WORD: Final = 16
 _PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")  # text of others
@@ -62,14 +62,17 @@ def escape(text: object) -> str:
 
 
 def _escaped(line: str) -> str:
-    parts = _EFFECT.split(line)  # text of others: every second part is an effect size
-    for position, part in enumerate(parts):
-        if position % 2:
-            parts[position] = f"${part[0]}_{{{part[2:]}}}$"
-        else:  # "{}" inside keeps "--" two hyphens and "''" two apostrophes
-            pieces = _LIGATURE.split(part)  # text of others
-            parts[position] = "{}".join("".join(map(_escaped_character, piece)) for piece in pieces)
-    return "".join(parts)
+    return _TOKEN.sub(_escaped_token, line)
+
+
+def _escaped_token(match: re.Match[str]) -> str:
+    token = match[0]
+    if not token:
+        return "{}"  # keeps "--" two hyphens and "''" two apostrophes
+    if len(token) > 1:
+        return f"${token[0]}_{{{token[2:]}}}$"
+    printable = " " <= token <= "~" or token in _LETTERS
+    return _PRINTED.get(token) or (token if printable else f"{{[}}U+{ord(token):04X}{{]}}")
 
 
 def escape_breaking(text: object) -> str:
@@ -108,9 +111,8 @@ def names_kept(names: Iterable[str]) -> Iterator[None]:
     """Write files in which the names of models, judges and the like stand as they are given, whatever is in them."""
     pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
     literal = (name for name in {*names} - _FIELD_TERMS.keys() if name and pattern.search(name))
-    before = _literal_names.set(
-        "|".join(map(re.escape, sorted(literal, key=len, reverse=True)))
-    )  # text of others
+    longest_first = sorted(literal, key=len, reverse=True)
+    before = _literal_names.set("|".join(map(re.escape, longest_first)))
     try:
         yield
     finally:
@@ -135,13 +137,6 @@ def _plain(text: object) -> str:
     words = unicodedata.normalize("NFC", str(text)).split()  # text of others
     line = readable(" ".join(words))
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-
-
-def _escaped_character(character: str) -> str:
-    if character in _PRINTED:
-        return _PRINTED[character]
-    printable = " " <= character <= "~" or character in _LETTERS
-    return character if printable else f"{{[}}U+{ord(character):04X}{{]}}"
 
 
 def number(value: float | None, decimals: int) -> str:
