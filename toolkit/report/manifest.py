@@ -145,7 +145,6 @@ def check_is_of(folder: Path, study: str) -> None:
 
 
 def _read(manifest: Path) -> tuple[str, dict[str, str]]:
-    """Return the study of a manifest, and path and SHA-256 of its files."""
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
         return str(content["study"]), {str(name): str(sha256) for name, sha256 in content["files"].items()}

@@ -45,6 +45,10 @@ def evidence_of(written: Iterable[Path]) -> Evidence:
     degrees: dict[str, list[float]] = {}
     rows: dict[str, None] = {}
     columns: set[str] = set()
+    if not isinstance(written, Files) and tuple(written):
+        raise InputError(
+            "methods: give the files as write_figures returns them; a list of paths shows no results"
+        )
     for shown in written.shown if isinstance(written, Files) else ():
         columns.update(f"{shown.name}.{column}" for column in shown.columns)
         for estimate in shown.estimates:

@@ -18,7 +18,7 @@ from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating, known_raters, newest_ratings
-from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.store.records import reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.visible import Span, spans_in_order
 from toolkit.words import DIMENSIONS
 
@@ -102,9 +102,11 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
-    judgements = {
-        run_id: _current(judgements_by_run.get(run_id, {}), stored.get(run_id)) for run_id in run_ids
-    }
+    judgements: dict[str, list[Judgement]] = {run_id: [] for run_id in run_ids}
+    for run_id, run in stored.items():
+        if not run.excluded and run_id in judgements:
+            by_label = judgements_by_run.get(run_id, {})
+            judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
     all_judgements = [judgement for some in judgements.values() for judgement in some]
     call_ids = [
         *(row["call_id"] for row in rows.values()),
@@ -135,13 +137,6 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
             )
         )
     return opened
-
-
-def _current(by_label: Mapping[str, Judgement], stored: Stored | None) -> list[Judgement]:
-    """Return the current judgements in the order of their labels; none of a reply that the study leaves out."""
-    if stored is None or stored.excluded:
-        return []
-    return [by_label[label] for label in stored.judge_calls if label in by_label]
 
 
 def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
