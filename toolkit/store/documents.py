@@ -43,7 +43,6 @@ def _kind(*kinds: type) -> _Check:
 
 
 def _each(check: _Check) -> _Check:
-
     def check_each(values: Any) -> bool:
         if isinstance(values, Mapping):
             values = values.values()
@@ -61,7 +60,6 @@ def _fields(required: tuple[str, ...] = (), /, **checks: _Check) -> _Check:
 
 
 def _table(check: _Check, **options: Any) -> me.DictField:
-
     def validate(value: Any) -> None:
         if not check(value):
             raise me.ValidationError("is not what it must be")
