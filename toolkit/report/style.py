@@ -40,7 +40,9 @@ PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
 LINES: Final[tuple[Literal["-", "--", "-.", ":"], ...]] = ("-", "--", "-.", ":")
 
-_RC: Final = rc_params_from_file(Path(__file__).with_name("thesis.mplstyle"), use_default_template=False)
+_STYLE: Final = Path(__file__).with_name("thesis.mplstyle")
+_LOOK: Final = rc_params_from_file(_STYLE, use_default_template=False)
+_RC: Final[dict[str, Any]] = {str(name): value for name, value in _LOOK.items()}
 
 
 @dataclass(frozen=True)

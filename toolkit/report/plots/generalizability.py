@@ -15,7 +15,6 @@ from toolkit.report import captions, style
 from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
-from toolkit.stats.generalizability.study_scores import StudyGeneralizability
 
 _WIDEST: Final = 2.0  # the axis ends where it is this many times as long as all components together
 _COMPONENTS: Final = ("name", "estimate", "low", "high", "raw", "share")
@@ -97,7 +96,9 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
     if not plotted:
         reasons = (study.result.phi.reason for study in studies.values() if study.result.phi.reason)
         raise NothingToDraw(next(reasons, "no judged runs"))
-    data = pd.concat([_curves(name, study) for name, study in plotted.items()], ignore_index=True)
+    frames = [study.figure_frame().assign(of=_OBJECTS[name]) for name, study in plotted.items()]
+    lines = pd.concat([frame[frame["part"] == "curve"] for frame in frames], ignore_index=True)
+    data = lines.rename(columns={"name": "coefficient"}).reindex(columns=list(_CURVES))
     targets = sorted({plan.target for study in plotted.values() for plan in study.decision.plans})
     plans = [
         f"Mean score of {_OBJECTS[name]}: {study.decision.plans[0].sentence()}"
@@ -123,12 +124,6 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
         context.end,
         estimates=estimates,
     )  # fmt: skip
-
-
-def _curves(name: str, study: StudyGeneralizability) -> pd.DataFrame:
-    frame = study.figure_frame()
-    lines = frame[frame["part"] == "curve"].rename(columns={"name": "coefficient"})
-    return lines.assign(of=_OBJECTS[name]).reindex(columns=list(_CURVES))
 
 
 def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from toolkit.analyses import Analyses
@@ -30,16 +29,20 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw("there are no runs")
     result, text = analyses.missing(), captions.TEXTS["missing_data"]
     data = _rows(result)
-    figure, end = _draw(data, context)
     estimates = [*result.overall, *(share for shares in result.shares.values() for share in shares)]
-    reasons = data[data["part"] == "reason"]
+    drawn, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
+    heights = [len(part) for part in (drawn, reasons) if len(part)]
+    figure, panels = style.stacked(heights, _ROW_MM, 18 * len(heights))
+    end = _draw_shares(panels[0], drawn, context)
+    if len(reasons):
+        _draw_reasons(panels[1], reasons)
     remaining = [row.missing for row in style.rows_of(reasons) if row.name == "other reasons"]
-    shares = data[data["part"] == "share"].to_dict("records")
+    shares = drawn.to_dict("records")
     rows = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
     counts = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
     alt_text = f"Shares without a score, with intervals: {rows}." + (f" Reasons: {counts}." if counts else "")
     return context.figure(
-        "missing_data", figure, data, alt_text,
+        "missing_data", style.settle(figure), data, alt_text,
         text["title"].format(n=captions.n_words(context.n)),
         captions.interval_words(estimates),
         text["never_zero"],
@@ -79,16 +82,6 @@ def _imbalance_words(imbalance: Iterable[Estimate]) -> str:
     methods = "; ".join([*dict.fromkeys(test.method for test in tests), *corrections])
     text = captions.TEXTS["missing_data"]["imbalance"]
     return text.format(methods=methods, results=results) if tests else ""
-
-
-def _draw(data: pd.DataFrame, context: About) -> tuple[Figure, float]:
-    shares, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
-    heights = [len(part) for part in (shares, reasons) if len(part)]
-    figure, panels = style.stacked(heights, _ROW_MM, 18 * len(heights))
-    end = _draw_shares(panels[0], shares, context)
-    if len(reasons):
-        _draw_reasons(panels[1], reasons)
-    return style.settle(figure), end
 
 
 def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
