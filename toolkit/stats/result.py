@@ -428,7 +428,6 @@ def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
 
 
 def _numbers(result: Estimate) -> tuple[str, str]:
-    """Return estimate and interval in print, or why there is no number."""
     if result.estimate is None:
         return "not estimable", result.why_no_number
     estimate, low, high = rounded_apart((result.estimate, result.low, result.high))
@@ -438,7 +437,6 @@ def _numbers(result: Estimate) -> tuple[str, str]:
 
 
 def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
-    """Return the ends of an axis that has all estimates and intervals on it."""
     ends = [x for result in estimates for x in (result.estimate, result.low, result.high) if x is not None]
     return (min(ends), max(ends)) if ends else (0.0, 0.0)
 

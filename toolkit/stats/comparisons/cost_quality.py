@@ -146,7 +146,6 @@ def pareto(
 def _numbers(
     point: Estimate, quality: np.ndarray, price: np.ndarray, unit: str, currency: str
 ) -> tuple[Estimate, Estimate, Estimate]:
-    """Return quality, cost and quality per AUD of a point."""
     available = np.isfinite(quality)
     q, c = quality[available], price[available]
     empty = replace(point, method=MEAN_METHOD, n={"bases": len(q), **point.n}, facets={"point": point.name})

@@ -374,7 +374,6 @@ def lang_reiczigel(yes: float, n: float, judge: Confusion) -> tuple[float, float
 
 
 def _reason(judge: Confusion, decided: int) -> str:
-    """Return why there can be no estimate; empty where there can."""
     if not decided:
         return "the judge decided no unlabelled item"
     for label, right, wrong in (("yes", judge.tp, judge.fn), ("no", judge.tn, judge.fp)):

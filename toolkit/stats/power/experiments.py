@@ -126,7 +126,6 @@ def _shares(values: Sequence[float]) -> np.ndarray:
 
 
 def _chances(shares: np.ndarray, n: int) -> np.ndarray:
-    """Return the multinomial probability of every outcome of n experiments."""
     outcomes = outcomes_of(n)
     ways = special.gammaln(n + 1) - special.gammaln(outcomes + 1).sum(axis=1)
     return np.exp(ways + special.xlogy(outcomes, shares[None, :]).sum(axis=1))
