@@ -98,7 +98,19 @@ class PriceRow(_Strict):
     until: date | None = None
 
 
-class ModelEntry(_Strict):
+class Reasoning(_Strict):
+    """What a model is asked with beside its sampling; nothing is sent where nothing is set.
+
+    ``extra`` is sent as it is, at the top of the request.
+    """
+
+    reasoning_effort: str | None = Field(None, pattern="^[a-z]{2,20}$")
+    thinking_level: str | None = Field(None, pattern="^[a-z]{2,20}$")
+    verbosity: Literal["low", "medium", "high"] | None = None
+    extra: Mapping[str, Any] | None = None
+
+
+class ModelEntry(Reasoning):
     """A model of the study: a known name, or a server of one's own described in full.
 
     Everything except ``name`` overrides what the catalogue knows of that name.
@@ -133,6 +145,13 @@ class ModelEntry(_Strict):
         return value
 
     @property
+    def label(self) -> str:
+        """The name of the model in the study; at two efforts it is two models with two names."""
+        verbosity = f"verbosity {self.verbosity}" if self.verbosity else None
+        words = [word for word in (self.reasoning_effort, self.thinking_level, verbosity) if word]
+        return f"{self.name} ({', '.join(words)})" if words else self.name
+
+    @property
     def spec(self) -> ModelSpec:
         """What the catalogue and the study together say of the model."""
         given = self.model_dump(
@@ -141,8 +160,8 @@ class ModelEntry(_Strict):
         return model_spec(self.name, **given)
 
 
-class Sampling(_Strict):
-    """How the models under test are asked (seed 002, section 1.2)."""
+class Sampling(Reasoning):
+    """How the models under test are asked (seed 002, section 1.2), those that do not say otherwise."""
 
     temperature: float = Field(0.2, ge=0, le=2)
     max_tokens: int = Field(2000, ge=1)
@@ -212,7 +231,8 @@ class Replies(_Strict):
     """What becomes of a reply that is not whole: it is marked, and never scored as if it were.
 
     ``keep`` has it judged as it is, ``exclude`` keeps it unjudged, ``retry`` asks again with twice ``max_tokens``,
-    up to ``retries`` times, and excludes it when it still is not whole.
+    up to ``retries`` times, and excludes it when it still is not whole. ``thoughts`` says what becomes of thoughts
+    that stand in a reply, as between ``<think>`` and ``</think>``: without them (``strip``) it is judged and counted.
     """
 
     truncated: Literal["keep", "retry", "exclude"] = "exclude"
@@ -220,6 +240,7 @@ class Replies(_Strict):
     refused: Literal["keep", "exclude"] = "exclude"
     filtered: Literal["keep", "exclude"] = "exclude"
     unknown_finish: Literal["keep", "exclude"] = "exclude"
+    thoughts: Literal["strip", "keep"] = "strip"
     retries: int = Field(2, ge=1, le=5)
 
 
@@ -313,13 +334,24 @@ class StudyFile(_Strict):
             )
         return self
 
+    @property
+    def under_test(self) -> tuple[ModelEntry, ...]:
+        """The models with what the study says for all of them."""
+        common = {name: getattr(self.sampling, name) for name in Reasoning.model_fields}
+        return tuple(
+            entry.model_copy(
+                update={name: value for name, value in common.items() if getattr(entry, name) is None}
+            )
+            for entry in self.models
+        )
+
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
         return next((limit for name, limit in self.limits.items() if name == provider), Limit())
 
     @model_validator(mode="after")
     def _names_differ(self) -> StudyFile:
-        names = [entry.name for entry in self.models]
+        names = [entry.label for entry in self.under_test]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"models: {twice[0]!r} is named twice; give each model its own name")
@@ -409,19 +441,19 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     from toolkit.judges.rubric import load_rubric
 
     entries: list[tuple[str, ModelEntry]] = [
-        (f"models[{number}]", entry) for number, entry in enumerate(study.models)
+        (f"models[{number}]", entry) for number, entry in enumerate(study.under_test)
     ]
     entries += [(f"judges.{role}", judge) for role, judge in study.judges.by_role().items()]
-    seen: dict[tuple[str, str, str | None], str] = {}
+    seen: dict[tuple[str | None, ...], str] = {}
     for key, entry in entries:
         try:
             spec = entry.spec
         except InputError as error:
             raise StudyError(f"{path}: {key}: {error}") from None
-        twin = seen.setdefault((spec.provider, spec.model, spec.endpoint), entry.name)
-        if key.startswith("models") and twin != entry.name:
+        twin = seen.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
+        if key.startswith("models") and twin != entry.label:
             raise StudyError(
-                f"{path}: {key}: {entry.name!r} is the same model as {twin!r}; their runs would be the same calls"
+                f"{path}: {key}: {entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
             )
     try:
         rubric = load_rubric(study.judges.rubric)

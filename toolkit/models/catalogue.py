@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tomllib
@@ -19,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from toolkit.errors import StudyError
 from toolkit.words import choices
 
-_CLASSES: Final = ("client", "batches")
+_CLASSES: Final = ("client", "batches", "options")
 _LONG: Final = 12
 """Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
@@ -49,6 +50,12 @@ class ModelSpec:
     retired: str | None = None
     logprobs: bool = False
     sampling_supported: bool = True
+    sampling_at: tuple[str, ...] = ()
+    efforts: tuple[str, ...] = ()
+    reasoning_effort: str | None = None
+    thinking_level: str | None = None
+    verbosity: str | None = None
+    extra: Mapping[str, Any] | None = field(default=None, hash=False)
     tokens_per_o200k: float = 1.0
 
     @cached_property
@@ -64,6 +71,17 @@ class ModelSpec:
             return f"planted:{hashlib.sha256(repr(self.planted).encode()).hexdigest()[:16]}"
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
+
+    @cached_property
+    def options(self) -> str | None:
+        """What its requests carry beside their messages and sampling, as JSON; ``None`` where nothing is set."""
+        values = {name: getattr(self, name) for name in (*_OPTIONS, "extra") if getattr(self, name)}
+        return json.dumps(values, sort_keys=True) if values else None
+
+    @property
+    def takes_sampling(self) -> bool:
+        """Whether it takes a temperature, which may depend on its effort."""
+        return self.sampling_supported or self.reasoning_effort in self.sampling_at
 
     @cached_property
     def room(self) -> tuple[str, str | None]:
@@ -117,6 +135,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
             "tokens_per_o200k",
             "context_tokens",
             "sampling_supported",
+            "sampling_at",
+            "efforts",
         )
         entry = {key: entry[key] for key in kept_fields if key in entry}
     row = {key: value for key, value in _tables()["providers"][provider].items() if key not in _CLASSES}
@@ -132,7 +152,7 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     if values.get("gguf") is not None:  # TOML has neither paths nor tuples
         values["gguf"] = Path(values["gguf"])
     values["planted"] = tuple(sorted((values.get("planted") or {}).items()))
-    values |= {key: tuple(values.get(key) or ()) for key in ("replies", "prices")}
+    values |= {key: tuple(values.get(key) or ()) for key in ("replies", "prices", "sampling_at", "efforts")}
     return _checked(ModelSpec(**values))
 
 
@@ -146,6 +166,8 @@ def _checked(spec: ModelSpec) -> ModelSpec:
             f"model {spec.name!r} has the public tokenizer {spec.encoding}, which counts exactly: take out "
             "tokens_per_o200k"
         )
+    if fault := _options_fault(spec):
+        raise StudyError(f"model {spec.name!r}: {fault}")
     # The address itself is not printed: a key may stand in it, and a line ends up in a log.
     if spec.base_url is not None and (fault := address_fault(spec.base_url)):
         raise StudyError(f"model {spec.name!r}: its base_url {fault}")
@@ -156,6 +178,46 @@ def _checked(spec: ModelSpec) -> ModelSpec:
     return spec
 
 
+def _options_fault(spec: ModelSpec) -> str | None:
+    """Return why a model cannot be asked with its options: what its provider or its table of efforts refuses."""
+    taken = _tables()["providers"][spec.provider].get("options", ())
+    for name in _OPTIONS:
+        if getattr(spec, name) and name not in taken:
+            return f"{spec.provider} takes no {name}; leave it out" + (
+                f", or write {' or '.join(taken)}" if taken else ""
+            )
+    if spec.efforts:
+        for name in ("reasoning_effort", "thinking_level"):
+            if (value := getattr(spec, name)) and value not in spec.efforts:
+                return f"it takes no {name} {value!r}; {choices(value, spec.efforts)}"
+    extra = spec.extra or {}
+    if own := [name for name in extra if name in _SENT]:
+        return f"extra.{own[0]} is set by the toolkit; use the key of the study file, or leave it out"
+    try:
+        text = json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError):
+        return "extra holds what JSON has no form for, such as a date; write a text"
+    if _KEY.search(text):
+        return "extra holds what looks like a key, which would be stored with every call; take it out"
+    return None
+
+
+_OPTIONS: Final = ("reasoning_effort", "thinking_level", "verbosity")
+_SENT: Final = (
+    *(
+        "model",
+        "messages",
+        "system",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "n",
+    ),
+    *("stream", "response_format", "logprobs", "top_logprobs", "output_config", *_OPTIONS),
+)
+"""Keys of a request that the toolkit sets itself."""
 _KEY: Final = re.compile(
     r"(?<![a-z0-9])((sk|gsk|xai|pplx|hf|r8|ghp|glpat)[-_][a-z0-9_-]{8,}|AIza[\w-]{16,}|eyJ[\w-]{8,}\.|bearer|"
     r"(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|(api[-_]?key|key|token|secret)/.)",

@@ -28,6 +28,7 @@ import httpx2
 from toolkit.errors import ModelError
 from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
+from toolkit.models.thoughts import thoughts_in
 from toolkit.models.tokens import is_panic
 from toolkit.models.usage import usage_of
 
@@ -141,10 +142,6 @@ class ClientModel:
         """Return text and finish reason of the JSON that was on the wire, or ``None`` where it holds no message."""
         raise NotImplementedError
 
-    def thoughts(self, raw: Mapping[str, Any]) -> str:
-        """Return what is shown of a model's reasoning beside its reply; it is billed as output."""
-        raise NotImplementedError
-
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in the JSON that was on the wire, or that a batch brought."""
         if (error := self.error_in(raw)) is not None:
@@ -154,7 +151,7 @@ class ClientModel:
         text, finish = answer
         options: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
         usage = usage_of(
-            self.spec, request, raw.get("usage"), text=text, thoughts=self.thoughts(raw), **options
+            self.spec, request, raw.get("usage"), text=text, thoughts=thoughts_in(raw), **options
         )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 

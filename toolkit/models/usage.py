@@ -102,7 +102,8 @@ def usage_of(
     if read + written > sent:
         read, written = 0, min(written, sent)
     doubt = f"no call has the count of {' and '.join(doubts)} tokens that was sent: booked at its worst"
-    return Usage(sent, got, estimated or bool(doubts), read, written, doubt if doubts else "")
+    counted = (sent, got, estimated or bool(doubts), read, written)
+    return Usage(*counted, math.ceil(min(reasoning, got)), doubt if doubts else "")
 
 
 def _part(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -228,7 +228,9 @@ def _content(entry: Mapping[str, Any]) -> dict[str, str]:
     Before a study could choose its score, analyses compared the seed's composite. Replies that ended for an unknown
     reason were not told from others; those that are stored stay as they are, so that nothing changes for them.
     """
-    earlier = {"analysis.score": "composite", "replies.unknown_finish": "exclude"}
+    earlier = {
+        "analysis.score": "composite", "replies.unknown_finish": "exclude", "replies.thoughts": "strip"
+    }  # fmt: skip
     return earlier | json.loads(entry["content"])
 
 

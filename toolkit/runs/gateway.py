@@ -622,7 +622,7 @@ def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
     """Return the models and judges of a study, as it names them and as they are."""
     judges = plan.study.judges.by_role()
     return [
-        *((entry, plan.models[entry.name]) for entry in plan.study.models),
+        *((entry, plan.models[entry.label]) for entry in plan.study.under_test),
         *((judges[role], spec) for role, spec in plan.judge_models.items()),
     ]
 

@@ -5,6 +5,7 @@ Scores of replies in a running round of ratings are hidden, so that its rater do
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement
+from toolkit.models.thoughts import split_thoughts, thoughts_in
 from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
@@ -65,6 +67,7 @@ class OpenRun:
     facts: Mapping[str, Any]
     prompt: str
     reply: str | None
+    thoughts: str
     call: LedgerCall | None
     judges: tuple[JudgedReply, ...]
     people: tuple[Rating, ...]
@@ -114,6 +117,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     ]
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     calls = {call["_id"]: _ledger_call(call) for call in documents}
+    thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}
     opened = []
     for run_id in run_ids:
         facts, reply = rows[run_id], None
@@ -128,6 +132,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
                 facts=facts,
                 prompt=planned[keys[run_id]].prompt.text,
                 reply=reply,
+                thoughts=thoughts.get(facts["call_id"], ""),
                 call=calls.get(facts["call_id"]),
                 judges=tuple(_with_calls(judgement, calls) for judgement in listed),
                 people=() if hidden_for else people.get(run_id, ()),
@@ -164,6 +169,14 @@ def _with_calls(judgement: Judgement, calls: Mapping[str, LedgerCall]) -> Judged
 
 def _call_ids(judgement: Judgement) -> tuple[str, ...]:
     return judgement.call_ids or ((judgement.call_id,) if judgement.call_id else ())
+
+
+def _thoughts_of(plan: Plan, call: Mapping[str, Any]) -> str:
+    """Return the thoughts of a call that are no part of the reply: those beside its text, and those taken out of it."""
+    shown = [thoughts_in(json.loads(call["raw"]))] if call.get("raw") else []
+    if plan.study.replies.thoughts == "strip":
+        shown.append(split_thoughts(call.get("text") or "")[1])
+    return "\n\n".join(filter(None, shown))
 
 
 def _ledger_call(call: Mapping[str, Any]) -> LedgerCall:

@@ -90,10 +90,15 @@ def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
 def run_html(run: OpenRun) -> str:
     """Return a run as HTML: facts, prompt, reply, judges, calls."""
     prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
+    thoughts = (
+        box("Thoughts, which are not judged", scrolled("Thoughts", escaped(run.thoughts)))
+        if run.thoughts
+        else ""
+    )
     calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
     return (
         f"<h2>{escaped(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
-        f"<div>{prompt}{_reply(run)}</div><div>{_judges(run)}{calls}</div></div>"
+        f"<div>{prompt}{_reply(run)}{thoughts}</div><div>{_judges(run)}{calls}</div></div>"
     )
 
 
