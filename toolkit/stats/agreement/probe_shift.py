@@ -118,7 +118,10 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
             for kind in kinds
             if (rows["kind"] == kind).any()
         ]
-        shifts += _corrected(found)
+        corrected = iter(with_holm((shift.shift for shift in found if shift.kind != CONTROL), "kinds"))
+        shifts += [
+            shift if shift.kind == CONTROL else replace(shift, shift=next(corrected)) for shift in found
+        ]
     return ProbeShifts(tuple(shifts))
 
 
@@ -153,8 +156,3 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
         lost=share(f"lost, {kind}", list(could["altered"].isna()), could["base"].tolist()),
         missing=dict(Counter(reason_key(str(reason)) or "unknown" for reason in reasons)),
     )
-
-
-def _corrected(shifts: list[ProbeShift]) -> list[ProbeShift]:
-    corrected = iter(with_holm((shift.shift for shift in shifts if shift.kind != CONTROL), "kinds"))
-    return [shift if shift.kind == CONTROL else replace(shift, shift=next(corrected)) for shift in shifts]
