@@ -252,7 +252,7 @@ class _Execution:
         text, thoughts = split_thoughts(reply.text)
         if self.plan.study.replies.thoughts == "keep" or not thoughts:
             return answer
-        # A provider that sends thoughts in the text seldom counts them: their share of the text is the best that is known.
+        # A provider that sends thoughts in the text seldom counts them; what is known is their share of the text.
         share = round(reply.usage.output * len(thoughts) / len(reply.text))
         usage = replace(reply.usage, reasoning=max(reply.usage.reasoning, share))
         return replace(answer, reply=replace(reply, text=text, usage=usage))

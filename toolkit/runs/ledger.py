@@ -212,11 +212,11 @@ class Ledger:
             tokens_estimated=reply.usage.estimated,
             cache_read_tokens=reply.usage.cache_read,
             cache_written_tokens=reply.usage.cache_written,
-            reasoning_tokens=reply.usage.reasoning,
             aud_cost=aud_cost,
             latency_ms=latency_ms,
             attempts=[*claim.earlier, *attempts],
             unsure_aud=claim.inherited_aud + unsure_aud,
+            **({"reasoning_tokens": count} if (count := reply.usage.reasoning) else {}),
         )
         # A paid reply is kept even if our claim is gone or was taken over meanwhile.
         operation = write_of(document)

@@ -67,7 +67,7 @@ def run_records(
         "economics": {"aud_cost": cost, "latency_ms": answer.latency_ms},
         "output_blob_id": blob_id,
         "finish_reason": answer.reply.finish_reason,
-        "reasoning_tokens": usage.reasoning,
+        "reasoning_tokens": usage.reasoning or None,
         "attempts": sum(answer.attempts for answer in answers),
         "defect": defect,
         "reply_policy": policy,
