@@ -60,7 +60,7 @@ class _Strict(BaseModel):
 
 
 class Planted(_Strict):
-    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.planted`."""
+    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.scripted`."""
 
     level: float = Field(3.0, ge=0, le=5)  # mean quality at S
     m_minus_s: float = 0.0  # what a longer prompt adds

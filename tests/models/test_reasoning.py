@@ -55,9 +55,7 @@ def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with StubServer(answer=answer, change=change) as server:
         path = stub_study(folder, server.openai_url, bins='["S"]', runs="concurrency = 1")
         lines = path.read_text().splitlines()
-        path.write_text(
-            "\n".join(entries(server) if line.startswith("models") else line for line in lines)
-        )
+        path.write_text("\n".join(entries(server) if line.startswith("models") else line for line in lines))
         with Study.load(path) as study:
             study.execute(progress=False)
             yield study, server

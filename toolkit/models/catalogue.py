@@ -21,10 +21,22 @@ from toolkit.errors import StudyError
 from toolkit.words import choices
 
 _CLASSES: Final = ("client", "batches", "options")
+_OF_WEIGHTS: Final = frozenset(
+    {
+        *("model", "family", "encoding", "tokens_per_o200k", "context_tokens"),
+        *("sampling_supported", "sampling_at", "efforts"),
+    }
+)
 _LONG: Final = 12
 """Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
+
+
+@cache
+def toml_table(name: str) -> dict[str, Any]:
+    """Return one of the tables beside this file: ``catalogue``, ``prices`` or ``finish_reasons``."""
+    return tomllib.loads((files("toolkit.models") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,7 @@ class ModelSpec:
             return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
         if self.planted:
             return f"planted:{hashlib.sha256(repr(self.planted).encode()).hexdigest()[:16]}"
-        default = _tables()["providers"][self.provider].get("base_url")
+        default = toml_table("catalogue")["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 
     @cached_property
@@ -105,7 +117,7 @@ class ModelSpec:
 
 def model_names() -> tuple[str, ...]:
     """Return the names a study may use without describing the model."""
-    return tuple(_tables()["models"])
+    return tuple(toml_table("catalogue")["models"])
 
 
 def model_spec(name: str, **overrides: Any) -> ModelSpec:
@@ -115,7 +127,14 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         raise StudyError(
             f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
         )
-    entry = _entry(name)
+    entry: dict[str, Any] = next(
+        (
+            {key: value for key, value in entry.items() if key != "aliases"}
+            for model_name, entry in toml_table("catalogue")["models"].items()
+            if name in (model_name, *entry.get("aliases", ()))
+        ),
+        {},
+    )
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
         raise StudyError(
@@ -128,26 +147,18 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
-        kept_fields = (
-            "model",
-            "family",
-            "encoding",
-            "tokens_per_o200k",
-            "context_tokens",
-            "sampling_supported",
-            "sampling_at",
-            "efforts",
-        )
-        entry = {key: entry[key] for key in kept_fields if key in entry}
-    row = {key: value for key, value in _tables()["providers"][provider].items() if key not in _CLASSES}
+        entry = {key: value for key, value in entry.items() if key in _OF_WEIGHTS}
+    row = {
+        key: value
+        for key, value in toml_table("catalogue")["providers"][provider].items()
+        if key not in _CLASSES
+    }
     defaults: dict[str, Any] = {"model": name, "family": name, **row, **entry}
-    if "base_url" in overrides:
-        defaults.pop("api_key_env", None)
-        defaults.pop("retired", None)
-    if "model" in overrides:
-        defaults.pop("retired", None)
-    if "encoding" in overrides:
-        defaults.pop("tokens_per_o200k", None)
+    for field_name, dropped in (
+        ("base_url", "api_key_env"), ("base_url", "retired"), ("model", "retired"), ("encoding", "tokens_per_o200k")
+    ):  # fmt: skip
+        if field_name in overrides:
+            defaults.pop(dropped, None)
     values = {**defaults, **overrides, "name": name, "provider": provider}
     if values.get("gguf") is not None:  # TOML has neither paths nor tuples
         values["gguf"] = Path(values["gguf"])
@@ -180,7 +191,7 @@ def _checked(spec: ModelSpec) -> ModelSpec:
 
 def _options_fault(spec: ModelSpec) -> str | None:
     """Return why a model cannot be asked with its options: what its provider or its table of efforts refuses."""
-    taken = _tables()["providers"][spec.provider].get("options", ())
+    taken = toml_table("catalogue")["providers"][spec.provider].get("options", ())
     for name in _OPTIONS:
         if getattr(spec, name) and name not in taken:
             return f"{spec.provider} takes no {name}; leave it out" + (
@@ -253,31 +264,17 @@ def address_fault(url: str) -> str | None:
     return None
 
 
-def _entry(name: str) -> dict[str, Any]:
-    """Return the catalogue's entry under a name or an alias; empty when there is none."""
-    models: dict[str, dict[str, Any]] = _tables()["models"]
-    for model_name, entry in models.items():
-        if name == model_name or name in entry.get("aliases", ()):
-            return {key: value for key, value in entry.items() if key != "aliases"}
-    return {}
-
-
-@cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads((files("toolkit.models") / "catalogue.toml").read_text(encoding="utf-8"))
-
-
-PROVIDERS: Final = tuple(_tables()["providers"])
+PROVIDERS: Final = tuple(toml_table("catalogue")["providers"])
 
 
 def class_of(provider: str, kind: str) -> Any:
     """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
     if provider not in PROVIDERS:
         raise StudyError(f"unknown provider {provider!r}: {choices(provider, PROVIDERS)}")
-    module, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
+    module, _, name = toml_table("catalogue")["providers"][provider].get(kind, "").partition(":")
     return getattr(import_module(f"toolkit.models.{module}"), name) if module else None
 
 
 def has_batches(provider: str) -> bool:
     """Return whether a provider has a batch endpoint; the others are asked singly in batch mode too."""
-    return "batches" in _tables()["providers"][provider]
+    return "batches" in toml_table("catalogue")["providers"][provider]
