@@ -15,6 +15,7 @@ from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import price_of
 from toolkit.models.registry import open_model
 from toolkit.models.thoughts import split_thoughts
+from toolkit.runs.estimate import experience_of
 from toolkit.study import Study
 from toolkit.study_file import ModelEntry
 from toolkit.viewer.model import open_runs, with_people
@@ -53,7 +54,7 @@ def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     folder = tmp_path_factory.mktemp("reasoned")
     with StubServer(answer=answer, change=change) as server:
-        path = stub_study(folder, server.openai_url, bins='["S"]', runs="concurrency = 1")
+        path = stub_study(folder, server.openai_url, bins='["S"]', runs="concurrency = 1\nrepeats = 3")
         lines = path.read_text().splitlines()
         path.write_text("\n".join(entries(server) if line.startswith("models") else line for line in lines))
         with Study.load(path) as study:
@@ -89,6 +90,8 @@ def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]
         counted = rows["reasoning_tokens"].fillna(0)
         assert (counted >= tokens).all()
         assert (counted <= rows["output_tokens"]).all()
+        experience = experience_of(study.plan, study.store, study.plan.models[f"thinker ({effort})"], "run")
+        assert (experience.mean, experience.measured) == (50 + tokens, True)
     calls = study.calls(purpose="run")
     assert sorted(set(calls["reasoning_tokens"].dropna())) == [40, 400]
 

@@ -111,6 +111,11 @@ def _price(row: Mapping[str, Any], spec: ModelSpec, source: str) -> Price:
     return Price(*usd, exchange["aud_per_usd"], source, rate_source, read, write, tier, *days)
 
 
+def exchange_day() -> date:
+    """Return the day of the exchange rate."""
+    return date.fromisoformat(toml_table("prices")["exchange"]["as_of"])
+
+
 def _in_short(rows: Sequence[Mapping[str, Any]], usd_input: float, usd_output: float) -> dict[str, Any]:
     """Return the row of a price that the study gives in short: tier and cache are those of the table, in proportion."""
     row = {**rows[-1]} if rows else {}
