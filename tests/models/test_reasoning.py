@@ -92,6 +92,7 @@ def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]
         assert (counted <= rows["output_tokens"]).all()
         experience = experience_of(study.plan, study.store, study.plan.models[f"thinker ({effort})"], "run")
         assert (experience.mean, experience.measured) == (50 + tokens, True)
+    assert (study.frames().runs["output_tokens"] <= 50).all()  # the length of a reply is that of its text
     calls = study.calls(purpose="run")
     assert sorted(set(calls["reasoning_tokens"].dropna())) == [40, 400]
 
