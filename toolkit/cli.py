@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.errors import ToolkitError
-from toolkit.viewer.visible import visible
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _finish(summary: Summary, as_json: bool) -> int:
         # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
         click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
     else:
-        click.echo(visible(summary.text))  # models, servers and files may have had a hand in it
+        click.echo(_visible(summary.text))
     return summary.exit_code
 
 
@@ -559,8 +558,15 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code or 0)
 
 
+def _visible(text: str) -> str:
+    """Return text that no terminal acts on: models, servers and files may have had a hand in it."""
+    from toolkit.viewer.visible import visible
+
+    return visible(text)
+
+
 def _visible_line(text: str) -> str:
-    return visible(" ".join(text.split()))  # servers and files may have had a hand in it
+    return _visible(" ".join(text.split()))
 
 
 def _line(error: BaseException) -> str:

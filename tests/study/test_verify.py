@@ -230,11 +230,7 @@ def records(study: Study) -> dict[str, list[Any]]:
     ids=["Ctrl-C", "Ctrl-C, equal replies", "cap"],
 )
 def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
-    tmp_path: Path,
-    store_folder: Path,
-    at: Mapping[int, Any],
-    more: str,
-    same: bool,
+    tmp_path: Path, store_folder: Path, at: Mapping[int, Any], more: str, same: bool
 ) -> None:
     """Who was not asked has not failed, what is there stays as it is, and the end has nothing that differs."""
     judges = Judges(same, at)

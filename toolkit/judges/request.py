@@ -114,10 +114,7 @@ def judge_request(
     listed = manner.focus == "listed"
     nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
-    static = {
-        "criteria": rubric.criteria,
-        "step": "1" if manner.expected else "0.5",
-    }
+    static = {"criteria": rubric.criteria, "step": "1" if manner.expected else "0.5"}
     values = {
         **static,
         "focus": fill(rubric.focus, {"nonce": nonce, "key_sentences": key_sentences}) if listed else "",

@@ -132,9 +132,9 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 @cache
-def shipped_words(name: str) -> Mapping[str, Any]:
-    """Return one of the TOML files that ship with the judges."""
-    return read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml", name)
+def shipped_words(name: str, room: str = "judges") -> Mapping[str, Any]:
+    """Return one of the TOML files that ship with a room of the toolkit."""
+    return read_toml(resources.files(f"toolkit.{room}") / "data" / f"{name}.toml", name)
 
 
 def load_rubric(name_or_path: str | Path) -> Rubric:

@@ -31,8 +31,7 @@ _QUOTED: Final = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"")
 _MONTHS: Final = {name.casefold(): number for number, name in enumerate(calendar.month_name) if name}
 _DAYS: Final = "|".join(calendar.day_name)
 _WORDED: Final = re.compile(
-    rf"(?:\b({_DAYS}),? )?\b(\d{{1,2}}) ({'|'.join(calendar.month_name[1:])}) (\d{{4}})\b",
-    re.IGNORECASE,
+    rf"(?:\b({_DAYS}),? )?\b(\d{{1,2}}) ({'|'.join(calendar.month_name[1:])}) (\d{{4}})\b", re.IGNORECASE
 )
 _ISO: Final = re.compile(r"(?<![\d-])(\d{4})-(\d{2})-(\d{2})(?![\d-])")
 _CLOCK: Final = re.compile(r"(?<![\d:.])(\d{2}):(\d{2})(?::(\d{2}))?(?![\d:])")

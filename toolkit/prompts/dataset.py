@@ -85,10 +85,7 @@ def _fact(value: Any) -> Any:
     return ("", value)
 
 
-_Fact = Annotated[
-    tuple[Annotated[str, _one_value(("", *FACT_KINDS))], Text],
-    BeforeValidator(_fact),
-]
+_Fact = Annotated[tuple[Annotated[str, _one_value(("", *FACT_KINDS))], Text], BeforeValidator(_fact)]
 _Facts = Annotated[list[_Fact], Field(min_length=1)]
 _Texts = Annotated[list[Text], Field(min_length=1)]
 _Scenario = Annotated[str, _one_value(SCENARIOS)]
