@@ -341,7 +341,8 @@ def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quot
     while part := _PARTS.search(text, position):
         position = part.end()
         # A thought may end in a quoted line.
-        if part["tag"] or (thinking and part["block"] and _ends_with_thought(part["block"])):
+        block = (part["block"] or "").rstrip() if thinking else ""
+        if part["tag"] or any(_ends(tag) and tag.end() == len(block) for tag in _THOUGHT.finditer(block)):
             if tags and (thinking := bool(part["tag"]) and not _ends(part)) is False:
                 start = position
                 quotations.clear()
@@ -376,10 +377,6 @@ def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: 
         return None
     sure = mark != '"' or "\n" not in text[start : close.end()]
     return _Quotation(start, close.end(), first, close.start(), sure)
-
-
-def _ends_with_thought(block: str) -> bool:
-    return any(_ends(tag) and tag.end() == len(block.rstrip()) for tag in _THOUGHT.finditer(block))
 
 
 def _ends(tag: re.Match[str]) -> bool:
