@@ -60,20 +60,8 @@ BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_alt
 """Analyses that need two judges."""
 BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 """Analyses that need two prompt lengths."""
-_BUNDLE: Final = (
-    *(
-        "reliability",
-        "generalizability",
-        "length",
-        "length_bias",
-        "mixed_model",
-        "pareto",
-        "missing",
-        "ceiling",
-    ),
-    *("power", "compare_models", "required_elements", "focus", "calibration"),
-)
-"""Analyses of the thesis bundle, in its order."""
+_NOT_BUNDLED: Final = ("dimension_profile", "length_by_model", "judge_cards", "bland_altman")
+"""Analyses that the thesis bundle shows in figures only."""
 _FILE_NAMES: Final = {"pareto": "cost_quality", "compare_models": "models", "required_elements": "elements"}
 """Names of files of the bundle that are not the name of the analysis."""
 
@@ -109,9 +97,8 @@ class Analysable:
             ``frame()`` has one row a coefficient and dimension with its interval, ``details`` the rest.
         """
         frames = self._frames_for("reliability")
-        return frames.once(
-            _reliability, frames.judgements, scores=(*frames.dimensions, frames.score), scale=frames.scale
-        )
+        scores = (*frames.dimensions, frames.score)
+        return frames.once(_reliability, frames.judgements, scores=scores, scale=frames.scale)
 
     def required_elements(self) -> RequiredElements:
         """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
@@ -168,14 +155,8 @@ class Analysable:
             Means, paired differences (Holm but for the primary contrast), effect sizes, equivalence and omnibus tests.
         """
         frames = self._frames_for("length")
-        return frames.once(
-            stats.compare_lengths,
-            frames.runs,
-            score=score or frames.score,
-            omnibus=True,
-            margin=frames.margin,
-            primary=frames.primary,
-        )
+        settings = {"score": score or frames.score, "margin": frames.margin, "primary": frames.primary}
+        return frames.once(stats.compare_lengths, frames.runs, omnibus=True, **settings)
 
     def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
@@ -191,13 +172,8 @@ class Analysable:
             By the name of the model.
         """
         frames = self._frames_for("length_by_model")
-        return frames.once(
-            stats.compare_lengths_by_model,
-            frames.runs,
-            score=score or frames.score,
-            margin=frames.margin,
-            primary=frames.primary,
-        )
+        settings = {"score": score or frames.score, "margin": frames.margin, "primary": frames.primary}
+        return frames.once(stats.compare_lengths_by_model, frames.runs, **settings)
 
     def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
@@ -300,9 +276,8 @@ class Analysable:
             ``aud_cost``, or ``total_tokens`` where no run has a price.
         """
         frames = self._frames_for("pareto")
-        return frames.once(
-            stats.pareto, frames.runs, score=score or frames.score, cost=cost, seed=frames.seed
-        )
+        settings = {"score": score or frames.score, "cost": cost, "seed": frames.seed}
+        return frames.once(stats.pareto, frames.runs, **settings)
 
     def missing(self, score: str | None = None) -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change.
@@ -318,9 +293,8 @@ class Analysable:
             Shares with intervals, tests of imbalance, and bounds of the contrasts.
         """
         frames = self._frames_for("missing")
-        return frames.once(
-            stats.missing_data, frames.runs, frames.judge_means, score=score or frames.score, seed=frames.seed
-        )
+        settings = {"score": score or frames.score, "seed": frames.seed}
+        return frames.once(stats.missing_data, frames.runs, frames.judge_means, **settings)
 
     def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
@@ -336,9 +310,8 @@ class Analysable:
             Shares of scores at 5 and at 0, by length and model.
         """
         frames = self._frames_for("ceiling")
-        return frames.once(
-            stats.ceiling, frames.judgements, score=score or frames.score, limit=frames.ceiling_share
-        )
+        settings = {"score": score or frames.score, "limit": frames.ceiling_share}
+        return frames.once(stats.ceiling, frames.judgements, **settings)
 
     def calibration(self, score: str | None = None, width: float = 0.5) -> Calibration:
         """Compare the judges with the people who rated, and say how many ratings the mean still needs.
@@ -367,9 +340,8 @@ class Analysable:
             Repeats of each prompt in the study to be planned; as in this one by default.
         """
         frames = self._frames_for("power")
-        return frames.once(
-            stats.pilot_power, frames.runs, effect=effect, score=score or frames.score, repeats=repeats
-        )
+        settings = {"effect": effect, "score": score or frames.score, "repeats": repeats}
+        return frames.once(stats.pilot_power, frames.runs, **settings)
 
     def analyses(self) -> dict[str, tuple[str, Any]]:
         """Return all of the above for the composite: title and result, by name.
@@ -385,16 +357,16 @@ class Analysable:
             "focus": len(frames.judged_otherwise) > 0,
             "calibration": len(frames.human) > 0,
         }
-        names = [name for name in _BUNDLE if present.get(name, True) and name not in frames.unanswerable]
+        bundled = [name for name in QUESTIONS if name not in _NOT_BUNDLED]
+        names = [name for name in bundled if present.get(name, True) and name not in frames.unanswerable]
         return {_FILE_NAMES.get(name, name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str], scale: tuple[float, float]) -> Reliability:
     from toolkit.store.frames import ratings_frame, repeats_frame
 
-    return stats.reliability(
-        ratings_frame(judgements, scores), repeats_frame(judgements, scores), scale=scale
-    )
+    ratings, repeats = ratings_frame(judgements, scores), repeats_frame(judgements, scores)
+    return stats.reliability(ratings, repeats, scale=scale)
 
 
 def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> StudyGeneralizability:

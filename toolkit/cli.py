@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.errors import ToolkitError
-from toolkit.viewer.visible import visible
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_abo
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, metavar="PATH"
 )
+_INTO_HELP = "Results folder with the store; MONGODB_URI, where it is set, names the database instead."
+_BUNDLE_HELP = "Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder."
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
@@ -117,14 +118,14 @@ def _finish(summary: Summary, as_json: bool) -> int:
         # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
         click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
     else:
-        click.echo(visible(summary.text))  # models, servers and files may have had a hand in it
+        click.echo(_visible(summary.text))
     return summary.exit_code
 
 
 @_command(short_help="Run a whole study with a local model, no key needed.")
 @click.option("--limit", type=_COUNT, help="Ask only the first N of the 36 runs.")
 @click.option(
-    "--minutes", type=_SECONDS, default=5.0, show_default=True, help="Ask the model so long at most."
+    "--minutes", type=_SECONDS, default=5.0, help="Ask the model so long at most.", show_default=True
 )
 def demo(limit: int | None, minutes: float) -> Summary:
     """Run a planted study, and a whole study with a local model, without a key, under results/."""
@@ -214,13 +215,7 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
 
 @_command(short_help="Write figures and tables, or the thesis bundle.")
 @_STUDY
-@click.option(
-    "--bundle",
-    is_flag=False,
-    flag_value="",
-    metavar="[DIR]",
-    help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
-)
+@click.option("--bundle", is_flag=False, flag_value="", metavar="[DIR]", help=_BUNDLE_HELP)
 @_FORMAT
 def figures(study: Study, bundle: str | None, format: str) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
@@ -269,12 +264,7 @@ def export(study: Study, out: Path) -> Summary:
 @_command(name="import", short_help="Add the records of an archive to a store.")
 @click.argument("archive", type=_PATH)
 @click.option(
-    "--into",
-    type=_PATH,
-    default=Path("results"),
-    show_default=True,
-    metavar="RESULTS",
-    help="Results folder with the store; MONGODB_URI, where it is set, names the database instead.",
+    "--into", type=_PATH, default=Path("results"), show_default=True, metavar="RESULTS", help=_INTO_HELP
 )
 def import_(archive: Path, into: Path) -> Summary:
     """Add the records of ARCHIVE, which `toolkit export` wrote, to a store; older ones are brought up to date.
@@ -552,15 +542,23 @@ def main(arguments: list[str] | None = None) -> None:
     except (Exception, KeyboardInterrupt) as error:
         if debug and not isinstance(error, click.ClickException):
             raise
-        line, code = _line(error), _exit_code(error)
+        line, code = _line(error), 130 if isinstance(error, click.Abort | KeyboardInterrupt) else 2
+        code = error.exit_code if isinstance(error, ToolkitError) else code
         click.echo(f"toolkit: {line}", err=True)
         if "--json" in takewhile(lambda argument: argument != "--", words):
             click.echo(json.dumps({"error": line, "exit_code": code}))
     sys.exit(code or 0)
 
 
+def _visible(text: str) -> str:
+    """Return text that no terminal acts on: models, servers and files may have had a hand in it."""
+    from toolkit.viewer.visible import visible
+
+    return visible(text)
+
+
 def _visible_line(text: str) -> str:
-    return visible(" ".join(text.split()))  # servers and files may have had a hand in it
+    return _visible(" ".join(text.split()))
 
 
 def _line(error: BaseException) -> str:
@@ -578,18 +576,10 @@ def _line(error: BaseException) -> str:
 
         return f"the store failed ({_visible_line(reason_of(error))}); {what_to_do(error)}"
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that is not the user's
-        location = f"{error.filename}: " if error.filename else ""
-        return (
-            f"{_visible_line(location + error.strerror)}; what was saved before stays, mend it and run again"
-        )
+        fault = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return f"{_visible_line(fault)}; what was saved before stays, mend it and run again"
     unexpected = f"unexpected {type(error).__name__}: {_visible_line(str(error))}"
     return f"{unexpected}; `toolkit --debug COMMAND ...` shows where"
-
-
-def _exit_code(error: BaseException) -> int:
-    if isinstance(error, ToolkitError):
-        return error.exit_code
-    return 130 if isinstance(error, click.Abort | KeyboardInterrupt) else 2
 
 
 if __name__ == "__main__":

@@ -116,25 +116,19 @@ def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
     """Open a file to be written in pieces: at the end it is there as a whole, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
-    with _draft(path) as (stream, draft):
-        yield stream
-        stream.flush()
-        draft.chmod(0o644)  # mkstemp makes it private; a figure is for the supervisor too
-        draft.replace(path)
-
-
-@contextlib.contextmanager
-def _draft(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """Yield a new file beside another one, locked until it is renamed, and removed where writing fails."""
     while True:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{mark()}-")
+        draft = Path(name)
         with os.fdopen(handle, "wb") as stream:
-            if not held(handle):
+            if not held(handle):  # locked until it is renamed
                 continue
             try:
-                yield stream, Path(name)
+                yield stream
+                stream.flush()
+                draft.chmod(0o644)  # mkstemp makes it private; a figure is for the supervisor too
+                draft.replace(path)
             except BaseException:
-                Path(name).unlink(missing_ok=True)
+                draft.unlink(missing_ok=True)
                 raise
             return
 

@@ -65,34 +65,33 @@ class Outcome:
     def summary(self) -> Summary:
         """Return what the command line says at the end."""
         unjudged = 0 if self.judged is None else self.succeeded - sum(self.excluded.values()) - self.judged
+        # How many of the failures are no news: the same run failed for the same reason before.
+        again = dict.fromkeys(self.failures, "") | {
+            reason: ", as before" if count == self.failures[reason] else f", {count} as before"
+            for reason, count in self.failed_before.items()
+            if count
+        }
+        step = "`toolkit figures STUDY --bundle` writes figures, tables and methods"
+        if self.budget:
+            step = self.budget
+        elif self.failed > sum(self.failed_before.values()):
+            step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
+        elif self.not_begun:
+            step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
+        elif unjudged > 0:
+            step = "`toolkit judge STUDY` asks the judges again"
         lines = [
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
             *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
             f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
-            *(f"failed  {count} x {reason}{self._again(reason)}" for reason, count in self.failures.items()),
+            *(f"failed  {count} x {reason}{again[reason]}" for reason, count in self.failures.items()),
             *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
             *(f"other model  {line}" for line in others_lines(self.answered_by_others)),
             *(f"{model}: {result.sentence()}" for model, result in self.results),
-            f"next  {self.budget or self._next_step(unjudged)}",
+            f"next  {step}",
         ]
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
-
-    def _again(self, reason: str) -> str:
-        """Return how many of the failures are no news: the same run failed for the same reason before."""
-        count = self.failed_before.get(reason, 0)
-        return (
-            "" if not count else ", as before" if count == self.failures[reason] else f", {count} as before"
-        )
-
-    def _next_step(self, unjudged: int) -> str:
-        if self.failed > sum(self.failed_before.values()):
-            return "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
-        if self.not_begun:
-            return f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
-        if unjudged > 0:
-            return "`toolkit judge STUDY` asks the judges again"
-        return "`toolkit figures STUDY --bundle` writes figures, tables and methods"
 
 
 @dataclass(frozen=True)
@@ -123,15 +122,11 @@ async def annotated_windows(
             groups[run.repeat, run.item.item_id].append(run)
         annotated = []
         for (repeat, _), item_runs in groups.items():
-            item, replies = (
-                item_runs[0].item,
-                tuple(reply_of(run, stored.get(run.key), texts) for run in item_runs),
-            )
+            item = item_runs[0].item
+            replies = tuple(reply_of(run, stored.get(run.key), texts) for run in item_runs)
             if judged:
-                labelled = [
-                    judgements.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies
-                ]
-                by_role = {role: tuple(labels.get(role) for labels in labelled) for role in roles}
+                labels = [judgements.get(r.run_id, {}) if r.text is not None else {} for r in replies]
+                by_role = {role: tuple(by_label.get(role) for by_label in labels) for role in roles}
                 annotations = TestItemAnnotations(item, replies, by_role)
             else:
                 annotations = await annotated_by(plan.test, item, replies, ask)

@@ -319,7 +319,10 @@ class _Execution:
                 self._post(judgement_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
                 key = self.plan.ensemble_key if is_whole else None
-                self._change(stored, evaluation_fields(judgements, key, stored.blob_id, self.controls))
+                fields = evaluation_fields(judgements, key, stored.blob_id, self.controls)
+                earlier = self.documents.by_id.get(stored.document_id)
+                if earlier is None or differing(earlier, fields):
+                    self.store.writer.post_change("runs", stored.document_id, fields)
         self.store.writer.check()
         if reached:
             raise reached[0]
@@ -330,12 +333,6 @@ class _Execution:
         earlier = self.documents.of(record)
         if earlier is None or record.changes(earlier):
             self.store.writer.post(record, earlier)
-
-    def _change(self, run: Stored, fields: dict[str, Any]) -> None:
-        """Change a run behind what was posted before, unless it is so already."""
-        earlier = self.documents.by_id.get(run.document_id)
-        if earlier is None or differing(earlier, fields):
-            self.store.writer.post_change("runs", run.document_id, fields)
 
 
 def ask_study(

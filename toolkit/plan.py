@@ -27,7 +27,7 @@ from toolkit.prompt_test import (
     parameters_of,
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
-from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset
+from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
 from toolkit.study_file import StudyFile
 
 STORE: Final = ".store"  # folder of the embedded store in a results folder
@@ -112,12 +112,10 @@ class PlannedRuns(Sequence[PlannedRun]):
         return [(Message("user", prompt.text),) for _, prompt in self.prompts]
 
     @cached_property
-    def _prompt_numbers(self) -> dict[str, int]:
-        return {prompt.prompt_id: number for number, (_, prompt) in enumerate(self.prompts)}
-
-    @cached_property
-    def _model_numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.models)}
+    def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Number of each prompt and of each model, by name."""
+        prompt_ids = (prompt.prompt_id for _, prompt in self.prompts)
+        return {name: n for n, name in enumerate(prompt_ids)}, {name: n for n, name in enumerate(self.models)}
 
     @cached_property
     def call_ids(self) -> CallIds:
@@ -134,7 +132,7 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def find(self, prompt_id: str, model: str, repeat: int, call_id: str) -> int | None:
         """Return the index of a run that this call answers, ``None`` where none is planned."""
-        prompt_number, model_number = self._prompt_numbers.get(prompt_id), self._model_numbers.get(model)
+        prompt_number, model_number = self._numbers[0].get(prompt_id), self._numbers[1].get(model)
         if prompt_number is None or model_number is None or not 0 <= repeat < self.study.repeats:
             return None
         if self.together:
@@ -157,15 +155,15 @@ class PlannedRuns(Sequence[PlannedRun]):
         """Yield a model and some of its runs, about ``size``, with all runs of an item in one repeat together."""
         runs: list[PlannedRun] = []
         for run in self:
-            if runs and (run.model != runs[-1].model or (len(runs) >= size and self._parts(runs[-1], run))):
-                yield runs[-1].model, runs
-                runs = []
+            if runs:
+                last = runs[-1]
+                same_item = run.item is last.item and (self.together or run.repeat == last.repeat)
+                if run.model != last.model or (len(runs) >= size and not same_item):
+                    yield last.model, runs
+                    runs = []
             runs.append(run)
         if runs:
             yield runs[-1].model, runs
-
-    def _parts(self, before: PlannedRun, after: PlannedRun) -> bool:
-        return before.item is not after.item or not (self.together or before.repeat == after.repeat)
 
 
 @dataclass(frozen=True)
@@ -222,10 +220,8 @@ class Plan:
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
         accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
-        sentence = (
-            f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}." if accepted else ""
-        )
-        return " ".join(words for words in (self.study.note, sentence) if words)
+        sentence = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}."
+        return " ".join(filter(None, (self.study.note, sentence if accepted else "")))
 
     @property
     def output(self) -> Path:
@@ -251,18 +247,16 @@ class Plan:
     def ensemble_key(self) -> str:
         """What the judgements of a run depend on; a run judged under another key is judged again."""
         judges = {role: asdict(judge) for role, judge in self.judges.items()}
-        for (
-            fields
-        ) in judges.values():  # of a judge that has none the key is what it was before there were options
+        # Of a judge that has none the key is what it was before there were options.
+        for fields in judges.values():
             if fields["options"] is None:
                 del fields["options"]
         # What is asked of a short reply stands for the words of all requests, those of the toolkit itself too.
+        material = {"task": "Task.", "response": "Reply."}
         identities = [
             request.identity()
             for judge in self.judges.values()
-            for request in judgement_requests(
-                judge, self.rubric, task="Task.", response="Reply.", manner=self.manner
-            )
+            for request in judgement_requests(judge, self.rubric, manner=self.manner, **material)
         ]
         key = [self.rubric.digest, judges, asdict(self.manner), identities]
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
@@ -279,29 +273,40 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     """Plan a study: load its dataset, models, judges and rubric, and list every run."""
     test_class = find_test(study.test, folder)
     parameters = parameters_of(test_class)
-    checked = "range" not in study.accept_flaws
-    dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in parameters else None
+    dataset = None
+    if "prompts" in parameters:
+        dataset = load_dataset(study.dataset, check_ranges="range" not in study.accept_flaws)
     models = {entry.label: entry.spec for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:
         judge_models = {role: judge.spec for role, judge in study.judges.by_role().items()}
     judges = _judges(study, judge_models, models)
-    manner = _manner(study)
+    controls, settings = study.bias_controls, study.judges
+    manner = Manner(
+        focus=controls.fsp_mode if controls.fsp_enabled else "off",
+        focus_sentences=controls.fsp_sentences,
+        length_normalization=controls.length_normalization,
+        shuffle=settings.shuffle_dimensions,
+        repair=settings.repair,
+        expected=settings.expected_scores,
+        repeats=settings.repeats,
+        related=settings.related,
+    )
     rubric = load_rubric(study.judges.rubric)
     prompts = tuple(
         prompt
         for prompt in (dataset.prompts if dataset else ())
         if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
     )
-    prompts = _some_bases(prompts, study)
-    arguments = {
-        "prompts": prompts,
-        "judges": tuple(judges.values()),
-        "manner": manner,
-        "rubric": rubric,
-        "folder": folder,
-    }
-    test = make_test(test_class, study.options, arguments)
+    names = sorted({prompt.base for prompt in prompts})
+    if study.bases is not None and names:
+        if study.bases > len(names):
+            message = f"the scenarios named have {len(names)}; ask for at most as many"
+            raise StudyError(f"bases = {study.bases}: {message}")
+        chosen = set(random.Random(study.seed).sample(names, study.bases))
+        prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
+    arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
+    test = make_test(test_class, study.options, {**arguments, "folder": folder})
     if not test.asks_judges:
         judges, judge_models = {}, {}
     items = _items(test)
@@ -312,51 +317,21 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 
 
-def _some_bases(prompts: tuple[Prompt, ...], study: StudyFile) -> tuple[Prompt, ...]:
-    names = sorted({prompt.base for prompt in prompts})
-    if study.bases is None or not names:
-        return prompts
-    if study.bases > len(names):
-        raise StudyError(
-            f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
-        )
-    chosen = set(random.Random(study.seed).sample(names, study.bases))
-    return tuple(prompt for prompt in prompts if prompt.base in chosen)
-
-
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
     try:
         items = tuple(test.make_test_items())
     except ToolkitError:
         raise
     except Exception as error:  # the user's own code
-        raise StudyError(
-            f"test {test.name}: make_test_items failed: {type(error).__name__}: {error}"
-        ) from error
-    for kind, names in (
-        ("item", [item.item_id for item in items]),
-        ("prompt", [prompt.prompt_id for item in items for prompt in item.prompts]),
-    ):
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
+        fault = f"{type(error).__name__}: {error}"
+        raise StudyError(f"test {test.name}: make_test_items failed: {fault}") from error
+    prompt_ids = [prompt.prompt_id for item in items for prompt in item.prompts]
+    for kind, names in (("item", [item.item_id for item in items]), ("prompt", prompt_ids)):
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise StudyError(f"test {test.name}: {kind} {twice[0]!r} is there twice; give each its own name")
     if not any(item.prompts for item in items):
         raise StudyError(f"test {test.name}: make_test_items returned no prompt")
     return items
-
-
-def _manner(study: StudyFile) -> Manner:
-    controls, judges = study.bias_controls, study.judges
-    return Manner(
-        focus=controls.fsp_mode if controls.fsp_enabled else "off",
-        focus_sentences=controls.fsp_sentences,
-        length_normalization=controls.length_normalization,
-        shuffle=judges.shuffle_dimensions,
-        repair=judges.repair,
-        expected=judges.expected_scores,
-        repeats=judges.repeats,
-        related=judges.related,
-    )
 
 
 def _judges(

@@ -113,9 +113,8 @@ class MeasuredTestItem:
         for measurement in self.measurements:
             if measurement.name == name:
                 return measurement.value
-        raise InputError(
-            f"item {self.item.item_id} has no measurement {name!r}; ask for one that its test makes"
-        )
+        message = f"has no measurement {name!r}; ask for one that its test makes"
+        raise InputError(f"item {self.item.item_id} {message}")
 
 
 @dataclass(frozen=True)
@@ -191,9 +190,7 @@ async def annotate(
                 stop.set()
             raise
 
-    outcomes = await asyncio.gather(
-        *(run_annotator(name, index) for name, index in pairs), return_exceptions=True
-    )
+    outcomes = await asyncio.gather(*(run_annotator(*pair) for pair in pairs), return_exceptions=True)
     for annotation in outcomes:
         if isinstance(annotation, BaseException) and not isinstance(annotation, ModelError):
             raise annotation
@@ -231,11 +228,17 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     if not separator:
         source, _, class_name = target.rpartition(".")
     if not source or not class_name:
-        raise StudyError(
-            f"test: {name!r} is not known; {choices(name, SHIPPED)}, file.py:Class or package.module:Class"
-        )
+        allowed = f"{choices(name, SHIPPED)}, file.py:Class or package.module:Class"
+        raise StudyError(f"test: {name!r} is not known; {allowed}")
     try:
-        module = _from_file(folder / source) if source.endswith(".py") else _from_path(source, folder)
+        if source.endswith(".py"):
+            module = _from_file(folder / source)
+        else:
+            sys.path.insert(0, str(folder))
+            try:
+                module = importlib.import_module(source)
+            finally:
+                sys.path.remove(str(folder))
     except ToolkitError:
         raise
     except Exception as error:  # whatever the user's file raises while it is imported
@@ -284,9 +287,8 @@ def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise StudyError(
-            f"test: {path.name}: no such file beside the study; {similar_file(path)}check the name"
-        )
+        advice = f"{similar_file(path)}check the name"
+        raise StudyError(f"test: {path.name}: no such file beside the study; {advice}")
     # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
     digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"toolkit_user_{path.stem}_{digest}"
@@ -303,14 +305,6 @@ def _from_file(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def _from_path(name: str, folder: Path) -> ModuleType:
-    sys.path.insert(0, str(folder))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(folder))
 
 
 def one_model(measured_items: Sequence[MeasuredTestItem]) -> None:
@@ -359,10 +353,9 @@ def mean_result(
     counts = {"items": len({item for item, _ in present}), "measurements": len(present)}
     missing = len(pairs) - len(present)
     if not present:
-        reasons = {
-            n.reason for measured in measured_items for n in measured.measurements if n.name == measurement
-        }
-        reason = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
+        numbers = [number for measured in measured_items for number in measured.measurements]
+        reasons = {number.reason for number in numbers if number.name == measurement and number.reason}
+        reason = ", ".join(sorted(reasons)) or "there is no measurement"
         return Estimate(name, None, unit=unit, n=counts, missing=missing, note=reason)
     mean = clustered_mean([value for _, value in present], [item for item, _ in present])
     low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"

@@ -249,7 +249,11 @@ def one_shot_score(
     (0.45, -0.046, 0.835)
     """
     named = {"expected": expected, "unexpected": unexpected, "hallucinated": hallucinated}
-    i1, i0, h = counts = [_count(name, value) for name, value in named.items()]
+    for name, value in named.items():
+        number = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or value < 0 or value != int(value):
+            raise InputError(f"one-shot score: {name} is {value!r}; give a whole number, 0 or more")
+    i1, i0, h = counts = [int(value) for value in named.values()]
     total = sum(counts)
     if total == 0:
         raise InputError("one-shot score: N is 0; give at least one experiment")
@@ -257,8 +261,10 @@ def one_shot_score(
     w = _weights(weights)
     raw = sum(weight * count for weight, count in zip(w, counts, strict=True)) / total
     tail = (1 - confidence) / 2
-    low = _weighted_dirichlet_quantile(w, _add_one(counts, w.index(min(w))), tail)
-    high = _weighted_dirichlet_quantile(w, _add_one(counts, w.index(max(w))), 1 - tail)
+    low, high = (
+        _weighted_dirichlet_quantile(w, [n + (i == w.index(extreme)) for i, n in enumerate(counts)], share)
+        for extreme, share in ((min(w), tail), (max(w), 1 - tail))
+    )
     return OneShotScore(i1, i0, h, total, raw, max(0.0, raw), low, high, confidence, METHOD, w)
 
 
@@ -297,13 +303,6 @@ def _member(holder: Any, name: str) -> Any:
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
-def _count(name: str, value: Any) -> int:
-    whole = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
-    if not whole or not math.isfinite(value) or value < 0 or value != int(value):
-        raise InputError(f"one-shot score: {name} is {value!r}; give a whole number, 0 or more")
-    return int(value)
-
-
 def _weights(weights: Sequence[float]) -> tuple[float, float, float]:
     message = f"one-shot score: weights are {weights!r}; give three finite numbers"
     try:
@@ -313,10 +312,6 @@ def _weights(weights: Sequence[float]) -> tuple[float, float, float]:
     if not all(map(math.isfinite, (w0, w1, w2))):
         raise InputError(message)
     return w0, w1, w2
-
-
-def _add_one(counts: Sequence[int], position: int) -> list[int]:
-    return [count + (index == position) for index, count in enumerate(counts)]
 
 
 def _weighted_dirichlet_quantile(weights: Sequence[float], counts: Sequence[int], share: float) -> float:

@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import pandas as pd
+
 from toolkit.analyses import BY_JUDGES, BY_LENGTH, QUESTIONS, Analyses, Results
+from toolkit.errors import InputError, Stopped
+from toolkit.files import write_atomically
+from toolkit.judges.elements import DIGEST
+from toolkit.measure import Annotated, Outcome, annotated_items, measured_items, results_of
+from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan
+from toolkit.prompt_test import MeasuredTestItem
 from toolkit.reporting import Reported, rooms_on_top
+from toolkit.runs.decisions import decisions_of
+from toolkit.runs.estimate import estimate_frame
+from toolkit.runs.execution import run_anywhere
+from toolkit.runs.status import study_status
+from toolkit.stats.comparisons.models import ModelComparison, compare_models
+from toolkit.stats.inference.run_table import WHOLE
+from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_methods
+from toolkit.stats.result import estimates_frame
+from toolkit.store import frames as store_frames
+from toolkit.store.connection import Store, open_store
+from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
+from toolkit.store.frame_files import as_kind, describe
+from toolkit.store.records import reply_text
 from toolkit.study_file import StudyFile, load_study_file
+from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
-    import pandas as pd
     from ipywidgets import VBox
 
-    from toolkit.measure import Annotated, Outcome
-    from toolkit.prompt_test import MeasuredTestItem
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
-    from toolkit.stats.comparisons.models import ModelComparison
-    from toolkit.stats.one_shot.methods import MethodScore
-    from toolkit.store.connection import Store
     from toolkit.viewer.app import Viewer
 
 
@@ -106,14 +123,10 @@ class Study(Reported):
     @cached_property
     def store(self) -> Store:
         """The open store."""
-        from toolkit.store.connection import open_store
-
         return open_store(self.plan.store_folder)
 
     def estimate(self) -> pd.DataFrame:
         """Return what is still to be asked and what it will cost, per model and judge, in AUD."""
-        from toolkit.runs.estimate import estimate_frame
-
         return estimate_frame(self.plan, self.store)
 
     def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
@@ -132,9 +145,6 @@ class Study(Reported):
 
     def execute(self, **options: Any) -> Outcome:
         """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
-        from toolkit.errors import Stopped
-        from toolkit.pipeline import run_plan
-
         run: Callable[..., Outcome] = run_plan
         if self.file.selection == "adaptive":
             with rooms_on_top():
@@ -147,8 +157,6 @@ class Study(Reported):
 
     def status(self) -> dict[str, Any]:
         """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""
-        from toolkit.runs.status import study_status
-
         return study_status(self.plan, self.store)
 
     def runs(self, *, replies: bool = False, **filters: Any) -> pd.DataFrame:
@@ -168,11 +176,8 @@ class Study(Reported):
         InputError
             When a filter or a value of it is unknown; the line names those that are not.
         """
-        from toolkit.store.filters import planned_runs
-        from toolkit.store.frames import with_replies
-
         runs = planned_runs(self.plan, self.store, **filters)
-        return with_replies(self.store, runs) if replies else runs
+        return store_frames.with_replies(self.store, runs) if replies else runs
 
     def judgements(self, **filters: Any) -> pd.DataFrame:
         """Return one row a judgement of the ensemble and rubric of this study.
@@ -182,8 +187,6 @@ class Study(Reported):
         **filters
             As in `runs`, and a value or a list of values for judge (its role) or judge_model; True or False for failed.
         """
-        from toolkit.store.filters import planned_judgements
-
         return planned_judgements(self.plan, self.store, **filters)
 
     def joined(self, **filters: Any) -> pd.DataFrame:
@@ -192,17 +195,13 @@ class Study(Reported):
         Columns of both that say other things keep their name for the judgement and are ``run_...`` for the run, e.g.
         composite and run_composite. What a run cost stands at each of its judgements. Filters as in `runs`.
         """
-        from toolkit.store.frames import joined_frame
-
         runs = self.runs(**filters)
         judgements = self.judgements()
-        return joined_frame(runs, judgements[judgements["run_id"].isin(runs["run_id"])])
+        return store_frames.joined_frame(runs, judgements[judgements["run_id"].isin(runs["run_id"])])
 
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
-        from toolkit.store.frames import dimensions_frame
-
-        return dimensions_frame(self.judgements(**filters))
+        return store_frames.dimensions_frame(self.judgements(**filters))
 
     def calls(self, **filters: Any) -> pd.DataFrame:
         """Return one row a call that this study paid for or rests on: runs, judges, retries, repairs, sentences.
@@ -212,21 +211,15 @@ class Study(Reported):
         **filters
             A value or a list of values for purpose (run, judge or write), state, model or role.
         """
-        from toolkit.store.filters import planned_calls
-
         return planned_calls(self.plan, self.store, **filters)
 
     def dictionary(self, kind: str | None = None) -> pd.DataFrame:
         """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
-        from toolkit.store.frame_files import describe
-
         return describe(kind)
 
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
-        from toolkit.store.frames import human_frame
-
-        return human_frame(self.store, self.runs(), self.plan.rubric.digest)
+        return store_frames.human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
     def deviations(self) -> pd.DataFrame:
         """Return one row for each thing changed after the first reply: at, what, before, after.
@@ -237,25 +230,18 @@ class Study(Reported):
         where the first replies are older than what is kept; then ``attrs["decided"]``, the time of the decision, is
         None.
         """
-        from toolkit.runs.decisions import decisions_of
-
         decisions = decisions_of(self.plan, self.store)
         decisions.changes.attrs["decided"] = decisions.at
         return decisions.changes
 
     def elements(self) -> pd.DataFrame:
         """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
-        from toolkit.judges.elements import DIGEST
-        from toolkit.store.frames import elements_frame
-
-        return elements_frame(self.store, self.runs(), DIGEST)
+        return store_frames.elements_frame(self.store, self.runs(), DIGEST)
 
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
-        from toolkit.store.frames import judgements_frame
-
         off = self.plan.manner.focus == "off"
-        return judgements_frame(
+        return store_frames.judgements_frame(
             self.store,
             self.runs(),
             rubric_hash=self.plan.rubric.digest,
@@ -304,11 +290,9 @@ class Study(Reported):
         frames = self.frames()
         if not frames.is_judged:
             return dict.fromkeys(QUESTIONS, "no run has a score")
+        unpaired = "no run was judged both with focus sentences and without"
         lacking = {
-            "no run was judged both with focus sentences and without": (
-                frames.judged_otherwise.empty,
-                ("focus",),
-            ),
+            unpaired: (frames.judged_otherwise.empty, ("focus",)),
             "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
@@ -339,16 +323,11 @@ class Study(Reported):
         """
         if self.plan.test.judged:
             return super().compare_models(score)
-        from toolkit.errors import InputError
-        from toolkit.stats.comparisons.models import compare_models
-        from toolkit.stats.inference.run_table import WHOLE
-
         measured = self.measurements()
         names = list(dict.fromkeys(measured["name"]))
         if not names or score not in (None, *names):
-            raise InputError(
-                f"study {self.name}: there is no measurement {score or ''}; it has {', '.join(names)}"
-            )
+            message = f"there is no measurement {score or ''}; it has {', '.join(names)}"
+            raise InputError(f"study {self.name}: {message}")
         rows = measured[measured["name"] == (score or names[0])]
         runs = rows.rename(columns={"test_item": "base"}).assign(length_bin=WHOLE)
         return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
@@ -365,14 +344,9 @@ class Study(Reported):
         from toolkit.adaptive.rounds import bank_of
         from toolkit.stats.adaptive.sequential import sequential_comparison
 
+        settings: dict[str, Any] = {"score": self.file.analysis.score, "unit": "score points"}
         width = target_width or self.file.target_width
-        return sequential_comparison(
-            self.runs(),
-            bank_of(self.plan),
-            target_width=width,
-            score=self.file.analysis.score,
-            unit="score points",
-        )
+        return sequential_comparison(self.runs(), bank_of(self.plan), target_width=width, **settings)
 
     @rooms_on_top()
     def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
@@ -411,67 +385,44 @@ class Study(Reported):
         from toolkit.adaptive.rounds import adaptive_order, taxonomy
 
         runs = self.runs()
-        return taxonomy(
-            self.plan, runs, adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
-        )
+        bases = adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
+        return taxonomy(self.plan, runs, bases)
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
-        from toolkit.store.frames import prompts_frame
-
-        return prompts_frame(self.plan.dataset.prompts, {run.prompt.prompt_id for run in self.plan.runs})
+        planned = {prompt.prompt_id for _, prompt in self.plan.runs.prompts}
+        return store_frames.prompts_frame(self.plan.dataset.prompts, planned)
 
     def measurements(self) -> pd.DataFrame:
         """Return one row a measurement: a number about one test item, with its unit, or why it is missing."""
-        from toolkit.store.frames import measurements_frame
-
-        return measurements_frame(self._measured())
+        return store_frames.measurements_frame(self._measured())
 
     def results(self) -> pd.DataFrame:
         """Return one row a result of the test and model, each with its interval."""
-        from toolkit.measure import results_of
-        from toolkit.stats.result import estimates_frame
-        from toolkit.store.frame_files import as_kind
-
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
         """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
-        from toolkit.errors import InputError
         from toolkit.traffic.one_shot import experiments_frame
 
-        if self.plan.test.name != "one_shot":
-            raise InputError(
-                f"study {self.name}: test {self.plan.test.name} has no experiments; only one_shot has"
-            )
+        if (name := self.plan.test.name) != "one_shot":
+            raise InputError(f"study {self.name}: test {name} has no experiments; only one_shot has")
         return experiments_frame(item.found for item in self.annotations())
 
     def methods(self) -> pd.DataFrame:
         """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
-        from toolkit.stats.one_shot.methods import methods_frame
-        from toolkit.store.frame_files import as_kind
-
         return as_kind(methods_frame(self._scored()), "methods")
 
     def _scored(self) -> tuple[MethodScore, ...]:
-        from toolkit.stats.one_shot.methods import score_methods
-
         test: Any = self.plan.test
         return score_methods(self.experiments(), test.weights, test.confidence)
 
     def annotations(self) -> list[Annotated]:
         """Return every item with its replies and what every annotator said, for each model and repeat."""
-        import threading
-
-        from toolkit.measure import annotated_items
-        from toolkit.runs.execution import run_anywhere
-
         return run_anywhere(lambda: annotated_items(self.plan, self.store), threading.Event())
 
     def _measured(self) -> list[MeasuredTestItem]:
-        from toolkit.measure import measured_items
-
         return measured_items(self.plan.test, self.annotations())
 
     @rooms_on_top()
@@ -489,9 +440,6 @@ class Study(Reported):
         InputError
             When a run is not in the study, or a frame has no column run_id.
         """
-        import pandas as pd
-
-        from toolkit.errors import InputError
         from toolkit.viewer.app import Viewer
 
         if isinstance(which, pd.DataFrame):
@@ -527,14 +475,10 @@ class Study(Reported):
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
-        from toolkit.store.records import reply_text
-
         return reply_text(self.store, run_id)
 
     def prompt(self, prompt_id: str) -> str:
         """Return the text of a prompt."""
-        from toolkit.errors import InputError
-
         for prompt in self.plan.dataset.prompts:
             if prompt.prompt_id == prompt_id:
                 return prompt.text
@@ -545,10 +489,8 @@ class Study(Reported):
     ) -> Files:
         from toolkit.report.show import need_results
 
-        succeeded = (frames.runs["status"] == "succeeded").sum()
-        need_results(
-            {"study": self.name, "done": succeeded}, "run it first: `toolkit run STUDY`, or study.run()"
-        )
+        done = {"study": self.name, "done": (frames.runs["status"] == "succeeded").sum()}
+        need_results(done, "run it first: `toolkit run STUDY`, or study.run()")
         if not self.plan.test.judged:
             return self._test_figures(folder)
         return super()._draw(frames, folder, only, progress=progress)
@@ -564,8 +506,6 @@ class Study(Reported):
     def _bundled(
         self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
     ) -> tuple[Files, Any]:
-        from toolkit.files import write_atomically
-        from toolkit.table_files import csv_bytes
         from toolkit.thesis.methods import methods_section, what_was_done
 
         files = self._draw(frames, folder, progress=progress)
@@ -573,12 +513,10 @@ class Study(Reported):
             files += self._write_statistics(frames, folder)
         record = what_was_done(self.plan, self.store, frames, status, manifest, files)
         if record.decisions and record.decisions.at:
-            changes = csv_bytes(record.decisions.changes)
-            files.append(write_atomically(folder / "deviations.csv", changes))
+            files.append(write_atomically(folder / "deviations.csv", csv_bytes(record.decisions.changes)))
         return files, methods_section(record)
 
     def _test_figures(self, folder: Path) -> Files:
-        from toolkit.measure import results_of
         from toolkit.report.captions import defects_note, join, source_words
         from toolkit.report.plots.results import write_test_figures
 
@@ -588,9 +526,8 @@ class Study(Reported):
         if test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            return write_one_shot_figures(
-                self._scored(), folder=folder, note=note, source=source, study=self.name
-            )
+            context = {"note": note, "source": source, "study": self.name}
+            return write_one_shot_figures(self._scored(), folder=folder, **context)
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))
 

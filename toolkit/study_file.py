@@ -44,14 +44,6 @@ def _file_name(text: str) -> str:
     return text
 
 
-def _licence(text: str | None) -> str | None:
-    if text is not None and not re.fullmatch(r"https?://\S+|[A-Za-z0-9.+-]+", text):
-        raise ValueError(
-            "a licence is an identifier such as CC-BY-4.0, or an address that begins with https://"
-        )
-    return text
-
-
 Slug = Annotated[str, Field(max_length=80), AfterValidator(_file_name)]
 
 
@@ -154,10 +146,8 @@ class ModelEntry(Reasoning):
     @property
     def spec(self) -> ModelSpec:
         """What the catalogue and the study together say of the model."""
-        given = self.model_dump(
-            by_alias=True, exclude_none=True, exclude={"name", "concurrency", "specialization"}
-        )
-        return model_spec(self.name, **given)
+        own = {"name", "concurrency", "specialization"}
+        return model_spec(self.name, **self.model_dump(by_alias=True, exclude_none=True, exclude=own))
 
 
 class Sampling(Reasoning):
@@ -290,7 +280,7 @@ class StudyFile(_Strict):
     timeout_seconds: float | None = Field(None, gt=0)
     output: Path | None = None
     note: str = ""
-    license: Annotated[str | None, AfterValidator(_licence)] = None
+    license: str | None = None
     replies: Replies = Replies()
     limits: Mapping[Provider, Limit] = Field(default_factory=dict)
     sampling: Sampling = Sampling()
@@ -298,6 +288,15 @@ class StudyFile(_Strict):
     bias_controls: BiasControls = BiasControls()
     budget: Budget = Budget()
     analysis: Analysis = Analysis()
+
+    @field_validator("license")
+    @classmethod
+    def _is_a_licence(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"https?://\S+|[A-Za-z0-9.+-]+", value):
+            raise ValueError(
+                "a licence is an identifier such as CC-BY-4.0, or an address that begins with https://"
+            )
+        return value
 
     @field_validator("accept_flaws")
     @classmethod
@@ -324,13 +323,11 @@ class StudyFile(_Strict):
 
     @model_validator(mode="after")
     def _primary_is_compared(self) -> StudyFile:
-        absent = [
-            name for name in (self.analysis.primary or "").split("-") if name and name not in self.length_bins
-        ]
-        if absent:
+        primary = self.analysis.primary
+        if primary and (absent := [name for name in primary.split("-") if name not in self.length_bins]):
             raise ValueError(
-                f"analysis.primary: {self.analysis.primary} compares {absent[0]}, which is not in length_bins; "
-                "add it there or name another contrast"
+                f"analysis.primary: {primary} compares {absent[0]}, which is not in length_bins; add it there or name "
+                "another contrast"
             )
         return self
 
@@ -347,7 +344,7 @@ class StudyFile(_Strict):
 
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
-        return next((limit for name, limit in self.limits.items() if name == provider), Limit())
+        return self.limits.get(provider, Limit())
 
     @model_validator(mode="after")
     def _names_differ(self) -> StudyFile:
@@ -414,20 +411,16 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
         test = find_test(study.test, file.parent)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from None
-    study = study.model_copy(
-        update={
-            "repeats": study.repeats if "repeats" in study.model_fields_set else test.default_repeats,
-            "output": output.resolve(),
-            "dataset": dataset,
-            "models": tuple(_at(entry, file.parent) for entry in study.models),
-            "judges": study.judges.model_copy(
-                update={
-                    "rubric": rubric,
-                    **{role: _at(judge, file.parent) for role, judge in study.judges.by_role().items()},
-                }
-            ),
-        }
-    )
+    judges = {role: _at(judge, file.parent) for role, judge in study.judges.by_role().items()}
+    changed: dict[str, Any] = {
+        "output": output.resolve(),
+        "dataset": dataset,
+        "models": tuple(_at(entry, file.parent) for entry in study.models),
+        "judges": study.judges.model_copy(update={"rubric": rubric, **judges}),
+    }
+    if "repeats" not in study.model_fields_set:
+        changed["repeats"] = test.default_repeats
+    study = study.model_copy(update=changed)
     _check_names(study, path)
     return study, file
 
@@ -440,12 +433,12 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     """Refuse a model or rubric nobody knows now, not after an hour of calls."""
     from toolkit.judges.rubric import load_rubric
 
-    entries: list[tuple[str, ModelEntry]] = [
-        (f"models[{number}]", entry) for number, entry in enumerate(study.under_test)
-    ]
-    entries += [(f"judges.{role}", judge) for role, judge in study.judges.by_role().items()]
+    entries: dict[str, ModelEntry] = {
+        f"models[{number}]": entry for number, entry in enumerate(study.under_test)
+    }
+    entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
     seen: dict[tuple[str | None, ...], str] = {}
-    for key, entry in entries:
+    for key, entry in entries.items():
         try:
             spec = entry.spec
         except InputError as error:
@@ -484,8 +477,7 @@ def _explain(error: ValidationError) -> str:
     message = fault_sentence(StudyFile, first)
     # A line may end up in a log, and a key that stands in the wrong place with it.
     secret = first["loc"][-1:] in (("base_url",), ("api_key_env",))
-    given = (
-        f", got {first['input']!r}" if isinstance(first["input"], str | int | float) and not secret else ""
-    )
+    is_shown = isinstance(first["input"], str | int | float) and not secret
+    given = f", got {first['input']!r}" if is_shown else ""
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{key}: {message}{given}{more}" if key else f"{message}{more}"

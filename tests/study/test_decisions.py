@@ -15,7 +15,7 @@ from toolkit.cli import cli
 from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
-pytestmark = pytest.mark.usefixtures("no_pictures")
+pytestmark = pytest.mark.usefixtures("no_pictures", "store_folder")
 
 TEXT = """
 name = "held"
@@ -49,16 +49,13 @@ DEVIATIONS = {
     "margin of equivalence": ("equivalence_margin = 0.3", "equivalence_margin = 0.5"),
     "share at an end of the scale that is warned of": ("ceiling_share = 0.3", "ceiling_share = 0.9"),
     "judges tertiary": ("tertiary = false", 'tertiary = { name = "judge-c", provider = "scripted" }'),
-    "judges secondary": ('name = "judge-b"', 'name = "judge-d"'),
-    "repeats": ("repeats = 1", "repeats = 2"),
-    "seed": ("seed = 7", "seed = 8"),
-    "sampling temperature": ("temperature = 0.2", "temperature = 0.9"),
+    "judges secondary": ('name = "judge-b"', 'name = "judge-d"'), "repeats": ("repeats = 1", "repeats = 2"),
+    "seed": ("seed = 7", "seed = 8"), "sampling temperature": ("temperature = 0.2", "temperature = 0.9"),
     "focus sentences": ("fsp_enabled = false", "fsp_enabled = true"),
     "models other": (', { name = "other", provider = "scripted" }', ""),
-    "bases of the study": ("bases = 3", "bases = 2"),
-    "rubric": ('rubric = "default"', 'rubric = "seed-v1"'),
+    "bases of the study": ("bases = 3", "bases = 2"), "rubric": ('rubric = "default"', 'rubric = "seed-v1"'),
     "prompt lengths": ('length_bins = ["S", "M", "L"]', 'length_bins = ["S", "M"]'),
-}
+}  # fmt: skip
 TOGETHER = [name for name in DEVIATIONS if name not in ("rubric", "prompt lengths", "primary contrast")]
 
 
@@ -128,36 +125,30 @@ def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path) 
 
 def test_a_change_before_the_first_reply_is_none(tmp_path) -> None:
     """What counts is the last decision before it."""
-    try:
-        with load(tmp_path) as study:
-            study.execute(progress=False, limit=0)
-            assert study.store.database["decisions"].count_documents({}) == 1
-        with load(tmp_path, "seed", "margin of equivalence") as study:
-            study.execute(progress=False, limit=2)
-            assert study.deviations().empty
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
+    with load(tmp_path) as study:
+        study.execute(progress=False, limit=0)
+        assert study.store.database["decisions"].count_documents({}) == 1
+    with load(tmp_path, "seed", "margin of equivalence") as study:
+        study.execute(progress=False, limit=2)
+        assert study.deviations().empty
 
 
 def test_a_reply_counts_from_the_ledger_on_and_a_failure_is_none(tmp_path) -> None:
     """A start in which all runs failed decides nothing; a reply that a kill left without a run does."""
     failing = 'provider = "scripted", planted = { level = 3.0, failures = 1.0 }'
     text = TEXT.replace('{ name = "scripted" }', f'{{ name = "scripted", {failing} }}')
-    try:
-        (tmp_path / "held.toml").write_text(text)
-        with Study.load(tmp_path / "held.toml") as study:
-            study.execute(progress=False, limit=2)
-            assert set(study.runs()["status"]) == {"failed"}
-        with load(tmp_path, "seed") as study:
-            study.execute(progress=False, limit=2)
-            assert study.deviations().empty
-            study.store.database["runs"].delete_many({})
-        with load(tmp_path, "seed", "repeats") as study:
-            study.execute(progress=False, limit=2)
-            assert set(study.deviations()["what"]) == {"repeats"}
-            assert study.deviations()["at"].notna().all()
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
+    (tmp_path / "held.toml").write_text(text)
+    with Study.load(tmp_path / "held.toml") as study:
+        study.execute(progress=False, limit=2)
+        assert set(study.runs()["status"]) == {"failed"}
+    with load(tmp_path, "seed") as study:
+        study.execute(progress=False, limit=2)
+        assert study.deviations().empty
+        study.store.database["runs"].delete_many({})
+    with load(tmp_path, "seed", "repeats") as study:
+        study.execute(progress=False, limit=2)
+        assert set(study.deviations()["what"]) == {"repeats"}
+        assert study.deviations()["at"].notna().all()
 
 
 SERVED = """
@@ -191,12 +182,10 @@ FACTS = {
     "script scripted": ("served.toml", '["A."]', '["B."]'),
     "price mine": ("served.toml", "output = 2.0", "output = 3.0"),
     "request mine": (
-        "served.toml",
-        '[[models]]\nname = "local',
-        'sampling_supported = false\n[[models]]\nname = "local',
+        "served.toml", '[[models]]\nname = "local', 'sampling_supported = false\n[[models]]\nname = "local',
     ),
     "prompt of the judges": ("mine.toml", "well structured", "well built"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -249,79 +238,70 @@ def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whol
 
 def test_a_change_that_is_taken_back_is_two_changes(tmp_path) -> None:
     """Before the first reply as well, where the last decision counts and not the newest text."""
-    try:
-        for name in ("", "margin of equivalence", ""):
-            with load(tmp_path, *filter(None, [name])) as study:
-                study.execute(progress=False, limit=0)
-        for name in ("", "margin of equivalence", "", "margin of equivalence"):
-            with load(tmp_path, *filter(None, [name])) as study:
-                study.execute(progress=False, limit=1)
-                changes = study.deviations()
-        there, back = ("margin of equivalence", "0.3", "0.5"), ("margin of equivalence", "0.5", "0.3")
-        assert [*changes.drop(columns="at").itertuples(index=False, name=None)] == [there, back, there]
-        assert changes["at"].is_monotonic_increasing
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
+    for name in ("", "margin of equivalence", ""):
+        with load(tmp_path, *filter(None, [name])) as study:
+            study.execute(progress=False, limit=0)
+    for name in ("", "margin of equivalence", "", "margin of equivalence"):
+        with load(tmp_path, *filter(None, [name])) as study:
+            study.execute(progress=False, limit=1)
+            changes = study.deviations()
+    there, back = ("margin of equivalence", "0.3", "0.5"), ("margin of equivalence", "0.5", "0.3")
+    assert [*changes.drop(columns="at").itertuples(index=False, name=None)] == [there, back, there]
+    assert changes["at"].is_monotonic_increasing
 
 
 def test_decisions_of_an_earlier_version_are_read_and_what_they_did_not_hold_is_no_change(tmp_path) -> None:
     """They know neither prices nor scripts nor prompts of judges; what is decided from now on is compared."""
-    try:
-        with load(tmp_path) as study:
-            study.execute(progress=False, limit=1)
-            decisions = study.store.database["decisions"]
-            (entry,) = decisions.find()
-            content = json.loads(entry["content"])
-            old = {key: text for key, text in content.items() if not key.startswith((*_NEW_FACTS, "format"))}
-            assert len(old) < len(content)
-            decisions.update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(old)}})
-            assert study.deviations().empty
-            study.execute(progress=False, limit=2)
-            assert decisions.count_documents({}) == 2
-            assert study.deviations().empty
-        text = (
-            (tmp_path / "held.toml")
-            .read_text()
-            .replace('{ name = "scripted" }', '{ name = "scripted", replies = ["A."] }')
-        )
-        (tmp_path / "held.toml").write_text(text)
-        with Study.load(tmp_path / "held.toml") as study:
-            assert "script scripted" in set(study.deviations()["what"])
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
+    with load(tmp_path) as study:
+        study.execute(progress=False, limit=1)
+        decisions = study.store.database["decisions"]
+        (entry,) = decisions.find()
+        content = json.loads(entry["content"])
+        old = {key: text for key, text in content.items() if not key.startswith((*_NEW_FACTS, "format"))}
+        assert len(old) < len(content)
+        decisions.update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(old)}})
+        assert study.deviations().empty
+        study.execute(progress=False, limit=2)
+        assert decisions.count_documents({}) == 2
+        assert study.deviations().empty
+    text = (
+        (tmp_path / "held.toml")
+        .read_text()
+        .replace('{ name = "scripted" }', '{ name = "scripted", replies = ["A."] }')
+    )
+    (tmp_path / "held.toml").write_text(text)
+    with Study.load(tmp_path / "held.toml") as study:
+        assert "script scripted" in set(study.deviations()["what"])
 
 
 def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tmp_path) -> None:
     """Rules that were decided are no change; replies that another study has paid for are named with it."""
-    try:
-        text = TEXT.replace('{ name = "scripted" }', '{ name = "scripted", replies = ["", "A."] }').replace(
-            'provider = "scripted" }]', 'provider = "scripted", planted = { failures = 1.0 } }]'
+    text = TEXT.replace('{ name = "scripted" }', '{ name = "scripted", replies = ["", "A."] }').replace(
+        'provider = "scripted" }]', 'provider = "scripted", planted = { failures = 1.0 } }]'
+    )
+    (tmp_path / "held.toml").write_text(text)
+    with Study.load(tmp_path / "held.toml") as study:
+        study.execute(progress=False)
+        changes = study.deviations().set_index("what")["after"]
+        runs = study.runs()
+        empty, failed = (runs["defect"] == "empty").sum(), (runs["status"] == "failed").sum()
+        assert empty > 0 < failed
+        assert (
+            changes["empty replies"]
+            == f"{empty} runs ({empty} of scripted) left out by replies.empty = exclude"
         )
-        (tmp_path / "held.toml").write_text(text)
-        with Study.load(tmp_path / "held.toml") as study:
-            study.execute(progress=False)
-            changes = study.deviations().set_index("what")["after"]
-            runs = study.runs()
-            empty, failed = (runs["defect"] == "empty").sum(), (runs["status"] == "failed").sum()
-            assert empty > 0 < failed
-            assert (
-                changes["empty replies"]
-                == f"{empty} runs ({empty} of scripted) left out by replies.empty = exclude"
-            )
-            assert changes["failed runs"].startswith(f"{failed} runs ({failed} of other) left out")
-            told = next(
-                path for path in study.bundle(tmp_path / "bundle") if path.name == "methods.txt"
-            ).read_text()
-            told = " ".join(told.split())
-            assert "Nothing of it was changed after the first reply." in told
-            assert "left out by replies.empty = exclude" in told
-        (tmp_path / "second.toml").write_text(text.replace('name = "held"', 'name = "second"', 1))
-        with Study.load(tmp_path / "second.toml") as study:
-            study.execute(progress=False, limit=1)
-            changes = study.deviations().set_index("what")["after"]
-            assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
+        assert changes["failed runs"].startswith(f"{failed} runs ({failed} of other) left out")
+        told = next(
+            path for path in study.bundle(tmp_path / "bundle") if path.name == "methods.txt"
+        ).read_text()
+        told = " ".join(told.split())
+        assert "Nothing of it was changed after the first reply." in told
+        assert "left out by replies.empty = exclude" in told
+    (tmp_path / "second.toml").write_text(text.replace('name = "held"', 'name = "second"', 1))
+    with Study.load(tmp_path / "second.toml") as study:
+        study.execute(progress=False, limit=1)
+        changes = study.deviations().set_index("what")["after"]
+        assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
 
 
 def test_an_older_study_without_a_decision_says_nothing(folder, tmp_path) -> None:
@@ -345,13 +325,10 @@ def test_an_archive_keeps_it(folder, tmp_path) -> None:
         export_study(study, tmp_path / "out")
         decided_at = study.deviations().attrs["decided"]
     (tmp_path / "held.toml").write_text(TEXT)
-    try:
-        for _ in range(2):
-            import_archive(tmp_path / "out" / "archive.zip", tmp_path / "results")
-        with Study.load(tmp_path / "held.toml") as study:
-            assert study.deviations().attrs["decided"] == decided_at
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
+    for _ in range(2):
+        import_archive(tmp_path / "out" / "archive.zip", tmp_path / "results")
+    with Study.load(tmp_path / "held.toml") as study:
+        assert study.deviations().attrs["decided"] == decided_at
 
 
 def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
@@ -362,7 +339,6 @@ def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
     )
     told = json.loads(fresh.output)
     page = Path(told["path"]).read_text()
-    embedded.stop(tmp_path / "results" / ".store")
     assert "before any model was asked" in page
     assert "One confirmatory contrast: M−S" in page
     assert "±0.3 score points" in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,13 @@ from small_study import STUDY
 
 from toolkit.getting_started import demo
 from toolkit.getting_started.demo import run_demo
-from toolkit.store import embedded
 from toolkit.study import Study
 
 PLANTED = Path(__file__).parents[2] / "templates" / "planted.toml"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None, store_folder: Path) -> Path:
     """A workspace whose demo asks scripted models; its notebooks are not run."""
     templates = tmp_path / "templates"
     templates.mkdir()
@@ -28,8 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None) -> 
     (templates / "planted.toml").write_text(planted)
     monkeypatch.setattr(demo, "workspace", lambda: tmp_path)
     monkeypatch.setattr(demo, "run_templates", lambda given: [target for _, target, _ in given])
-    yield tmp_path
-    embedded.stop(tmp_path / "results" / ".store")
+    return tmp_path
 
 
 @pytest.fixture

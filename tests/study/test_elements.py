@@ -94,14 +94,13 @@ def test_judges_find_elements_and_are_asked_once(study, toolkit):
     assert out.startswith("elements  18 judgements, 6 unreadable, 0 unanswered")
 
 
-def test_a_dataset_without_elements_is_refused(tmp_path, toolkit):
+def test_a_dataset_without_elements_is_refused(tmp_path, toolkit, store_folder):
     """One line that says what to do."""
     path = tmp_path / "study.toml"
     path.write_text(STUDY.format(settings="", judges=""))
     code, _, err = toolkit("judges", "elements", path)
     assert (code, err.count("\n")) == (2, 1)
     assert "dataset demo names no required elements; give its bases the key elements, or take dataset" in err
-    embedded.stop(tmp_path / "results" / ".store")
 
 
 @pytest.mark.parametrize(("said", "reason"), [

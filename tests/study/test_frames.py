@@ -134,11 +134,7 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
             "runs: there is no filter 'lenght_bin'; did you mean length_bin. use one of model, .*length_bin",
         ),
         ("runs", {"judge": "primary"}, "runs: there is no filter 'judge'"),
-        (
-            "runs",
-            {"length_bin": "XL"},
-            "length_bin: this study has no 'XL'; did you mean L. use S, M, L",
-        ),
+        ("runs", {"length_bin": "XL"}, "length_bin: this study has no 'XL'; did you mean L. use S, M, L"),
         ("runs", {"length_bin": ["S", None]}, "length_bin: this study has no None"),
         ("runs", {"repeat": False}, "repeat: this study has no False; use 0"),
         ("runs", {"status": []}, "status: the list is empty"),

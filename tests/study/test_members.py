@@ -12,15 +12,10 @@ from toolkit.report import figure as figures
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
 REFUSED = {
-    "experiments": "has no experiments",
-    "methods": "has no experiments",
-    "focus": "not judged both with focus sentences and without",
-    "sequential": "models",
-    "adaptive": "12 are needed",
-    "calibration": "nobody",
-    "required_elements": "elements",
-    "rate": "",
-}
+    "experiments": "has no experiments", "methods": "has no experiments",
+    "focus": "not judged both with focus sentences and without", "sequential": "models",
+    "adaptive": "12 are needed", "calibration": "nobody", "required_elements": "elements", "rate": "",
+}  # fmt: skip
 """Members that the small study refuses, with words of the reason."""
 
 

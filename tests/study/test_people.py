@@ -21,12 +21,7 @@ from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.calibration import compare_with_people
 from toolkit.store.frames import history_frame, human_frame, ratings_with_people
-from toolkit.store.ratings import (
-    Rating,
-    keep_order,
-    keep_ratings,
-    stored_order,
-)
+from toolkit.store.ratings import Rating, keep_order, keep_ratings, stored_order
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

@@ -209,14 +209,9 @@ def test_a_pdf_is_read_without_its_pages() -> None:
 def test_names_of_bases_are_safe() -> None:
     """Whatever a file is called: no path, no index, no two alike."""
     names = [
-        "../../etc/passwd.md",
-        "dataset.md",
-        "a b.md",
-        "a-b.txt",
-        "\u6f22\u5b57.txt",
-        "-.md",
+        "../../etc/passwd.md", "dataset.md", "a b.md", "a-b.txt", "\u6f22\u5b57.txt", "-.md",
         "x" * 300 + ".md",
-    ]
+    ]  # fmt: skip
     found = base_names([Document(name, f"{number:064}", "") for number, name in enumerate(names)])
     assert all(re.fullmatch(r"doc_[a-z0-9_]{1,69}", name) for name in found)
     assert len(set(found)) == len(names)

@@ -127,14 +127,12 @@ def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[st
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     *(
-        ("", StudyFile),
-        ("[judges]", Judges),
-        ("[judges.primary]\nname = 'gpt-4o'", Judge),
+        ("", StudyFile), ("[judges]", Judges), ("[judges.primary]\nname = 'gpt-4o'", Judge),
         ("[replies]", Replies),
     ),
     *(("[sampling]", Sampling), ("[budget]", Budget), ("[analysis]", Analysis), ("[limits.openai]", Limit)),
     *(("[bias_controls]", BiasControls), ("[[models]]\nname = 'x'", ModelEntry)),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -151,23 +149,18 @@ def test_a_misspelled_key_names_the_one_that_was_meant(tmp_path: Path, table: st
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ('scenarios = ["SOC_INCIDNT"]', "SOC_INCIDENT"),
-        ('mode = "btach"', "batch"),
-        ('selection = "adaptve"', "adaptive"),
-        ('accept_flaws = ["near-copy"]', "near_copy"),
-        ('test = "one_shoot"', "one_shot"),
-        ('dataset = "dmo"', "demo"),
-        ('dataset = "bases_csv"', "bases.csv"),
-        ('[replies]\ntruncated = "rety"', "retry"),
+        ('scenarios = ["SOC_INCIDNT"]', "SOC_INCIDENT"), ('mode = "btach"', "batch"),
+        ('selection = "adaptve"', "adaptive"), ('accept_flaws = ["near-copy"]', "near_copy"),
+        ('test = "one_shoot"', "one_shot"), ('dataset = "dmo"', "demo"),
+        ('dataset = "bases_csv"', "bases.csv"), ('[replies]\ntruncated = "rety"', "retry"),
         ('[analysis]\nscore = "composite_strikt"', "composite_strict"),
-        ("[limits.opnai]\nconcurrency = 1", "openai"),
-        ('[judges]\nrubric = "defualt"', "default"),
+        ("[limits.opnai]\nconcurrency = 1", "openai"), ('[judges]\nrubric = "defualt"', "default"),
         ('[judges]\nrubric = "mine.tml.toml"', "mine.toml"),
         ('[judges]\nprimary = "gpt-4-tubo"', "gpt-4-turbo"),
         ("[judges]\nprimary = { name = 'x', provider = 'antropic' }", "anthropic"),
         ("[options]\nlenght = 1", None),
     ],
-)
+)  # fmt: skip
 def test_a_misspelled_value_names_the_one_that_was_meant(
     tmp_path: Path, text: str, meant: str | None
 ) -> None:
@@ -185,25 +178,18 @@ KEYED = (
     *(f"https://h/v1?{name}={KEY}" for name in ("key", "api_key", "token", "x", "api-version")),
     *(f"https://h/v1#{KEY}", f"https://h/v1?{KEY}", f"https://{KEY}@h/v1", f"https://me:{KEY}@h/v1"),
     *(
-        f"https://h/sk-{KEY}/v1",
-        f"https://h/v1/sk_{KEY}",
-        f"https://h/key/{KEY}/v1",
+        f"https://h/sk-{KEY}/v1", f"https://h/v1/sk_{KEY}", f"https://h/key/{KEY}/v1",
         f"https://h/token={KEY}/v1",
     ),
     *(
-        f"https://h/v1%3Fkey={KEY}",
-        f"https://h/v1;{KEY}",
-        f"https://h/%73k-{KEY}",
+        f"https://h/v1%3Fkey={KEY}", f"https://h/v1;{KEY}", f"https://h/%73k-{KEY}",
         f"https://h/Bearer%20{KEY}/v1",
     ),
     *(
-        f"https://h/AIza{KEY}012345/v1",
-        f"ftp://me:{KEY}@h",
-        f"https://h/v1 {KEY}",
-        f"https://h/gsk_{KEY}",
+        f"https://h/AIza{KEY}012345/v1", f"ftp://me:{KEY}@h", f"https://h/v1 {KEY}", f"https://h/gsk_{KEY}",
         f"h?{KEY}",
     ),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("url", [*KEYED, "https://h/proxy/OF-THE-ENVIRONMENT-1/v1"])
@@ -235,9 +221,7 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_printed(
     "url",
     [
         *(
-            "http://127.0.0.1:8000/v1",
-            "https://api.groq.com/openai/v1",
-            "http://[::1]:8080/v1",
+            "http://127.0.0.1:8000/v1", "https://api.groq.com/openai/v1", "http://[::1]:8080/v1",
             "https://h.example",
         ),
         *(
@@ -250,7 +234,7 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_printed(
             "https://r.openai.azure.com/openai/deployments/gpt-4o",
         ),
     ],
-)
+)  # fmt: skip
 def test_an_address_without_a_key_is_taken(url: str) -> None:
     """Also with numbers of accounts, and names that look a little like a key."""
     assert model_spec("m", provider="compatible", base_url=url).base_url == url

@@ -108,16 +108,8 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
     )
     shutil.copytree(ROOT, source, ignore=ignore)
     build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        str(tmp_path),
-    ]
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path),
+    ]  # fmt: skip
     done = subprocess.run([*build, str(source)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")

@@ -33,8 +33,7 @@ OURS = set(
 OF_THE_PAGE = {"html", "head", "meta", "title", "style", "body", "main", "noscript", "script"}
 ATTRIBUTES = set(
     re.findall(
-        r"[\w-]+",
-        "class tabindex open aria-label role data-lm-suppress-shortcuts data-find start scope dir",
+        r"[\w-]+", "class tabindex open aria-label role data-lm-suppress-shortcuts data-find start scope dir"
     )
 )
 

@@ -73,7 +73,7 @@ def export_study(study: Study, folder: Path | str) -> Summary:
         rows[kind] = len(frame)
         paths += [save_frame(frame, out / f"{kind}{suffix}", kind) for suffix in FORMATS]
     if study.plan.test.judged:
-        texts = {run.prompt.prompt_id: run.prompt.text for run in study.plan.runs}
+        texts = {prompt.prompt_id: prompt.text for _, prompt in study.plan.runs.prompts}
         frames = study.runs(replies=True), study.judgements(), texts
         paths += write_inspect_logs(out, study.name, study.plan.dataset.version, *frames)
     paths.append(write_atomically(out / "data_dictionary.md", dictionary_text().encode()))

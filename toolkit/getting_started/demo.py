@@ -37,23 +37,37 @@ def run_demo(*, limit: int | None = None, minutes: float = MINUTES, progress: bo
     _say("figures and tables")
     files = study.figures()
     _say(f"notebooks: {', '.join(TEMPLATES)} (papermill, a real kernel each)")
+    parameters: dict[str, dict[str, Any]] = {name: {"study": str(study.path)} for name in TEMPLATES}
+    parameters["run_study"]["limit"] = outcome.planned  # else it would ask the runs that were left out
+    target = study.output / "notebooks"
     notebooks = run_templates(
-        [
-            (
-                templates / f"{name}.ipynb",
-                study.output / "notebooks" / f"{name}.ipynb",
-                # Without the limit run_study would ask the runs that were left out.
-                {"study": str(study.path)} | ({"limit": outcome.planned} if name == "run_study" else {}),
-            )
-            for name in TEMPLATES
-        ]
+        [(templates / f"{name}.ipynb", target / f"{name}.ipynb", parameters[name]) for name in TEMPLATES]
     )
     status = study.status()
     seconds = monotonic() - started
     kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".pdf", ".png", ".tex")}
     fields: dict[str, Any] = {"new_calls": new_calls, "asked": outcome.planned, "planned": planned}
     fields |= {"status": status, "seconds": seconds, "files": [str(path) for path in (*files, *notebooks)]}
-    text = _last_screen(study, status, outcome.planned, new_calls, kinds, len(notebooks), seconds)
+    tool = ".venv/bin/toolkit" if Path(".venv/bin/toolkit").is_file() else "toolkit"
+    judgements, store = status["judgements"], _short(study.plan.store_folder)
+    more = "" if outcome.planned == planned else "; the same command goes on with the next"
+    text = f"""
+The demo is done in {seconds:.0f} s.
+
+  asked  {outcome.planned} of {planned} runs{more}
+  made   {status["runs"]["succeeded"]} runs and {judgements["done"]} judgements, {judgements["scored"]} with scores;
+         {new_calls} calls were asked just now
+         {kinds[".pdf"]} figures as PDF, SVG and PNG, {kinds[".tex"]} LaTeX tables, {len(notebooks)} executed notebooks
+  where  {_short(study.output)}/ (figures/, tables/, notebooks/); every reply is kept in {store}/
+         {_short(study.output.parent / "planted")}/ is a study whose truth is known: no language model answered
+  cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
+  note   {study.note}
+
+  next   {tool} lab   opens notebooks/00_start_here.ipynb
+         {tool} status templates/demo.toml
+         copy templates/gpt4o_claude.toml, put your keys in .env, then
+         {tool} estimate YOUR.toml   before a cent is spent
+"""
     return Summary({**outcome.to_dict(), **fields}, text, outcome.exit_code)
 
 
@@ -113,11 +127,10 @@ def planted_and_found(study: Study) -> pd.DataFrame:
     rows: list[tuple[str, float, Estimate]] = []
     if len(truths) == len(study.file.models):
         contrasts = {estimate.name: estimate for estimate in study.length().contrasts}
-        added = {
-            key: sum(getattr(truth, key) for truth in truths.values()) / len(truths)
-            for key in _STEPS.values()
-        }
-        rows += [(name, added[key], contrasts[name]) for name, key in _STEPS.items() if name in contrasts]
+        for name, key in _STEPS.items():
+            if name in contrasts:
+                added = sum(getattr(truth, key) for truth in truths.values()) / len(truths)
+                rows.append((name, added, contrasts[name]))
         for estimate in study.compare_models().differences if len(truths) > 1 else ():
             first, second = (truths[name] for name in estimate.name.split(" - "))
             rows.append((estimate.name, first.level - second.level, estimate))
@@ -133,38 +146,6 @@ def planted_and_found(study: Study) -> pd.DataFrame:
     numbers = ["planted", "found", "low", "high"]
     frame = pd.DataFrame(table, columns=["what", *numbers]).astype(dict.fromkeys(numbers, "float64"))
     return frame.assign(inside=frame["planted"].between(frame["low"], frame["high"]))
-
-
-def _last_screen(
-    study: Study,
-    status: dict,
-    requested: int,
-    new_calls: int,
-    kinds: dict[str, int],
-    notebooks: int,
-    seconds: float,
-) -> str:
-    folder, planned = _short(study.output), len(study.plan.runs)
-    tool = ".venv/bin/toolkit" if Path(".venv/bin/toolkit").is_file() else "toolkit"
-    runs, judgements = status["runs"]["succeeded"], status["judgements"]
-    more = "" if requested == planned else "; the same command goes on with the next"
-    return f"""
-The demo is done in {seconds:.0f} s.
-
-  asked  {requested} of {planned} runs{more}
-  made   {runs} runs and {judgements["done"]} judgements, {judgements["scored"]} with scores;
-         {new_calls} calls were asked just now
-         {kinds[".pdf"]} figures as PDF, SVG and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks
-  where  {folder}/ (figures/, tables/, notebooks/); every reply is kept in {_short(study.plan.store_folder)}/
-         {_short(study.output.parent / "planted")}/ is a study whose truth is known: no language model answered
-  cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
-  note   {study.note}
-
-  next   {tool} lab   opens notebooks/00_start_here.ipynb
-         {tool} status templates/demo.toml
-         copy templates/gpt4o_claude.toml, put your keys in .env, then
-         {tool} estimate YOUR.toml   before a cent is spent
-"""
 
 
 def _short(path: Path) -> str:

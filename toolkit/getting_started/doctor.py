@@ -28,13 +28,22 @@ class Check:
 
 def examine() -> Summary:
     """Look at everything the toolkit needs, a line for each; exit code 2 when something needed is missing."""
+    from toolkit.models.catalogue import model_names, model_spec
+    from toolkit.models.registry import read_environment
+
+    environment = read_environment()
+    names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
+    keys = [(name, environment.get(name)) for name in names]
     tshark = shutil.which("tshark")
     advice = tshark or "apt-get install tshark (for network captures)"
     findings = [
         Check("python", sys.version_info >= (3, 11), platform.python_version()),
-        *(_looked(name, look) for name, look in _LOOKS.items()),
+        *(_check(name, look) for name, look in _LOOKS.items()),
         Check("tshark", tshark is not None, advice, needed=False),
-        *_keys(),
+        *(
+            Check(name, bool(key), "set" if key else "not set (environment or .env)", needed=False)
+            for name, key in keys
+        ),
     ]
     lines = [
         f"{'ok     ' if f.ok else 'MISSING' if f.needed else 'absent '}  {f.what:<12} {f.detail}"
@@ -45,7 +54,7 @@ def examine() -> Summary:
     return Summary(fields, "\n".join(lines), 2 if bad else 0)
 
 
-def _looked(name: str, look: Callable[[], str]) -> Check:
+def _check(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, True, look())
     except (ToolkitError, ImportError, OSError) as error:
@@ -78,19 +87,6 @@ def _demo_model() -> str:
     from toolkit.models.weights import find_weights
 
     return str(find_weights().name)
-
-
-def _keys() -> list[Check]:
-    from toolkit.models.catalogue import model_names, model_spec
-    from toolkit.models.registry import read_environment
-
-    environment = read_environment()
-    names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
-    return [
-        Check(name, is_set, "set" if is_set else "not set (environment or .env)", needed=False)
-        for name in names
-        for is_set in [bool(environment.get(name))]
-    ]
 
 
 _LOOKS: dict[str, Callable[[], str]] = {"store": _store, "tokens": _tokens, "demo model": _demo_model}

@@ -67,7 +67,10 @@ def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem,
     all are taken.
     """
     if str(path) in SHIPPED:
-        name, file = str(path), Path(str(resources.files("toolkit.judges"))) / "data" / SHIPPED[str(path)]
+        name, file = (
+            str(path),
+            Path(str(resources.files("toolkit.hallucination"))) / "data" / SHIPPED[str(path)],
+        )
     else:
         name, file = Path(path).stem, Path(path)
     if file.suffix.lower() not in (*ROW_FILES, ".json"):

@@ -69,7 +69,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     """
     if mode not in MODES:
         raise InputError(f"hallucination mode {mode!r} is unknown; {choices(mode, MODES)}")
-    words = shipped_words("hallucination")
+    words = shipped_words("hallucination", "hallucination")
     if item.domain == "closed":
         shape = "closed" if item.reference is None else "closed_with_reference"
     else:

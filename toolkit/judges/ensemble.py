@@ -32,6 +32,9 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
     }
     intervals = {name: score["confidence_interval"] for name, score in scores.items()}
     counting = {role: result for role, result in results.items() if not result["evaluation_failed"]}
+    composites = {role: _score(result, "composite") for role, result in counting.items()}
+    # What is left of two judges is one judge, and no ensemble: its mean is missing.
+    others = {role: tuple(composites[other] for other in counting if other != role) for role in counting}
     judge_count = scores["composite"]["judge_count"]
     judged = judge_count >= ENOUGH_JUDGES
     return {
@@ -42,19 +45,12 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
             "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
             "median_scores": {name: score["median"] for name, score in scores.items()},
             "zeros": sum(result["zeros"] for result in counting.values()) if judged else None,
-            "leave_one_out": {role: _mean_without(role, counting) for role in counting},
+            "leave_one_out": {role: _statistics(scores)["mean"] for role, scores in others.items()},
             "judge_count": judge_count,
             "related_count": sum(result["related"] for result in counting.values()),
             "judged": judged,
         },
     }
-
-
-def _mean_without(left_out: str, results: Mapping[str, Any]) -> float | None:
-    """Return the mean composite without one judge; what is left of two is one judge, and no ensemble."""
-    scores = (_score(result, "composite") for role, result in results.items() if role != left_out)
-    mean = _statistics(tuple(scores))["mean"]
-    return None if mean is None else float(mean)
 
 
 def _score(result: Mapping[str, Any], name: str) -> float | None:

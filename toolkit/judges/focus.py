@@ -103,10 +103,7 @@ def _counted(words: Sequence[str]) -> Mapping[str, int]:
     return once if len(once) == len(words) else Counter(words)
 
 
-def _projection(
-    sentence: Mapping[str, int],
-    weights: Mapping[str, tuple[int, float, float]],
-) -> float:
+def _projection(sentence: Mapping[str, int], weights: Mapping[str, tuple[int, float, float]]) -> float:
     # Exact sums, whatever the order of words: two equally central sentences must get equal numbers.
     terms = [(n, *weights[word]) for word, n in sentence.items()]
     norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in terms]))

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quoted, storable
 from toolkit.judges.request import (
@@ -64,7 +64,6 @@ FINDING_REASONS: Final = (
 )
 """The fixed words that a reason starts with, beside `toolkit.judges.parse.REASONS`."""
 _KEYS: Final = ("what", "dimension", "severity")
-T = TypeVar("T")
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -113,14 +112,13 @@ def per_sentence_requests(
 
 def findings_schema(dimensions: Sequence[str]) -> str:
     """Return the JSON schema of a list of findings as JSON text."""
-    item = object_schema(
-        {
-            "what": {"type": "string", "maxLength": REASONS_LENGTH},
-            "dimension": {"type": "string", "enum": list(dimensions)},
-            "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
-        }
-    )
-    listed = {"type": "array", "minItems": 0, "maxItems": MOST_FINDINGS, "items": item}
+    properties: dict[str, object] = {
+        "what": {"type": "string", "maxLength": REASONS_LENGTH},
+        "dimension": {"type": "string", "enum": list(dimensions)},
+        "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
+    }
+    items = object_schema(properties)
+    listed = {"type": "array", "minItems": 0, "maxItems": MOST_FINDINGS, "items": items}
     return compact_json(object_schema({"findings": listed}))
 
 
@@ -163,22 +161,21 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
         raise Unreadable("not a list", quoted(json.dumps(listed)))
     if len(listed) > MOST_FINDINGS:
         raise Unreadable("too many findings", f"{len(listed)}, at most {MOST_FINDINGS} of one segment")
-    return tuple(_finding(item, dimensions) for item in listed)
-
-
-def _finding(item: Any, dimensions: Sequence[str]) -> Finding:
-    if not isinstance(item, dict):
-        raise Unreadable("not a finding", quoted(json.dumps(item)))
-    check_keys(item, _KEYS)
-    for key in _KEYS:
-        if not isinstance(item[key], str):
-            raise Unreadable("not text", f"{key} is {quoted(json.dumps(item[key]))}")
-    dimension, severity = (item[key].strip().lower() for key in ("dimension", "severity"))
-    if dimension not in dimensions:
-        raise Unreadable("unknown dimension", quoted(item["dimension"]))
-    if severity not in SEVERITY_WEIGHTS:
-        raise Unreadable("unknown severity", quoted(item["severity"]))
-    return Finding(dimension, severity, storable(item["what"]))
+    findings = []
+    for item in listed:
+        if not isinstance(item, dict):
+            raise Unreadable("not a finding", quoted(json.dumps(item)))
+        check_keys(item, _KEYS)
+        for key in _KEYS:
+            if not isinstance(item[key], str):
+                raise Unreadable("not text", f"{key} is {quoted(json.dumps(item[key]))}")
+        dimension, severity = (item[key].strip().lower() for key in ("dimension", "severity"))
+        if dimension not in dimensions:
+            raise Unreadable("unknown dimension", quoted(item["dimension"]))
+        if severity not in SEVERITY_WEIGHTS:
+            raise Unreadable("unknown severity", quoted(item["severity"]))
+        findings.append(Finding(dimension, severity, storable(item["what"])))
+    return tuple(findings)
 
 
 def bounded_score(weight: float) -> float:
@@ -214,7 +211,11 @@ async def judge_per_sentence(
     if overall_answer.reason is None and segment_requests:
         looks.append(await look_at(segment_requests[0]))
         if looks[0].reason is None:
-            looks += await _all(look_at(segment_request) for segment_request in segment_requests[1:])
+            others = await asyncio.gather(*map(look_at, segment_requests[1:]), return_exceptions=True)
+            for other in others:  # an error is raised when the other replies, which are paid for, have come
+                if isinstance(other, BaseException):
+                    raise other
+                looks.append(other)
     combined = replace(
         overall_answer,
         reason=_reason(overall_answer, looks, len(pieces)),
@@ -251,9 +252,7 @@ def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: i
     locations = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
     located = zip(locations, (overall, *looks), strict=False)
     failed = [
-        (location, outcome.reason, outcome.answers)
-        for location, outcome in located
-        if outcome.reason is not None
+        (location, reply.reason, reply.answers) for location, reply in located if reply.reason is not None
     ]
     # An unreadable reply stays unreadable. Only without one does asking again help.
     for location, reason, answers in failed:
@@ -263,12 +262,3 @@ def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: i
     for location, reason, _ in failed:
         return f"{UNANSWERED}: {location}: {reason.removeprefix(f'{UNANSWERED}: ')}"
     return None
-
-
-async def _all(looking: Iterable[Awaitable[T]]) -> list[T]:
-    """Wait for all, then raise the first error: the other replies are paid for."""
-    results = await asyncio.gather(*looking, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results  # type: ignore[return-value]

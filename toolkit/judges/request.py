@@ -116,10 +116,7 @@ def judge_request(
     listed = manner.focus == "listed"
     nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
-    static = {
-        "criteria": rubric.criteria,
-        "step": "1" if manner.expected else "0.5",
-    }
+    static = {"criteria": rubric.criteria, "step": "1" if manner.expected else "0.5"}
     values = {
         **static,
         "focus": fill(rubric.focus, {"nonce": nonce, "key_sentences": key_sentences}) if listed else "",
@@ -149,13 +146,9 @@ def fence_code(task: str, response: str, seed: int | None) -> str:
     # A hash and not a random number, so that a resumed study sends the same call. A reply cannot contain its own hash
     # on purpose; where it does by chance, the next code is taken. JSON keeps the parts apart.
     material = (task + "\n" + response).lower()
-    codes = (_candidate(task, response, seed, number) for number in itertools.count())
+    texts = (json.dumps([task, response, seed, number]) for number in itertools.count())
+    codes = (hashlib.sha256(text.encode("ascii")).hexdigest()[:16] for text in texts)
     return next(code for code in codes if code not in material)
-
-
-def _candidate(task: str, response: str, seed: int | None, number: int) -> str:
-    text = json.dumps([task, response, seed, number])
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
 def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:

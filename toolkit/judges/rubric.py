@@ -112,16 +112,16 @@ class Rubric(Strict):
         if missing := {"local", "whole"} - {dimension.scope for dimension in self.dimensions}:
             raise ValueError(f"no dimension has scope {missing.pop()}; per_sentence needs both")
         needed = {"task"} if self.shows_task else set()
-        if missing := {"response_content", *needed} - _placeholders(self.template):
+        if missing := {"response_content", *needed} - set(PLACEHOLDER.findall(self.template)):
             raise ValueError(f"template lacks {_braced(missing)}; put it where the text belongs")
-        if bool(self.focus) != ("focus" in _placeholders(self.template)):
+        if bool(self.focus) != ("focus" in set(PLACEHOLDER.findall(self.template))):
             raise ValueError("the text focus and its place {focus} in template need each other")
         for text, allowed in (
             ("template", PLACEHOLDERS - {"task"} | needed),
             ("focus", {"key_sentences", "nonce"}),
             ("instructions", STATIC),
         ):
-            if stray := _placeholders(getattr(self, text)) - allowed:
+            if stray := set(PLACEHOLDER.findall(getattr(self, text))) - allowed:
                 raise ValueError(f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}")
         return self
 
@@ -132,9 +132,9 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 @cache
-def shipped_words(name: str) -> Mapping[str, Any]:
-    """Return one of the TOML files that ship with the judges."""
-    return read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml", name)
+def shipped_words(name: str, room: str = "judges") -> Mapping[str, Any]:
+    """Return one of the TOML files that ship with a room of the toolkit."""
+    return read_toml(resources.files(f"toolkit.{room}") / "data" / f"{name}.toml", name)
 
 
 def load_rubric(name_or_path: str | Path) -> Rubric:
@@ -145,10 +145,6 @@ def load_rubric(name_or_path: str | Path) -> Rubric:
     if name.endswith(".toml"):
         return checked(Rubric, read_toml(Path(name), f"rubric {name}"), f"rubric {name}")
     raise InputError(f"rubric {name!r} is unknown: {choices(name, SHIPPED)}, or a path ending in .toml")
-
-
-def _placeholders(text: str) -> set[str]:
-    return set(PLACEHOLDER.findall(text))
 
 
 def _braced(names: Iterable[str]) -> str:

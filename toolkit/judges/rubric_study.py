@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.judges.ensemble import SCORES, ensemble_evaluation
 from toolkit.judges.judgement import Judgement, judge, judge_label
 from toolkit.judges.request import PLAIN, JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric
@@ -33,7 +33,7 @@ from toolkit.prompts.dataset import clusters_of
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
-from toolkit.words import DIMENSIONS, LENGTH_BINS, counted
+from toolkit.words import LENGTH_BINS, counted
 
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt
@@ -42,7 +42,6 @@ POINTS: Final = "score points (0-5)"
 SHARE: Final = "share of runs"
 UNJUDGED: Final = "unjudged share"
 COMPOSITES: Final = ("composite", "composite_strict")
-SCORES: Final = (*DIMENSIONS, *COMPOSITES)
 
 
 class RubricStudy(PromptResponseTest):
@@ -97,23 +96,19 @@ class RubricStudy(PromptResponseTest):
         """Return composites and dimensions as means over the judges that count, and the number of judges."""
         judgements = [votes[0] for votes in item_annotations.annotations.values() if votes[0] is not None]
         aggregated = ensemble_evaluation(judgements)["aggregated"]
-        reason = (
-            None if aggregated["judged"] else self._unjudged_reason(item_annotations.replies[0], judgements)
-        )
+        reply, reason = item_annotations.replies[0], None
+        if reply.text is None and not aggregated["judged"]:
+            reason = f"run failed: {reply.failure}"
+        elif not aggregated["judged"]:
+            failed = [judgement for judgement in judgements if judgement.failed]
+            counting = len({judgement.judge for judgement in judgements if not judgement.failed})
+            reasons = "".join(f"; {judgement.label}: {judgement.reason}" for judgement in failed)
+            reason = f"unjudged: {counting} of {len(self.judges)} judges count{reasons}"
         return [
             *(Measurement(name, aggregated["mean_scores"][name], POINTS, reason) for name in SCORES),
             Measurement("zeros", aggregated["zeros"], "scores", reason),
             Measurement("judge_count", aggregated["judge_count"], "judges"),
         ]
-
-    def _unjudged_reason(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
-        if reply.text is None:
-            return f"run failed: {reply.failure}"
-        failed = "".join(
-            f"; {judgement.label}: {judgement.reason}" for judgement in judgements if judgement.failed
-        )
-        counting = len({judgement.judge for judgement in judgements if not judgement.failed})
-        return f"unjudged: {counting} of {len(self.judges)} judges count{failed}"
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of both composites for each length bin of the dataset, and the unjudged share."""

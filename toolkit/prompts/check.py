@@ -73,23 +73,19 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
         lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
         lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in listed]
         lines += [f"  and {count - len(listed)} more; --all shows them"] if len(listed) < count else []
-    lines += [
-        f"{length_bin}: tokens {texts['tokens'][0]} to {texts['tokens'][2]}, median {texts['tokens'][1]:.0f}; "
-        f"Flesch-Kincaid grade {_grade(texts['grade'])}; similarity of two bases {texts['similarity'][0]:.2f} in the "
-        f"median, {texts['similarity'][1]:.2f} at most"
-        for length_bin, texts in fields["texts"].items()
-        if len(clusters) > 1
-    ]
+    for length_bin, texts in fields["texts"].items() if len(clusters) > 1 else ():
+        (least, middle, most), (median, highest) = texts["tokens"], texts["similarity"]
+        grade = "none (no words)" if texts["grade"] is None else f"{texts['grade']:.1f}"
+        lines.append(
+            f"{length_bin}: tokens {least} to {most}, median {middle:.0f}; Flesch-Kincaid grade {grade}; similarity of "
+            f"two bases {median:.2f} in the median, {highest:.2f} at most"
+        )
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
     output = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
     return Summary(fields, "\n".join(output), 1 if problems else 0)
-
-
-def _grade(mean: float | None) -> str:
-    return "none (no words)" if mean is None else f"{mean:.1f}"
 
 
 def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
@@ -173,9 +169,8 @@ def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 pairs.append((by_bin[shorter], by_bin[longer], missing))
     mend = "say it there too, word for word, so that a longer prompt only adds"
     lacking = [pair for pair in pairs if pair[2]]
-    if len(lacking) >= max(
-        SHARED, 0.9 * len(pairs)
-    ):  # one cause: the texts were not written to contain each other
+    # One cause: the texts were not written to contain each other.
+    if len(lacking) >= max(SHARED, 0.9 * len(pairs)):
         short, long, missing = lacking[0]
         total = sum(len(lines) for _, _, lines in lacking)
         fault = f"in {len(lacking)} of {len(pairs)} pairs the longer prompt lacks lines of the shorter one, {total} in "
@@ -248,25 +243,19 @@ def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             listed = len(line_end.partition(":")[2].split()) > 1
             if not listed and not any(map(_ITEM.match, after.splitlines())):
                 fault = f"points to {promised.group()!r}, and no list follows"
-                yield Problem(
-                    "nothing_below", prompt.prompt_id, fault, "give the list, or do not announce it"
-                )
+                mend = "give the list, or do not announce it"
+                yield Problem("nothing_below", prompt.prompt_id, fault, mend)
                 break
 
 
 def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for base in _by_base(prompts).values():
-        tasks = {
-            prompt.prompt_id: prompt.text.rpartition(TASK)[2].strip()
-            for prompt in base
-            if TASK in prompt.text
-        }
+        tasks = {p.prompt_id: p.text.rpartition(TASK)[2].strip() for p in base if TASK in p.text}
         for prompt_id, task in tasks.items():
             if task != next(iter(tasks.values())):
                 fault = f"asks for something else than {next(iter(tasks))}"
-                yield Problem(
-                    "task", prompt_id, fault, "give all lengths of a base the same task, word for word"
-                )
+                mend = "give all lengths of a base the same task, word for word"
+                yield Problem("task", prompt_id, fault, mend)
 
 
 def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -283,16 +272,11 @@ def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         alike = np.tril(jaccard(plain), -1)
         for number, nearest in enumerate(alike.argmax(axis=1)):
             first, second, share = members[number], members[nearest], alike[number, nearest]
-            if (
-                share > NEAR
-                and first.base != second.base
-                and first.base not in reported
-                and plain[number] != plain[nearest]
-            ):
+            is_new = first.base != second.base and first.base not in reported
+            if is_new and share > NEAR and plain[number] != plain[nearest]:
                 reported.add(first.base)
-                location = (
-                    "its own category" if first.category == second.category else f"category {second.category}"
-                )
+                same = first.category == second.category
+                location = "its own category" if same else f"category {second.category}"
                 fault = f"shares {share:.0%} of its word 5-grams with {second.prompt_id} of {location}"
                 mend = "write another situation: other numbers in the same text are no other base"
                 yield Problem("near_copy", first.prompt_id, fault, mend)
@@ -344,9 +328,8 @@ def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         low, high = min(grades, key=grades.__getitem__), max(grades, key=grades.__getitem__)
         if grades[high] - grades[low] > GRADES:
             fault = f"reads at grade {grades[high]:.1f} and {low} at {grades[low]:.1f} (Flesch-Kincaid)"
-            yield Problem(
-                "readability", high, fault, "write both alike, or length and difficulty change together"
-            )
+            mend = "write both alike, or length and difficulty change together"
+            yield Problem("readability", high, fault, mend)
 
 
 CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[str, str]]] = {

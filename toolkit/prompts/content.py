@@ -31,8 +31,7 @@ _QUOTED: Final = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"")
 _MONTHS: Final = {name.casefold(): number for number, name in enumerate(calendar.month_name) if name}
 _DAYS: Final = "|".join(calendar.day_name)
 _WORDED: Final = re.compile(
-    rf"(?:\b({_DAYS}),? )?\b(\d{{1,2}}) ({'|'.join(calendar.month_name[1:])}) (\d{{4}})\b",
-    re.IGNORECASE,
+    rf"(?:\b({_DAYS}),? )?\b(\d{{1,2}}) ({'|'.join(calendar.month_name[1:])}) (\d{{4}})\b", re.IGNORECASE
 )
 _ISO: Final = re.compile(r"(?<![\d-])(\d{4})-(\d{2})-(\d{2})(?![\d-])")
 _CLOCK: Final = re.compile(r"(?<![\d:.])(\d{2}):(\d{2})(?::(\d{2}))?(?![\d:])")
@@ -55,17 +54,8 @@ _IPV4: Final = re.compile(r"(?<![\w.-])(\d{1,4}(?:\.\d{1,4}){3})(?![\w-]|\.\d)")
 _IPV6: Final = re.compile(
     r"(?<![\w:.])((?:[0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F:]*|(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4})(?![\w:])"
 )
-_DOCUMENTATION: Final = [
-    ipaddress.ip_network(net)
-    for net in (
-        "192.0.2.0/24",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "233.252.0.0/24",
-        "2001:db8::/32",
-        "3fff::/20",
-    )
-]
+_NETS: Final = "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 233.252.0.0/24 2001:db8::/32 3fff::/20"
+_DOCUMENTATION: Final = [ipaddress.ip_network(net) for net in _NETS.split()]
 """RFC 5737, RFC 6676, RFC 3849 and RFC 9637."""
 _DOMAIN: Final = re.compile(
     r"(?<![\w.-])((?:[A-Za-z0-9_-]+(?:\.|\[\.\]))+"
@@ -148,12 +138,8 @@ def sums_in(text: str) -> Iterator[Flaw]:
         elif percent and all_:
             digits = len(percent.partition(".")[2])
             if abs(100 * few / all_ - float(percent)) > 0.51 * 10**-digits:
-                right = f"{100 * few / all_:.{digits}f}"
-                yield (
-                    "sum",
-                    f"says {percent} % for {part} of {group}, which is {right} %",
-                    "correct the numbers",
-                )
+                fault = f"says {percent} % for {part} of {group}, which is {100 * few / all_:.{digits}f} %"
+                yield "sum", fault, "correct the numbers"
     for percent in _PERCENT.findall(text):
         if float(percent) > 100:
             yield "sum", f"says {percent} % of something", "correct the number"
@@ -186,18 +172,12 @@ def technical_in(text: str) -> Iterator[Flaw]:
             continue
         documented = any(address in net for net in _DOCUMENTATION if net.version == address.version)
         if not documented and address.is_global:
-            yield (
-                "address",
-                f"{literal} belongs to somebody",
-                "use 192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32 or a private address",
-            )
+            mend = "use 192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32 or a private address"
+            yield "address", f"{literal} belongs to somebody", mend
     for domain in _DOMAIN.findall(text):
         if not _RESERVED.search(domain.replace("[.]", ".")):
-            yield (
-                "address",
-                f"{domain} may belong to somebody",
-                "use example.com, .example, .test or .invalid",
-            )
+            mend = "use example.com, .example, .test or .invalid"
+            yield "address", f"{domain} may belong to somebody", mend
     for match in _IDENTIFIER.finditer(text):
         port = match.group(1)
         if int(port) > 65535 if port else not _WELL_FORMED.fullmatch(match.group().rstrip("-.")):
@@ -221,12 +201,9 @@ def readability(text: str) -> float:
     words = re.findall(r"[A-Za-z]+(?:['\u2019][A-Za-z]+)?", text)
     if not words:
         return float("nan")
-    return (
-        0.39 * len(words) / max(1, len(sentences)) + 11.8 * sum(map(_syllables, words)) / len(words) - 15.59
-    )
-
-
-def _syllables(word: str) -> int:
-    groups = len(re.findall(r"[aeiouy]+", word.casefold()))
-    silent = word.casefold().endswith("e") and not word.casefold().endswith(("le", "ee"))
-    return max(1, groups - (silent and groups > 1))
+    syllables = 0
+    for word in map(str.casefold, words):
+        groups = len(re.findall(r"[aeiouy]+", word))
+        silent = word.endswith("e") and not word.endswith(("le", "ee"))
+        syllables += max(1, groups - (silent and groups > 1))
+    return 0.39 * len(words) / max(1, len(sentences)) + 11.8 * syllables / len(words) - 15.59

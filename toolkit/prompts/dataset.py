@@ -85,10 +85,7 @@ def _fact(value: Any) -> Any:
     return ("", value)
 
 
-_Fact = Annotated[
-    tuple[Annotated[str, _one_value(("", *FACT_KINDS))], Text],
-    BeforeValidator(_fact),
-]
+_Fact = Annotated[tuple[Annotated[str, _one_value(("", *FACT_KINDS))], Text], BeforeValidator(_fact)]
 _Facts = Annotated[list[_Fact], Field(min_length=1)]
 _Texts = Annotated[list[Text], Field(min_length=1)]
 _Scenario = Annotated[str, _one_value(SCENARIOS)]
@@ -238,18 +235,15 @@ def _table(path: Path) -> tuple[str, list[_SourcedRow]]:
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
     for location, cells in _rows(path):
         # An empty cell of an optional column is like a missing key.
-        row = checked(
-            _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, location
-        )
+        filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
+        row = checked(_Row, filled, location)
         rows.append((location, row, {}))
         versions.setdefault(row.dataset_version or path.stem, location)
     if not rows:
         raise InputError(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:
-        location = list(versions.values())[1]
-        raise InputError(
-            f"{location}: key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
-        )
+        message = f"key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
+        raise InputError(f"{list(versions.values())[1]}: {message}")
     return next(iter(versions)), rows
 
 
@@ -259,9 +253,8 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         content = read_json(path)
         listed = content.get("prompts") if isinstance(content, dict) else content
         if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-            raise InputError(
-                f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
-            )
+            message = "no list of prompts in it, expected one, or an object with the key 'prompts'"
+            raise InputError(f"{path}: {message}")
         numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
     else:
         numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))

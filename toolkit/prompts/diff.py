@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import asdict, dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -48,29 +48,21 @@ def diff_summary(before: str | Path, after: str | Path) -> Summary:
     """Compare two datasets: what `toolkit prompts diff` prints; exit code 1 when they differ."""
     old, new = (load_dataset(source, check_ranges=False) for source in (before, after))
     changes = diff_datasets(old, new)
-    counts = {
-        kind: sum(change.kind == kind for change in changes) for kind in ("added", "removed", "changed")
-    }
+    kinds = Counter(change.kind for change in changes)
+    counts = {kind: kinds[kind] for kind in ("added", "removed", "changed")}
     totals = ", ".join(f"{counted(count, 'prompts')} {kind}" for kind, count in counts.items())
-    fields = {
-        "before": _named(old),
-        "after": _named(new),
-        **counts,
-        "changes": [asdict(change) for change in changes],
-    }
+    listed = {"changes": [asdict(change) for change in changes]}
+    fields = {"before": _named(old), "after": _named(new), **counts, **listed}
+    lines = []
+    for change in changes:
+        lines.append(one_line(f"{change.kind}: {change.prompt_id}", 200))
+        details = (*change.labels, *change.lines)
+        lines += [f"  {one_line(line, 200)}" for line in details if not line.startswith("@@")]
     last = f"{old.name} {old.version} ({old.digest[:12]}) -> {new.name} {new.version} ({new.digest[:12]}): {totals}"
-    return Summary(fields, "\n".join([*_lines(changes), one_line(last, 400)]), 1 if changes else 0)
+    return Summary(fields, "\n".join([*lines, one_line(last, 400)]), 1 if changes else 0)
 
 
 def _named(dataset: Dataset) -> dict[str, str]:
     date = dataset.date.isoformat() if dataset.date else ""
     details = {"version": dataset.version, "digest": dataset.digest, "date": date, "focus": dataset.focus}
     return {"name": dataset.name, **details}
-
-
-def _lines(changes: tuple[Change, ...]) -> Iterator[str]:
-    for change in changes:
-        yield one_line(f"{change.kind}: {change.prompt_id}", 200)
-        for line in (*change.labels, *change.lines):
-            if not line.startswith("@@"):
-                yield f"  {one_line(line, 200)}"

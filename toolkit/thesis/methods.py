@@ -67,7 +67,7 @@ class Done:
     @cached_property
     def asked(self) -> dict[str, str]:
         """Text of each prompt that was asked, by its id."""
-        return {run.prompt.prompt_id: run.prompt.text for run in self.plan.runs}
+        return {prompt.prompt_id: prompt.text for _, prompt in self.plan.runs.prompts}
 
     @property
     def shares_texts(self) -> bool:

@@ -81,7 +81,7 @@ def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]
     blob_ids = runs["output_blob_id"].dropna()
     blobs = store.find_by(OutputBlob, "blob_id", blob_ids, only=("blob_id", "content"))
     replies = {blob["blob_id"]: blob["content"].casefold() for blob in blobs}
-    prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in plan.runs}
+    prompts = {prompt.prompt_id: prompt.text.casefold() for _, prompt in plan.runs.prompts}
     texts = {}
     columns = (runs[name] for name in ("run_id", "prompt_id", "model", "output_blob_id"))
     for run_id, prompt_id, model, blob_id in zip(*columns, strict=True):
