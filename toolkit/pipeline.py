@@ -209,7 +209,6 @@ class _Execution:
         return await asyncio.to_thread(reply_texts, self.store, answered)
 
     async def _finish(self, item: tuple[int, _ReadAhead]) -> None:
-        """Ask and judge one run, as far as it has not been, and save both."""
         index, reading = item
         texts = await reading.texts()
         run, stored = self.runs[index], self.stored.pop(index, None)
@@ -264,7 +263,6 @@ class _Execution:
         }
 
     async def _save(self, run: PlannedRun, answers: Sequence[Answer], defect: str | None) -> Stored:
-        """Write a run that was answered, and return it as it stands in the store."""
         policy = self.policies[defect] if defect else None
         *blobs, record = run_records(
             self._key(run), self._facts(run), answers, defect=defect, policy=policy, texts=self.texts
@@ -315,7 +313,6 @@ class _Execution:
         return is_whole
 
     def _post(self, record: Record) -> None:
-        """Write a record, unless it is there as it is."""
         earlier = self.documents.of(record)
         if earlier is None or record.changes(earlier):
             self.store.writer.post(record, earlier)

@@ -112,7 +112,6 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     @cached_property
     def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Number of each prompt and of each model, by name."""
         prompt_ids = (prompt.prompt_id for _, prompt in self.prompts)
         return {name: n for n, name in enumerate(prompt_ids)}, {name: n for n, name in enumerate(self.models)}
 
