@@ -222,7 +222,7 @@ class _Execution:
                     return  # still to be asked, so neither failed nor one of those that the progress counts
                 if not self.replay:
                     message = f"{error.reason}: {error}"
-                    self._post(failed_run_record(self._key(run), self._facts(run), message))
+                    self._post(failed_run_record(*self._key_and_facts(run), message))
                 stored = None
             else:
                 text, stored = answers[-1].reply.text, await self._save(run, answers, defect)
@@ -244,8 +244,8 @@ class _Execution:
             answers.append(await self.gateway.ask(request, purpose="run"))
         return answers, defect
 
-    def _key(self, run: PlannedRun) -> dict[str, Any]:
-        return {
+    def _key_and_facts(self, run: PlannedRun) -> tuple[dict[str, Any], dict[str, Any]]:
+        key = {
             "study": self.plan.study.name,
             "test": self.plan.test.name,
             "prompt_id": run.prompt.prompt_id,
@@ -253,9 +253,7 @@ class _Execution:
             "repeat": run.repeat,
             "call_id": run.call_id,
         }
-
-    def _facts(self, run: PlannedRun) -> dict[str, Any]:
-        return {
+        return key, {
             "prompt_length_bin": getattr(run.item.context, "length_bin", None),
             "test_item": run.item.item_id,
             "dataset_version": self.plan.dataset.version,
@@ -265,7 +263,7 @@ class _Execution:
     async def _save(self, run: PlannedRun, answers: Sequence[Answer], defect: str | None) -> Stored:
         policy = self.policies[defect] if defect else None
         *blobs, record = run_records(
-            self._key(run), self._facts(run), answers, defect=defect, policy=policy, texts=self.texts
+            *self._key_and_facts(run), answers, defect=defect, policy=policy, texts=self.texts
         )
         for blob in blobs:
             self._post(blob)
