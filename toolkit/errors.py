@@ -25,7 +25,6 @@ class Stopped(KeyboardInterrupt):
         super().__init__(message)
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows in a notebook in place of the traceback: the one line."""
         return [str(self)]
 
 

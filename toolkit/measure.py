@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolkit.errors import BudgetReached, InputError, ModelError, ToolkitError
+from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.prompt_test import (
@@ -22,6 +22,7 @@ from toolkit.prompt_test import (
     TestItem,
     TestItemAnnotations,
     annotate,
+    code_of_users,
 )
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.provenance import answered_by_others, others_lines
@@ -274,13 +275,5 @@ def _ask_ledger(ledger: Ledger) -> Ask:
     return ask
 
 
-@contextmanager
-def _guarded(test: PromptResponseTest, action: str) -> Iterator[None]:
-    """Do what a test's own code does; an error in it is one line that names the test and the place."""
-    try:
-        yield
-    except ToolkitError:
-        raise
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}; `toolkit --debug` shows where"
-        raise InputError(f"test {test.name}: {action}: {message}") from error
+def _guarded(test: PromptResponseTest, action: str) -> AbstractContextManager[None]:
+    return code_of_users(f"test {test.name}: {action}", InputError, "; `toolkit --debug` shows where")

@@ -210,7 +210,6 @@ class _Execution:
         return await asyncio.to_thread(reply_texts, self.store, answered)
 
     async def _finish(self, item: tuple[int, _ReadAhead]) -> None:
-        """Ask and judge one run, as far as it has not been, and save both."""
         index, reading = item
         texts = await reading.texts()
         run, stored = self.runs[index], self.stored.pop(index, None)
@@ -224,7 +223,7 @@ class _Execution:
                     return  # still to be asked, so neither failed nor one of those that the progress counts
                 if not self.replay:
                     message = f"{error.reason}: {error}"
-                    self._post(failed_run_record(self._key(run), self._facts(run), message))
+                    self._post(failed_run_record(*self._key_and_facts(run), message))
                 stored = None
             else:
                 text, stored = answers[-1].reply.text, await self._save(run, answers, defect)
@@ -257,8 +256,9 @@ class _Execution:
         usage = replace(reply.usage, reasoning=max(reply.usage.reasoning, share))
         return replace(answer, reply=replace(reply, text=text, usage=usage))
 
-    def _key(self, run: PlannedRun) -> dict[str, Any]:
-        return {
+    def _key_and_facts(self, run: PlannedRun) -> tuple[dict[str, Any], dict[str, Any]]:
+        spec = self.plan.models[run.model]
+        key = {
             "study": self.plan.study.name,
             "test": self.plan.test.name,
             "prompt_id": run.prompt.prompt_id,
@@ -266,10 +266,7 @@ class _Execution:
             "repeat": run.repeat,
             "call_id": run.call_id,
         }
-
-    def _facts(self, run: PlannedRun) -> dict[str, Any]:
-        spec = self.plan.models[run.model]
-        return {
+        return key, {
             "prompt_length_bin": getattr(run.item.context, "length_bin", None),
             "test_item": run.item.item_id,
             "dataset_version": self.plan.dataset.version,
@@ -278,10 +275,9 @@ class _Execution:
         }
 
     async def _save(self, run: PlannedRun, answers: Sequence[Answer], defect: str | None) -> Stored:
-        """Write a run that was answered, and return it as it stands in the store."""
         policy = self.policies[defect] if defect else None
         *blobs, record = run_records(
-            self._key(run), self._facts(run), answers, defect=defect, policy=policy, texts=self.texts
+            *self._key_and_facts(run), answers, defect=defect, policy=policy, texts=self.texts
         )
         for blob in blobs:
             self._post(blob)
@@ -329,7 +325,6 @@ class _Execution:
         return is_whole
 
     def _post(self, record: Record) -> None:
-        """Write a record, unless it is there as it is."""
         earlier = self.documents.of(record)
         if earlier is None or record.changes(earlier):
             self.store.writer.post(record, earlier)

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, overload
 
-from toolkit.errors import StudyError, ToolkitError
+from toolkit.errors import StudyError
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
@@ -22,6 +22,7 @@ from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
     TestItem,
+    code_of_users,
     find_test,
     make_test,
     parameters_of,
@@ -113,7 +114,6 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     @cached_property
     def _numbers(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Number of each prompt and of each model, by name."""
         prompt_ids = (prompt.prompt_id for _, prompt in self.prompts)
         return {name: n for n, name in enumerate(prompt_ids)}, {name: n for n, name in enumerate(self.models)}
 
@@ -318,13 +318,8 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
-    try:
+    with code_of_users(f"test {test.name}: make_test_items failed"):
         items = tuple(test.make_test_items())
-    except ToolkitError:
-        raise
-    except Exception as error:  # the user's own code
-        fault = f"{type(error).__name__}: {error}"
-        raise StudyError(f"test {test.name}: make_test_items failed: {fault}") from error
     prompt_ids = [prompt.prompt_id for item in items for prompt in item.prompts]
     for kind, names in (("item", [item.item_id for item in items]), ("prompt", prompt_ids)):
         if twice := [name for name, count in Counter(names).items() if count > 1]:

@@ -14,7 +14,8 @@ import math
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -210,6 +211,17 @@ async def annotate(
     )
 
 
+@contextmanager
+def code_of_users(message: str, kind: type[InputError] = StudyError, advice: str = "") -> Iterator[None]:
+    """Turn an error in a test's own code into one line: a message, the error, and what to do."""
+    try:
+        yield
+    except ToolkitError:
+        raise
+    except Exception as error:
+        raise kind(f"{message}: {type(error).__name__}: {error}{advice}") from error
+
+
 SHIPPED: Final[Mapping[str, str]] = {
     "rubric_study": "toolkit.judges.rubric_study:RubricStudy",
     "one_shot": "toolkit.traffic.one_shot:OneShotTest",
@@ -230,7 +242,7 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     if not source or not class_name:
         allowed = f"{choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         raise StudyError(f"test: {name!r} is not known; {allowed}")
-    try:
+    with code_of_users(f"test: {name!r} cannot be imported"):
         if source.endswith(".py"):
             module = _from_file(folder / source)
         else:
@@ -239,10 +251,6 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
                 module = importlib.import_module(source)
             finally:
                 sys.path.remove(str(folder))
-    except ToolkitError:
-        raise
-    except Exception as error:  # whatever the user's file raises while it is imported
-        raise StudyError(f"test: {name!r} cannot be imported: {type(error).__name__}: {error}") from error
     test_class = getattr(module, class_name, None)
     if not (inspect.isclass(test_class) and issubclass(test_class, PromptResponseTest)):
         raise StudyError(f"test: {name!r}: {source} has no class {class_name} that is a PromptResponseTest")
@@ -268,12 +276,8 @@ def make_test(
     if missing:
         raise StudyError(f"options.{missing[0]}: test {test.__name__} needs this option")
     arguments = {name: value for name, value in provided.items() if name in parameters}
-    try:
+    with code_of_users(f"test {test.__name__}"):
         return test(**arguments, **options)
-    except ToolkitError:
-        raise
-    except Exception as error:  # the user's own code
-        raise StudyError(f"test {test.__name__}: {type(error).__name__}: {error}") from error
 
 
 def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter]:

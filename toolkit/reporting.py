@@ -59,10 +59,9 @@ class Reported(Analysable):
         import pandas as pd
 
         reasons = self.unanswerable
+        applicable = {name: title for name, title in QUESTIONS.items() if name not in self._inapplicable}
         rows = [
-            (title, name, name not in reasons, reasons.get(name, ""))
-            for name, title in QUESTIONS.items()
-            if name not in self._inapplicable
+            (title, name, name not in reasons, reasons.get(name, "")) for name, title in applicable.items()
         ]
         return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
 
@@ -148,11 +147,9 @@ class Reported(Analysable):
             return write_bundle(target, *parts, manifest, format=format)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
-        """Return name and number of results, which a bundle needs."""
         return {"study": self.name, "done": int(frames.runs["judged"].sum())}
 
     def _bundled(
         self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
     ) -> tuple[Files, Any]:
-        """Write the files of a bundle, and return them with its section of methods."""
         raise NotImplementedError

@@ -143,10 +143,8 @@ def read_texts(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     records = read_records(path)
     header = [name.strip() for name in next(records, (1, []))[1]]
     for line, cells in records:
-        yield (
-            line,
-            dict(zip(header, ("" if cell is None else str(cell).strip() for cell in cells), strict=True)),
-        )
+        texts = ("" if cell is None else str(cell).strip() for cell in cells)
+        yield line, dict(zip(header, texts, strict=True))
 
 
 def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
@@ -248,9 +246,8 @@ def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 member_size(file, name)
         sheets, formulas = load_rows(values=True), load_rows(values=False)
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: cannot be read: there is no such file; {similar_file(path)}check the path"
-        ) from None
+        advice = f"{similar_file(path)}check the path"
+        raise InputError(f"{path}: cannot be read: there is no such file; {advice}") from None
     except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
         raise InputError(
             f"{path}: cannot be read as Excel ({one_line(str(error), _CUT)}); save it as .xlsx or CSV, without a "
@@ -279,10 +276,8 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(written, object_pairs_hook=distinct_keys)
         except (ValueError, RecursionError) as error:
-            reason = one_line(str(error), _CUT)
-            raise InputError(
-                f"{path}, line {line}: is not valid JSON ({reason}); one object a line"
-            ) from None
+            reason = f"is not valid JSON ({one_line(str(error), _CUT)}); one object a line"
+            raise InputError(f"{path}, line {line}: {reason}") from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
         yield line, row

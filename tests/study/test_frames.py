@@ -83,12 +83,8 @@ def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study: Study
     """What a notebook has in hand is a list of values; numbers of numpy are numbers."""
     whole = study.runs()
     some = whole[whole["scenario"] == "SOC_INCIDENT"]
-    for values in (
-        some["prompt_id"],
-        some["prompt_id"].unique(),
-        {*some["prompt_id"]},
-        iter(some["prompt_id"]),
-    ):
+    ids = some["prompt_id"]
+    for values in (ids, ids.unique(), {*ids}, iter(ids)):
         assert same_rows(study.runs(prompt_id=values), some)
     assert same_rows(study.runs(length_bin=some["length_bin"], repeat=range(1), judged=np.True_), whole)
     assert same_rows(study.runs(repeat=np.int64(0)), whole)
@@ -279,18 +275,9 @@ def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_pa
     result = CliRunner().invoke(cli, ["export", str(study.path), str(out), "--json"])
     assert result.exit_code == 0, result.output
     said = json.loads(result.output)
-    assert said["rows"] == {
-        **{
-            "runs": 36,
-            "judgements": 108,
-            "dimensions": 756,
-            "calls": 144,
-            "prompts": 36,
-            "human": 0,
-            "elements": 0,
-        },
-        **{kind: said["rows"][kind] for kind in ("measurements", "results")},
-    }
+    counts = {"runs": 36, "judgements": 108, "dimensions": 756, "calls": 144, "prompts": 36}
+    counts |= {"human": 0, "elements": 0}
+    assert said["rows"] == counts | {kind: said["rows"][kind] for kind in ("measurements", "results")}
     for suffix in ("csv", "parquet"):
         assert_frame_equal(load_frame(out / f"runs.{suffix}", "runs"), study.runs(), check_exact=True)
         assert_frame_equal(load_frame(out / f"calls.{suffix}", "calls"), study.calls(), check_exact=True)

@@ -57,11 +57,8 @@ def test_a_finished_study_makes_no_call(study_file: Callable[..., Path]) -> None
     study = Study.load(study_file("repeats = 2"))
     second = study.execute(progress=False)
     assert (second.succeeded, second.judged, second.new_calls, second.exit_code) == (12, 12, 0, 0)
-    assert [len(frame) for frame in (study.runs(), study.judgements(), study.dimensions())] == [
-        12,
-        36,
-        36 * 7,
-    ]
+    frames = (study.runs(), study.judgements(), study.dimensions())
+    assert [len(frame) for frame in frames] == [12, 36, 36 * 7]
     store = study.store
     assert store.objects(Run).count() == 12
     for run in store.objects(Run):
@@ -205,9 +202,8 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(
         assert (outcome.judged, outcome.new_calls, outcome.excluded) == (0, 2, {defect: 2})
         runs = study.runs()
         assert (list(runs["defect"]), runs["composite_strict"].isna().all()) == ([defect] * 2, True)
-        assert f"2 runs (2 of answerer) left out by replies.{defect} = exclude" in set(
-            study.deviations()["after"]
-        )
+        left_out = f"2 runs (2 of answerer) left out by replies.{defect} = exclude"
+        assert left_out in set(study.deviations()["after"])
         study = again(study, "", f'[replies]\n{defect} = "keep"\n')
         assert (study.execute(progress=False).judged, study.runs()["excluded"].any()) == (2, False)
         study.close()

@@ -210,10 +210,7 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     desk.save.click()
     assert study.human()["run_id"].tolist() == [first.run_id]
     desk.throw.click()
-    assert (
-        "1 ratings will count nowhere" in desk.status.value
-        or "1 rating will count nowhere" in desk.status.value
-    )
+    assert "1 rating will count nowhere" in desk.status.value.replace("ratings", "rating")
     assert len(study.human()) == 1
     desk.throw.click()
     assert "Thrown away" in desk.status.value

@@ -122,13 +122,8 @@ def test_an_answer_with_one_judge_of_several_is_missing() -> None:
 
 def test_the_composite_needs_all_dimensions_and_counts_zeros() -> None:
     """The mean of a part of them would be another composite."""
-    rows = [
-        ("a", "j1", "x", 0),
-        ("a", "j1", "y", 4),
-        ("a", "j2", "x", 2),
-        ("a", "j2", "y", None),
-        ("b", "j1", "x", 1),
-    ]
+    rows = [("a", "j1", "x", 0), ("a", "j1", "y", 4), ("a", "j2", "x", 2), ("a", "j2", "y", None)]
+    rows += [("b", "j1", "x", 1)]
     frame = pd.DataFrame(rows, columns=["item", "judge", "dimension", "score"])
     said = Scores(frame).judgements().set_index(["base", "judge"])["composite"]
     assert said["a", "j1"] == 2.0
@@ -151,14 +146,8 @@ def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path) -> 
     """With the means of the models in place of prompt lengths, and every figure that is left out named."""
     once, again = (scores.bundle(tmp_path / name) for name in ("once", "again"))
     names = {path.name for path in once}
-    assert {
-        "model_means.pdf",
-        "icc_forest.pdf",
-        "models.tex",
-        "people.tex",
-        "bundle.tex",
-        "manifest.json",
-    } <= names
+    files = {"model_means.pdf", "icc_forest.pdf", "models.tex", "people.tex", "bundle.tex", "manifest.json"}
+    assert files <= names
     assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
     left = (tmp_path / "once" / "figures" / "left_out.txt").read_text()
     assert "quality_by_length: no column length_bin (S, M, L)" in left
@@ -190,14 +179,10 @@ def test_a_study_goes_out_as_a_log_and_comes_back(study: Study, tmp_path) -> Non
         model = log["eval"]["task"], log["samples"][0]["output"]["model"]
         own = judgements[judgements["model"] == model[1]]
         means = own.groupby(["judge", "prompt_id", "repeat"], observed=True)["composite_strict"].mean()
-        means = (
-            means.groupby(["judge", "prompt_id"], observed=True).mean().groupby("judge", observed=True).mean()
-        )
-        told = {
-            one["scorer"]: one["metrics"]["mean"]["value"]
-            for one in log["results"]["scores"]
-            if one["name"] == "composite_strict"
-        }
+        means = means.groupby(["judge", "prompt_id"], observed=True).mean()
+        means = means.groupby("judge", observed=True).mean()
+        entries = [entry for entry in log["results"]["scores"] if entry["name"] == "composite_strict"]
+        told = {entry["scorer"]: entry["metrics"]["mean"]["value"] for entry in entries}
         assert told == pytest.approx(means.to_dict())
     for scores in (Scores.load(*logs), Scores.load(tmp_path / "archive.zip")):
         assert scores.scale == (0.0, 5.0)

@@ -126,12 +126,9 @@ def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[st
 
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
-    *(
-        ("", StudyFile), ("[judges]", Judges), ("[judges.primary]\nname = 'gpt-4o'", Judge),
-        ("[replies]", Replies),
-    ),
-    *(("[sampling]", Sampling), ("[budget]", Budget), ("[analysis]", Analysis), ("[limits.openai]", Limit)),
-    *(("[bias_controls]", BiasControls), ("[[models]]\nname = 'x'", ModelEntry)),
+    ("", StudyFile), ("[judges]", Judges), ("[judges.primary]\nname = 'gpt-4o'", Judge), ("[replies]", Replies),
+    ("[sampling]", Sampling), ("[budget]", Budget), ("[analysis]", Analysis), ("[limits.openai]", Limit),
+    ("[bias_controls]", BiasControls), ("[[models]]\nname = 'x'", ModelEntry),
 )  # fmt: skip
 
 
@@ -176,19 +173,10 @@ def test_a_misspelled_value_names_the_one_that_was_meant(
 KEY = "Zx8SECRETq"
 KEYED = (
     *(f"https://h/v1?{name}={KEY}" for name in ("key", "api_key", "token", "x", "api-version")),
-    *(f"https://h/v1#{KEY}", f"https://h/v1?{KEY}", f"https://{KEY}@h/v1", f"https://me:{KEY}@h/v1"),
-    *(
-        f"https://h/sk-{KEY}/v1", f"https://h/v1/sk_{KEY}", f"https://h/key/{KEY}/v1",
-        f"https://h/token={KEY}/v1",
-    ),
-    *(
-        f"https://h/v1%3Fkey={KEY}", f"https://h/v1;{KEY}", f"https://h/%73k-{KEY}",
-        f"https://h/Bearer%20{KEY}/v1",
-    ),
-    *(
-        f"https://h/AIza{KEY}012345/v1", f"ftp://me:{KEY}@h", f"https://h/v1 {KEY}", f"https://h/gsk_{KEY}",
-        f"h?{KEY}",
-    ),
+    f"https://h/v1#{KEY}", f"https://h/v1?{KEY}", f"https://{KEY}@h/v1", f"https://me:{KEY}@h/v1",
+    f"https://h/sk-{KEY}/v1", f"https://h/v1/sk_{KEY}", f"https://h/key/{KEY}/v1", f"https://h/token={KEY}/v1",
+    f"https://h/v1%3Fkey={KEY}", f"https://h/v1;{KEY}", f"https://h/%73k-{KEY}", f"https://h/Bearer%20{KEY}/v1",
+    f"https://h/AIza{KEY}012345/v1", f"ftp://me:{KEY}@h", f"https://h/v1 {KEY}", f"https://h/gsk_{KEY}", f"h?{KEY}",
 )  # fmt: skip
 
 
@@ -217,24 +205,11 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_printed(
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        *(
-            "http://127.0.0.1:8000/v1", "https://api.groq.com/openai/v1", "http://[::1]:8080/v1",
-            "https://h.example",
-        ),
-        *(
-            "https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/g/openai",
-            "https://h/auth/v1",
-        ),
-        *(
-            "https://h/monkey/v1",
-            "https://h/api-gateway-1/v1",
-            "https://r.openai.azure.com/openai/deployments/gpt-4o",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("url", [
+    "http://127.0.0.1:8000/v1", "https://api.groq.com/openai/v1", "http://[::1]:8080/v1", "https://h.example",
+    "https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/g/openai", "https://h/auth/v1",
+    "https://h/monkey/v1", "https://h/api-gateway-1/v1", "https://r.openai.azure.com/openai/deployments/gpt-4o",
+])  # fmt: skip
 def test_an_address_without_a_key_is_taken(url: str) -> None:
     """Also with numbers of accounts, and names that look a little like a key."""
     assert model_spec("m", provider="compatible", base_url=url).base_url == url
@@ -261,13 +236,8 @@ def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:
 def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written() -> None:
     """Neither to be tested nor to judge; the day is fixed, for a test must not fail by the calendar."""
     plans = [make_plan(load_study_file(path)[0], path.parent) for path in TEMPLATES.glob("*.toml")]
-    assert {plan.study.name for plan in plans} == {
-        "adaptive-benchmark",
-        "demo",
-        "one_shot",
-        "planted",
-        "rq1-prompt-length",
-    }
+    names = {"adaptive-benchmark", "demo", "one_shot", "planted", "rq1-prompt-length"}
+    assert {plan.study.name for plan in plans} == names
     for plan in plans:
         specs = {**plan.models, **plan.judge_models}
         assert not [name for name, spec in specs.items() if spec.is_retired(date(2026, 11, 22))]

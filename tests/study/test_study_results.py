@@ -139,13 +139,11 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     assert [one.name for one in study.compare_models().differences] == ["other - scripted"]
     assert "exploratory" in study.compare_models().sentence()
     assert study.missing().overall[1].n["judgements"] == study.status()["judgements"]["planned"] == 36
-    statistics = [file.read_text() for file in study.statistics() if file.name == "sentences.txt"]
-    figures = [
-        file.read_text()
-        for file in study.figures(only=["missing_data", "judge_agreement"])
-        if file.suffix == ".txt"
+    files = [file for file in study.statistics() if file.name == "sentences.txt"]
+    files += [
+        file for file in study.figures(only=["missing_data", "judge_agreement"]) if file.suffix == ".txt"
     ]
-    family = [re.findall(r"[^.]*own family[.]", text) for text in (*statistics, *figures)]
+    family = [re.findall(r"[^.]*own family[.]", file.read_text()) for file in files]
     assert family[0] == family[1]
     study.store.close()
 
@@ -186,13 +184,10 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -
         for place in range(24)
         for judge, scores in (("a", x), ("b", y))
     ]
-    between = reliability(pd.DataFrame(long, columns=["target", "base", "judge", "score"])).pearson["score"][
-        0
-    ]
-    card = clustered_pearson("r", x, y, bases)
-    assert (card.estimate, card.low, card.high) == pytest.approx(
-        (between.estimate, between.low, between.high)
-    )
+    ratings = pd.DataFrame(long, columns=["target", "base", "judge", "score"])
+    between, card = reliability(ratings).pearson["score"][0], clustered_pearson("r", x, y, bases)
+    for number in ("estimate", "low", "high"):
+        assert getattr(card, number) == pytest.approx(getattr(between, number))
     assert card.method == between.method
 
 

@@ -134,13 +134,8 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
         "print(t.init_folder(pathlib.Path('thesis')).fields['folder'])\n"
         "print(f.workspace())"
     )
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=work,
-        env={"PYTHONPATH": str(target), "PATH": ""},
-        capture_output=True,
-        text=True,
-    )
+    env, command = {"PYTHONPATH": str(target), "PATH": ""}, [sys.executable, "-c", code]
+    told = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
     assert told.stdout.splitlines() == ["thesis", str(work)], told.stderr
     assert (work / "thesis" / "cloud.toml").is_file()
     assert (work / "notebooks" / "00_start_here.ipynb").is_file()

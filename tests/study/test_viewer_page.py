@@ -23,19 +23,12 @@ from toolkit.viewer import page as page_module
 from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, search_texts, with_people
 from toolkit.viewer.page import page_html, rows, run_html, state, static_html, write_page
 
-OURS = set(
-    re.findall(
-        r"\w+",
-        "article div span h2 h3 h4 p b em strong code pre "
-        "mark del ul li hr table thead tbody tr th td br details summary",
-    )
-)
+TAGS = "article div span h2 h3 h4 p b em strong code pre mark del ul li hr "
+TAGS += "table thead tbody tr th td br details summary"
+OURS = set(TAGS.split())
 OF_THE_PAGE = {"html", "head", "meta", "title", "style", "body", "main", "noscript", "script"}
-ATTRIBUTES = set(
-    re.findall(
-        r"[\w-]+", "class tabindex open aria-label role data-lm-suppress-shortcuts data-find start scope dir"
-    )
-)
+NAMES = "class tabindex open aria-label role data-lm-suppress-shortcuts data-find start scope dir"
+ATTRIBUTES = set(NAMES.split())
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +92,8 @@ def test_runs_come_in_the_order_of_the_ids_and_are_found_by_their_texts(study):
     texts = search_texts(study.plan, study.store, runs)
     assert set(texts) == set(ids)
     first = runs.iloc[0]
-    for part in (
-        first["run_id"].casefold(),
-        first["prompt_id"],
-        "nobody knows",
-        study.reply(ids[-1]).casefold(),
-    ):
+    reply = study.reply(ids[-1]).casefold()
+    for part in (first["run_id"].casefold(), first["prompt_id"], "nobody knows", reply):
         assert part in texts[first["run_id"]]
 
 
@@ -280,12 +269,8 @@ def spoilt(value: Any) -> Any:
         return type(value)(spoilt(one) for one in value)
     if is_dataclass(value):
         kept = {"run_id", "scores", "version"}
-        texts = {
-            one.name: spoilt(getattr(value, one.name))
-            for one in fields(value)
-            if one.name not in kept and one.init
-        }
-        return replace(value, **texts)
+        names = [field.name for field in fields(value) if field.name not in kept and field.init]
+        return replace(value, **{name: spoilt(getattr(value, name)) for name in names})
     return value
 
 

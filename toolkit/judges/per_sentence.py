@@ -128,7 +128,6 @@ def estimate_segments(tokens: float) -> float:
 
 
 def _parts(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
-    """Return the dimensions that are asked about the whole reply, and those asked segment by segment."""
     overall = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
     local = tuple(d for d in rubric.dimensions if d.scope == "local")
     return (

@@ -152,7 +152,6 @@ def _blocks(text: str) -> Iterator[tuple[int, int, Kind]]:
 
 
 def _stops(text: str, start: int, end: int) -> list[int]:
-    """Return where the sentences of one paragraph or list item end."""
     ends: list[int] = []
     codes = iter(_code_spans(text, start, end) if text.find("`", start, end) >= 0 else ())
     code = next(codes, None)

@@ -198,7 +198,6 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
 
 
 def _bases(folder: Path) -> Iterator[_SourcedRow]:
-    """Yield every prompt of a folder of bases, with its location and the metadata of its base."""
     paths = [path for path in sorted(folder.glob("*.toml")) if path.name != INDEX]
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
@@ -248,7 +247,6 @@ def _table(path: Path) -> tuple[str, list[_SourcedRow]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the location and the cells of each row of a table, without the ignored keys."""
     if path.suffix.lower() == ".json":
         content = read_json(path)
         listed = content.get("prompts") if isinstance(content, dict) else content

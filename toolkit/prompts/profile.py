@@ -33,9 +33,8 @@ def prompts_profile(dataset: Dataset) -> pd.DataFrame:
     >>> prompts_profile(load_dataset("demo"))[["base", "place", "length_bin"]].head(1).values.tolist()
     [['academic_soc_001', 1, 'S']]
     """
-    positions = {
-        base: position for position, base in enumerate(dict.fromkeys(p.base for p in dataset.prompts), 1)
-    }
+    bases = dict.fromkeys(prompt.base for prompt in dataset.prompts)
+    positions = {base: position for position, base in enumerate(bases, 1)}
     rows: list[dict[str, Any]] = []
     for length_bin, prompts in by_bin(dataset.prompts).items():
         new = novelty([prompt.text for prompt in prompts], [prompt.base for prompt in prompts])
@@ -80,14 +79,11 @@ def facts_profile(dataset: Dataset) -> pd.DataFrame:
     """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
     rows = []
     for length_bin, prompts in by_bin(dataset.prompts).items():
-        kind_lists = [
-            prompt.metadata["fact_kinds"] for prompt in prompts if prompt.metadata.get("fact_kinds")
-        ]
-        rows += [
-            (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in kind_lists])), len(kind_lists))
-            for kind in FACT_KINDS
-            if kind_lists
-        ]
+        bases = [kinds for prompt in prompts if (kinds := prompt.metadata.get("fact_kinds"))]
+        for kind in FACT_KINDS if bases else ():
+            rows.append(
+                (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases))
+            )
     return pd.DataFrame(rows, columns=["length_bin", "kind", "facts", "bases"])
 
 
