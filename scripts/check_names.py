@@ -27,7 +27,7 @@ WORDS: Final = frozenset(
     """.split()  # noqa: SIM905 - a table of words
 )
 LIMIT_PERCENT: Final = 2.0
-SITES: Final = 4  # all in stats/inference/clusters.py, which renames units in finished text; to become none
+SITES: Final = 0
 PARSERS: Final = frozenset({"split", "rsplit", "partition", "rpartition", "removeprefix", "removesuffix"})
 STRUCTURED: Final = ("report", "stats", "thesis")
 

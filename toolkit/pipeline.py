@@ -18,6 +18,7 @@ from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
+from toolkit.models.thoughts import split_thoughts
 from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.prompt_test import PromptReply
 from toolkit.runs.batches import BatchDesk
@@ -132,7 +133,7 @@ class _Execution:
 
     def __post_init__(self) -> None:
         study = self.plan.study
-        self.policies = study.replies.model_dump(exclude={"retries"})
+        self.policies = study.replies.model_dump(exclude={"retries", "thoughts"})
         self.controls = study.bias_controls.model_dump()
         self.has_annotators = bool(self.plan.test.annotators())
         # More than the gateway lets out: claims are made ahead and replies written while others are under way.
@@ -234,15 +235,26 @@ class _Execution:
     async def _ask(self, run: PlannedRun) -> tuple[list[Answer], str | None]:
         """Return the answers to a run, the last of which counts, and what keeps that from being whole."""
         request, retries = run.request, self.plan.study.replies.retries
-        answers = [await self.gateway.ask(request, purpose="run")]
+        answers = [self._read_reply(await self.gateway.ask(request, purpose="run"))]
         while (
             (defect := answers[-1].reply.defect)
             and self.policies[defect] == "retry"
             and len(answers) <= retries
         ):
             request = replace(request, max_tokens=2 * request.max_tokens)
-            answers.append(await self.gateway.ask(request, purpose="run"))
+            answers.append(self._read_reply(await self.gateway.ask(request, purpose="run")))
         return answers, defect
+
+    def _read_reply(self, answer: Answer) -> Answer:
+        """Return an answer without the thoughts in its text, unless the study keeps them; the ledger has all of it."""
+        reply = answer.reply
+        text, thoughts = split_thoughts(reply.text)
+        if self.plan.study.replies.thoughts == "keep" or not thoughts:
+            return answer
+        # A provider that sends thoughts in the text seldom counts them; what is known is their share of the text.
+        share = round(reply.usage.output * len(thoughts) / len(reply.text))
+        usage = replace(reply.usage, reasoning=max(reply.usage.reasoning, share))
+        return replace(answer, reply=replace(reply, text=text, usage=usage))
 
     def _key_and_facts(self, run: PlannedRun) -> tuple[dict[str, Any], dict[str, Any]]:
         key = {
@@ -253,11 +265,13 @@ class _Execution:
             "repeat": run.repeat,
             "call_id": run.call_id,
         }
+        spec = self.plan.models[run.model]
         return key, {
             "prompt_length_bin": getattr(run.item.context, "length_bin", None),
             "test_item": run.item.item_id,
             "dataset_version": self.plan.dataset.version,
             "bias_controls": self.controls,
+            "reasoning_effort": spec.reasoning_effort or spec.thinking_level,
         }
 
     async def _save(self, run: PlannedRun, answers: Sequence[Answer], defect: str | None) -> Stored:

@@ -84,7 +84,7 @@ class PlannedRuns(Sequence[PlannedRun]):
             repeat, prompt_number = divmod(number, len(self.prompts))
         name, spec = self._specs[model_number]
         item, prompt = self.prompts[prompt_number]
-        sampling, steered = self.study.sampling, spec.sampling_supported
+        sampling, steered = self.study.sampling, spec.takes_sampling
         request = ModelRequest(
             provider=spec.provider,
             model=spec.model,
@@ -95,6 +95,7 @@ class PlannedRuns(Sequence[PlannedRun]):
             seed=self.study.seed + repeat if spec.seed_supported else None,
             endpoint=spec.endpoint,
             repeat=repeat,
+            options=spec.options,
         )
         return PlannedRun(item, prompt, name, repeat, request)
 
@@ -246,6 +247,10 @@ class Plan:
     def ensemble_key(self) -> str:
         """What the judgements of a run depend on; a run judged under another key is judged again."""
         judges = {role: asdict(judge) for role, judge in self.judges.items()}
+        # Of a judge that has none the key is what it was before there were options.
+        for fields in judges.values():
+            if fields["options"] is None:
+                del fields["options"]
         # What is asked of a short reply stands for the words of all requests, those of the toolkit itself too.
         material = {"task": "Task.", "response": "Reply."}
         identities = [
@@ -271,7 +276,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     dataset = None
     if "prompts" in parameters:
         dataset = load_dataset(study.dataset, check_ranges="range" not in study.accept_flaws)
-    models = {entry.name: entry.spec for entry in study.models}
+    models = {entry.label: entry.spec for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:
         judge_models = {role: judge.spec for role, judge in study.judges.by_role().items()}
@@ -333,16 +338,17 @@ def _judges(
         entry = entries[role]
         # Judges that are the same model are repeats of each other, or their calls would be one call.
         repeats = sum(
-            (earlier.provider, earlier.model, earlier.endpoint) == (spec.provider, spec.model, spec.endpoint)
+            (earlier.provider, earlier.model, earlier.endpoint, earlier.options)
+            == (spec.provider, spec.model, spec.endpoint, spec.options)
             for earlier in judges.values()
         )
         judges[role] = JudgeSpec(
             role=role,
-            name=entry.name,
+            name=entry.label,
             provider=spec.provider,
             model=spec.model,
             endpoint=spec.endpoint,
-            temperature=study.judges.temperature if spec.sampling_supported else None,
+            temperature=study.judges.temperature if spec.takes_sampling else None,
             max_tokens=study.judges.max_tokens,
             structured=spec.structured,
             seed=study.seed,
@@ -350,6 +356,7 @@ def _judges(
             repeat=repeats,
             specialization=entry.specialization,
             logprobs=spec.logprobs,
+            options=spec.options,
             related=tuple(name for name, model in models.items() if model.family == spec.family),
         )
     return judges

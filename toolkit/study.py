@@ -87,7 +87,7 @@ class Study(Reported):
 
     def __repr__(self) -> str:
         """Say what the study asks."""
-        models = ", ".join(entry.name for entry in self.file.models)
+        models = ", ".join(entry.label for entry in self.file.under_test)
         judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
         return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
@@ -253,8 +253,13 @@ class Study(Reported):
     def frames(self) -> Analyses:
         """Return every analysis of the frames as they are now; what was calculated from equal frames is kept."""
         settings = self.file.analysis
+
+        def replies() -> pd.DataFrame:  # the length of a reply is that of its text
+            runs = self.runs()
+            return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
+
         return Analyses(
-            self.runs,
+            replies,
             self.judgements,
             self.human,
             self.judged_otherwise,

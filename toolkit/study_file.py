@@ -52,7 +52,7 @@ class _Strict(BaseModel):
 
 
 class Planted(_Strict):
-    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.planted`."""
+    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.scripted`."""
 
     level: float = Field(3.0, ge=0, le=5)  # mean quality at S
     m_minus_s: float = 0.0  # what a longer prompt adds
@@ -90,7 +90,19 @@ class PriceRow(_Strict):
     until: date | None = None
 
 
-class ModelEntry(_Strict):
+class Reasoning(_Strict):
+    """What a model is asked with beside its sampling; nothing is sent where nothing is set.
+
+    ``extra`` is sent as it is, at the top of the request.
+    """
+
+    reasoning_effort: str | None = Field(None, pattern="^[a-z]{2,20}$")
+    thinking_level: str | None = Field(None, pattern="^[a-z]{2,20}$")
+    verbosity: Literal["low", "medium", "high"] | None = None
+    extra: Mapping[str, Any] | None = None
+
+
+class ModelEntry(Reasoning):
     """A model of the study: a known name, or a server of one's own described in full.
 
     Everything except ``name`` overrides what the catalogue knows of that name.
@@ -125,14 +137,21 @@ class ModelEntry(_Strict):
         return value
 
     @property
+    def label(self) -> str:
+        """The name of the model in the study; at two efforts it is two models with two names."""
+        verbosity = f"verbosity {self.verbosity}" if self.verbosity else None
+        words = [word for word in (self.reasoning_effort, self.thinking_level, verbosity) if word]
+        return f"{self.name} ({', '.join(words)})" if words else self.name
+
+    @property
     def spec(self) -> ModelSpec:
         """What the catalogue and the study together say of the model."""
         own = {"name", "concurrency", "specialization"}
         return model_spec(self.name, **self.model_dump(by_alias=True, exclude_none=True, exclude=own))
 
 
-class Sampling(_Strict):
-    """How the models under test are asked (seed 002, section 1.2)."""
+class Sampling(Reasoning):
+    """How the models under test are asked (seed 002, section 1.2), those that do not say otherwise."""
 
     temperature: float = Field(0.2, ge=0, le=2)
     max_tokens: int = Field(2000, ge=1)
@@ -202,7 +221,8 @@ class Replies(_Strict):
     """What becomes of a reply that is not whole: it is marked, and never scored as if it were.
 
     ``keep`` has it judged as it is, ``exclude`` keeps it unjudged, ``retry`` asks again with twice ``max_tokens``,
-    up to ``retries`` times, and excludes it when it still is not whole.
+    up to ``retries`` times, and excludes it when it still is not whole. ``thoughts`` says what becomes of thoughts
+    that stand in a reply, as between ``<think>`` and ``</think>``: without them (``strip``) it is judged and counted.
     """
 
     truncated: Literal["keep", "retry", "exclude"] = "exclude"
@@ -210,6 +230,7 @@ class Replies(_Strict):
     refused: Literal["keep", "exclude"] = "exclude"
     filtered: Literal["keep", "exclude"] = "exclude"
     unknown_finish: Literal["keep", "exclude"] = "exclude"
+    thoughts: Literal["strip", "keep"] = "strip"
     retries: int = Field(2, ge=1, le=5)
 
 
@@ -310,13 +331,24 @@ class StudyFile(_Strict):
             )
         return self
 
+    @property
+    def under_test(self) -> tuple[ModelEntry, ...]:
+        """The models with what the study says for all of them."""
+        common = {name: getattr(self.sampling, name) for name in Reasoning.model_fields}
+        return tuple(
+            entry.model_copy(
+                update={name: value for name, value in common.items() if getattr(entry, name) is None}
+            )
+            for entry in self.models
+        )
+
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
         return self.limits.get(provider, Limit())
 
     @model_validator(mode="after")
     def _names_differ(self) -> StudyFile:
-        names = [entry.name for entry in self.models]
+        names = [entry.label for entry in self.under_test]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"models: {twice[0]!r} is named twice; give each model its own name")
@@ -401,18 +433,18 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     """Refuse a model or rubric nobody knows now, not after an hour of calls."""
     from toolkit.judges.rubric import load_rubric
 
-    entries: dict[str, ModelEntry] = {f"models[{number}]": entry for number, entry in enumerate(study.models)}
+    entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
-    seen: dict[tuple[str, str, str | None], str] = {}
+    seen: dict[tuple[str | None, ...], str] = {}
     for key, entry in entries.items():
         try:
             spec = entry.spec
         except InputError as error:
             raise StudyError(f"{path}: {key}: {error}") from None
-        twin = seen.setdefault((spec.provider, spec.model, spec.endpoint), entry.name)
-        if key.startswith("models") and twin != entry.name:
+        twin = seen.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
+        if key.startswith("models") and twin != entry.label:
             raise StudyError(
-                f"{path}: {key}: {entry.name!r} is the same model as {twin!r}; their runs would be the same calls"
+                f"{path}: {key}: {entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
             )
     try:
         rubric = load_rubric(study.judges.rubric)

@@ -28,14 +28,11 @@ from scipy import special
 from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
-from toolkit.stats.inference.bounded import bounded_mean
-from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
-from toolkit.stats.inference.sign_flip import sign_flip
-from toolkit.stats.power.answer import smallest
-from toolkit.stats.power.sample_size import detectable_effect, tost_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
+from toolkit.stats.inference.means import bounded_mean, clustered_mean, clustered_slope, mean_interval
+from toolkit.stats.inference.p_values import sign_flip
+from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
+from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence, friedman, repeated_measures
 from toolkit.stats.prompt_length.mixed_model import mixed_model
-from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import Estimate
 

@@ -10,12 +10,16 @@ import pandas as pd
 from draw import Outcome, Setting, at, check, rejects
 
 from toolkit.scoring import one_shot_score
-from toolkit.stats.detection.prevalence import corrected_prevalence
-from toolkit.stats.detection.rates import classify, confusion, mcnemar
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.detection.rates import classify, confusion, corrected_prevalence, mcnemar
+from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.one_shot.compare import compare_one_shot, compare_two_methods
-from toolkit.stats.one_shot.methods import WEIGHTS, MethodScore, overall
+from toolkit.stats.one_shot.methods import (
+    WEIGHTS,
+    MethodScore,
+    compare_one_shot,
+    compare_two_methods,
+    overall,
+)
 from toolkit.stats.result import Estimate
 
 _COARSE: Final = (

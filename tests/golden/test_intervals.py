@@ -11,7 +11,7 @@ from scipy import stats
 from toolkit.stats.inference.effect_size import average_effect_size, paired_effect_size
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import clustered_mean, mean_interval
-from toolkit.stats.inference.multiplicity import false_discovery, holm
+from toolkit.stats.inference.p_values import false_discovery, holm
 from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, share, wilson
 
 GOLDEN = json.loads(

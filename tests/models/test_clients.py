@@ -15,7 +15,7 @@ from toolkit.judges.request import answer_schema
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.base import Message, Usage
 from toolkit.models.catalogue import model_spec
-from toolkit.models.registry import default_concurrency, open_model
+from toolkit.models.registry import open_model
 from toolkit.models.transport import REFUSED, accepted_schema
 
 OPENAI_LIKE = ("openai", "groq", "compatible")
@@ -192,11 +192,6 @@ def test_the_organisation_of_an_openai_account_is_told_to_openai_only(make_reque
         ask(spec_for("openai", server), make_request())
     assert not {"openai-organization", "openai-project"} & set(server.seen[0].headers)
     assert server.seen[1].headers["openai-organization"] == "org-1"
-
-
-def test_a_local_model_is_asked_one_at_a_time_and_a_provider_ten():
-    assert default_concurrency(model_spec("smollm2-135m")) == 1
-    assert default_concurrency(model_spec("gpt-4o")) == 10
 
 
 def test_no_providers_client_is_imported_before_it_is_needed():

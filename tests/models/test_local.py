@@ -109,7 +109,7 @@ def test_no_server_outlives_an_owner_that_was_killed():
 
 def test_a_server_whose_parent_is_already_gone_does_not_start(tmp_path):
     command = [sys.executable, "-m", "toolkit.models.local_server", "none.gguf"]
-    command += ["--port-file", str(tmp_path / "address"), "--parent", "1"]
+    command += ["local", "8192", str(tmp_path), "1"]
     assert subprocess.run(command, check=False, timeout=60).returncode == 0
     assert not list(tmp_path.iterdir())
 

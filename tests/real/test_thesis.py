@@ -281,6 +281,8 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
         "notes.txt: is no file of the bundle",
         "tables/length.csv: is no file of the bundle",
     ]
+    with pytest.raises(InputError, match="a list of paths shows none"):
+        write_bundle(folder, [*drawn], SECTION, about)
 
 
 def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, re
 from toolkit.report.registry import draw_study, save_drawn, write_figures
 from toolkit.report.show import (
     LEFT_OUT,
+    Files,
     NothingToShow,
     NotWhole,
     need_results,
@@ -326,3 +327,23 @@ def test_the_score_axis_shows_the_whole_scale_whatever_the_data(which) -> None:
     assert high >= 5
     assert list(getattr(axes, f"get_{which}ticks")()) == [0, 1, 2, 3, 4, 5]
     assert getattr(axes, f"get_{which}label")() == "score (0–5)"
+
+
+def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:
+    """No file is no error."""
+    picture = tmp_path / "quality.png"
+    picture.write_bytes(b"\x89PNG")
+    (tmp_path / "quality.txt").write_text('Quality of "<b>x</b>".')
+    names = ("quality.png", "quality.txt", LEFT_OUT, "tables/one.tex", "methods.tex")
+    files = Files([tmp_path / name for name in names], left_out={"cost": "no run has a price"})
+    html = files._repr_html_()
+    assert repr(files) == f"1 figure and 1 LaTeX table in {tmp_path}"
+    assert html.count("<img") == 1
+    assert 'alt="Quality of &quot;&lt;b&gt;x' in html
+    assert "cost is left out: no run has a price." in html
+    assert "<b>" not in html
+    drawn = tmp_path / "quality.svg"
+    drawn.write_text("<svg><title>quality</title>\n <desc>Lines &lt; marks.</desc></svg>")
+    assert 'alt="Lines &lt; marks."' in Files([*files, drawn])._repr_html_()
+    assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
+    assert "<img" not in Files()._repr_html_()

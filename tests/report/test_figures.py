@@ -186,9 +186,15 @@ def test_the_missing_figure_counts_runs_judgements_and_reasons(whole) -> None:
     assert all(float(text.removesuffix("%")) == pytest.approx(100 * place) for place, text in labels)
 
 
+def unscore(runs: pd.DataFrame, where) -> None:
+    """Take the scores of some runs away."""
+    runs.loc[where, ["composite", "composite_strict", *DIMENSIONS]] = np.nan
+    runs.loc[where, "judged"] = False
+
+
 def set_failed(runs: pd.DataFrame) -> None:
     """Let two runs fail and leave one without a score."""
-    runs.loc[runs.index[:3], ["judged", "composite", "composite_strict"]] = [False, np.nan, np.nan]
+    unscore(runs, runs.index[:3])
     runs.loc[runs.index[:2], "status"] = "failed"
 
 
@@ -286,9 +292,7 @@ def test_lines_of_bases_that_mix_models_are_counted() -> None:
     """A base whose models do not have every length has a line that is not of length alone."""
 
     def gone(runs: pd.DataFrame) -> None:
-        where = (runs["base"] == "base_01") & (runs["model"] == "gpt-4o") & (runs["length_bin"] == "S")
-        runs.loc[where, ["composite", "composite_strict", *DIMENSIONS]] = np.nan
-        runs.loc[where, "judged"] = False
+        unscore(runs, (runs["base"] == "base_01") & (runs["model"] == "gpt-4o") & (runs["length_bin"] == "S"))
 
     told = drawn_of("quality_by_length", gone, bases=4, missing=0.0).caption
     assert "because scores are missing: 1." in told
@@ -334,15 +338,14 @@ THRESHOLDS = {
 
 
 @pytest.mark.parametrize(("name", "label"), THRESHOLDS.items())
-def test_a_threshold_is_named_on_the_figure(name: str, label: str) -> None:
+def test_a_threshold_is_named_on_the_figure(whole, name: str, label: str) -> None:
     """Not in the caption alone."""
-    (figure,) = drawn(*make_study(bases=6, missing=0.0), name).values()
-    assert label in texts(figure)
+    assert label in texts(whole[1][name])
 
 
-def test_prompt_lengths_differ_in_size_where_marks_may_lie_on_each_other() -> None:
+def test_prompt_lengths_differ_in_size_where_marks_may_lie_on_each_other(whole) -> None:
     """Letters beside them would stand beside the wrong mark."""
-    (figure,) = drawn(*make_study(bases=6, missing=0.0), "cost_quality").values()
+    figure = whole[1]["cost_quality"]
     (axes,) = figure.figure.axes
     sizes = {line.get_markersize() for line in axes.lines if line.get_markeredgewidth() == 0}
     assert len(sizes) == 3
@@ -410,9 +413,9 @@ def test_bases_that_cannot_be_paired_are_called_bases() -> None:
     """The difference of a model without a pair is named with the model; what is missing there is no answer."""
 
     def gone(runs: pd.DataFrame) -> None:
-        where = (runs["model"] == "llama-3") & (runs["length_bin"] == "L") & (runs["base"] != "base_00")
-        runs.loc[where, ["composite", "composite_strict"]] = np.nan
-        runs.loc[where, "judged"] = False
+        unscore(
+            runs, (runs["model"] == "llama-3") & (runs["length_bin"] == "L") & (runs["base"] != "base_00")
+        )
 
     caption = drawn_of("equivalence", gone, bases=3, missing=0.0).caption
     assert "each pair of lengths: 3 bases)" in caption

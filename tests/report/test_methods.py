@@ -330,7 +330,8 @@ def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> Non
         "quality of Wilson (TOST) at S, ICC(A,1)", 0.5, 0.25, 0.75, note="Koo & Li, Learned-Miller"
     )
     assert cited(evidence_of_table(tmp_path, named)) == set()
-    assert evidence_of([tmp_path / "one_shot.csv"]) == Evidence()
+    with pytest.raises(InputError, match="a list of paths shows no results"):
+        evidence_of([tmp_path / "one_shot.csv"])
     drawn = replace(named, method="MOVER from the clustered mean and the variances")
     assert "zou2013" in cited(evidence_of_table(tmp_path, drawn))
 

@@ -13,8 +13,7 @@ from PIL import Image
 from wording_rules import badly_worded
 
 from toolkit.report.figure import render, save_table
-from toolkit.stats.one_shot.compare import compare_one_shot
-from toolkit.stats.one_shot.methods import KEYS, methods_frame, score_groups, score_methods
+from toolkit.stats.one_shot.methods import KEYS, compare_one_shot, methods_frame, score_groups, score_methods
 from toolkit.traffic.figures import (
     MOST_ROWS,
     one_shot_comparison_table,

@@ -371,3 +371,14 @@ def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., St
     frame = study.estimate()
     assert time.perf_counter() - began < 2
     assert frame["calls"].tolist() == [10_008] * 4
+
+
+def test_an_old_exchange_rate_is_said_where_something_costs(
+    opened: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 90 days, and not on the ninetieth."""
+    study = opened()
+    for days, said in ((90, False), (91, True)):
+        day = (datetime.now(UTC) - timedelta(days=days)).date()
+        monkeypatch.setattr("toolkit.runs.estimate.exchange_day", lambda day=day: day)
+        assert (f"The exchange rate is of {day}" in estimate_summary(study.estimate()).text) == said

@@ -14,11 +14,12 @@ from stub_server import Fault, StubServer
 from toolkit.cli import main
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
+from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.prompts.dataset import load_dataset
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS, confirm_needed, estimate_summary
-from toolkit.runs.gateway import SHARE_ENV, endpoints_of, share_of
+from toolkit.runs.gateway import SHARE_ENV, at_once_of, endpoints_of, named_models, share_of
 from toolkit.runs.provenance import asked_models
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -219,6 +220,12 @@ def test_a_limit_too_small_to_be_shared_is_refused(monkeypatch: pytest.MonkeyPat
     ):
         share_of(3, "limits.openai.concurrency")
     assert share_of(3, None) == 1
+
+
+def test_a_local_model_is_asked_one_at_a_time_and_a_provider_ten(study: Study) -> None:
+    """Unless the study says otherwise: the local one works on one request."""
+    (entry, _), *_ = named_models(study.plan)
+    assert [at_once_of(study.plan, entry, model_spec(name)) for name in ("smollm2-135m", "gpt-4o")] == [1, 10]
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1"])

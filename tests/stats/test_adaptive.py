@@ -8,7 +8,7 @@ import pytest
 from simulated_banks import simulate_designs, simulated_bank
 
 from toolkit import stats as ours
-from toolkit.adaptive.selection import at_random, by_variance
+from toolkit.adaptive.rounds import at_random, by_variance
 from toolkit.errors import InputError
 
 COLUMNS = ["model", "base", "length_bin", "score"]

@@ -16,7 +16,7 @@ from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.p_values import holm
 
 
 def scores_of(seed=1, bases=12, answers=3, judges=3) -> np.ndarray:

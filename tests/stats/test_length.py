@@ -5,10 +5,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from toolkit.stats.inference.bounded import bounded_mean
-from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, equivalence
-from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
+from toolkit.stats.inference.means import bounded_mean
+from toolkit.stats.inference.p_values import holm
+from toolkit.stats.prompt_length.contrasts import (
+    compare_lengths,
+    compare_lengths_by_model,
+    equivalence,
+    friedman,
+    repeated_measures,
+)
 from toolkit.stats.result import COLUMNS, Estimate
 
 

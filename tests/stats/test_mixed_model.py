@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from toolkit.stats.prompt_length.contrasts import repeated_measures
 from toolkit.stats.prompt_length.mixed_model import fit_blocks, mixed_model
-from toolkit.stats.prompt_length.omnibus import repeated_measures
 
 
 def study(

@@ -13,20 +13,17 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from toolkit.scoring import one_shot_score
-from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.inference.sign_flip import EXACT_UP_TO, sign_flip
-from toolkit.stats.one_shot.compare import (
-    compare_one_shot,
-    compare_two_methods,
-    outcomes_of,
-    pair_p_value,
-    rejected,
-)
+from toolkit.stats.inference.p_values import EXACT_UP_TO, holm, sign_flip
 from toolkit.stats.one_shot.methods import (
     KEYS,
+    compare_one_shot,
+    compare_two_methods,
     method_estimates,
     methods_frame,
+    outcomes_of,
     overall,
+    pair_p_value,
+    rejected,
     score_groups,
     score_methods,
 )

@@ -21,7 +21,7 @@ from toolkit.stats import (
     pilot_power,
     standard_deviation,
 )
-from toolkit.stats.one_shot.compare import pair_p_value
+from toolkit.stats.one_shot.methods import pair_p_value
 from toolkit.stats.power.experiments import ENUMERATED_UP_TO, one_shot_power
 from toolkit.stats.power.sample_size import t_power, tost_power
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.p_values import holm
 
 
 def pairs(kind: str, shifts, *, judge: str = "primary", each: int = 1, original: float = 3.0) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.report.show import reliability_text
 from toolkit.stats.agreement.icc import (
     CLUSTERED_METHOD,
     F_METHOD,
@@ -364,7 +363,7 @@ def test_the_interval_for_other_judges_is_the_mixture_that_its_formula_says():
 
 
 def test_these_judges_stand_second_and_are_called_so():
-    """In frame, sentence, JSON and text."""
+    """In frame, sentence and notes."""
     ratings = clustered_table()
     result = reliability(ratings)
     frame = result.frame()
@@ -375,8 +374,6 @@ def test_these_judges_stand_second_and_are_called_so():
     assert first["high"] - first["low"] > second["high"] - second["low"]
     assert result.icc_these_judges["score"][0].sentence().startswith("ICC(A,1), these judges = ")
     assert "that of ICC(A,.) holds for judges drawn anew" in " ".join(result.notes)
-    said = reliability_text(result)
-    assert said.index("for judges drawn anew") < said.index("ICC(A,1), these judges")
 
 
 def test_gaps_bring_in_the_icc_of_all_ratings():

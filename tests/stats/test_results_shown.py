@@ -1,4 +1,4 @@
-"""What results show of themselves as the last line of a cell."""
+"""How results are shown, and how estimates are collected from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from toolkit.stats import compare_lengths, compare_models, mixed_model, pareto, reliability
-from toolkit.stats.result import Estimate, Result
+from toolkit.stats.result import COLUMNS, Estimate, Result, estimates_frame, estimates_of
 
 
 @dataclass(frozen=True)
@@ -78,3 +78,43 @@ def test_an_interval_is_drawn_where_it_lies() -> None:
     pair = OneResult((Estimate("a", -1.0, -2.0, 0.0), Estimate("b", 1.0, 0.0, 2.0)))
     centres = [float(x) for x in re.findall(r'cx="([\d.]+)"', pair._repr_html_())]
     assert centres == [40.0, 110.0]  # 150 pixels wide, 5 at either end, for -2 to 2
+
+
+ONE, TWO = Estimate("one", 1.0), Estimate("two", None, note="not estimable: nothing there")
+
+
+@dataclass(frozen=True)
+class Inner:
+    per_bin: tuple[Estimate, ...]
+    count: int = 3
+
+
+@dataclass(frozen=True)
+class Outer:
+    by_model: dict[tuple[str, str], Inner]
+    whole: Estimate
+    frame: object = None
+
+
+def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order() -> None:
+    """The place is told in the words of the fields."""
+    found = estimates_of(Outer({("gpt", "S"): Inner((ONE, TWO)), ("gpt", "M"): Inner(())}, ONE))
+    assert found == [("by model gpt S per bin", ONE), ("by model gpt S per bin", TWO), ("whole", ONE)]
+    assert estimates_of(TWO) == [("", TWO)]
+
+
+@pytest.mark.parametrize("nothing", [None, 3, "text", (), {}, Outer, Inner(())])
+def test_what_holds_no_estimate_gives_none(nothing: object) -> None:
+    """Text and classes are not walked into."""
+    assert estimates_of(nothing) == []
+
+
+def test_a_missing_number_is_nan_and_the_columns_are_numbers() -> None:
+    """Also where there is no result at all."""
+    empty = Estimate("r", None, note="not estimable: one answer", n={"bases": 2, "answers": 6})
+    for rows in ([("clarity", empty)], []):
+        frame = estimates_frame(rows, "dimension")
+        assert list(frame.columns) == ["dimension", *COLUMNS]
+        assert frame["estimate"].dtype == "float64"
+        assert frame[["estimate", "low", "high", "p_value"]].isna().all(axis=None)
+        assert list(frame["n"]) == ["2 bases, 6 answers"] * len(rows)

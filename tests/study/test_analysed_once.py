@@ -95,9 +95,13 @@ def test_length_is_four_frames_from_its_calculation(study: Study, monkeypatch) -
     from toolkit.stats.prompt_length import contrasts
 
     deep: list[list[str]] = []
-    monkeypatch.setattr(
-        contrasts, "_compare", lambda *_: deep.append([frame.name for frame in traceback.extract_stack()])
-    )
+    paired = contrasts._paired
+
+    def recorded(*args):
+        deep.append([frame.name for frame in traceback.extract_stack()])
+        return paired(*args)
+
+    monkeypatch.setattr(contrasts, "_paired", recorded)
     study.close()  # forgets what was calculated
     study.length()
     (names,) = deep

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from simulated_banks import simulated_bank
 
-from toolkit.adaptive.selection import next_bases, spread_order
+from toolkit.adaptive.rounds import next_bases, spread_order
 from toolkit.errors import InputError
 from toolkit.stats import read_bank
 

@@ -94,16 +94,12 @@ def test_frames_name_the_unit_whatever_is_filtered(shared: tuple[Study, str]) ->
 
 
 def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str]) -> None:
-    """What rests on bases rests on groups; methods and notes call them so."""
+    """What rests on bases rests on groups; the remarks of each estimate say so."""
     study, _ = shared
     found = all_estimates(study)
     assert len(found) > 100
     for place, one in found:
-        words = f"{one.method} {one.remarks}"
-        assert " bases" not in words.replace("independent groups of bases", "").replace("of bases", ""), (
-            place,
-            words,
-        )
+        assert ("bases that share texts count as one" in one.remarks) == (GROUPS in one.n), (place, one)
         if "bases" in one.n:
             assert (one.n[GROUPS], one.n["bases"]) == (9, 12), (place, one.n)
         assert one.n.get(GROUPS, 9) <= 9, (place, one.n)
@@ -138,5 +134,7 @@ def test_one_group_alone_has_no_interval_and_no_test(
         exact = one.unit.startswith("share of ")  # an interval of one case, as wide as that is
         assert exact or (one.low, one.high, one.p_value) == (None, None, None), (place, one)
     why = study.length().contrasts[2].remarks
-    assert why == "not estimable: 1 independent group with a score, and two are needed"
-    assert "1 independent group " in study.mixed_model().note
+    assert why == (
+        "not estimable: 1 base with a score, and two are needed; bases that share texts count as one"
+    )
+    assert "1 base " in study.mixed_model().note

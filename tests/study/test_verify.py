@@ -23,6 +23,7 @@ from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import registry
+from toolkit.report.show import Files
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -46,12 +47,12 @@ tertiary = false
 def finished(study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
 
-    def figures(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> list[Path]:
+    def figures(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> Files:
         scores = ",".join(str(score) for score in of.runs["composite_strict"])
-        return [write_atomically(folder / "figures" / "scores.csv", scores.encode())]
+        return Files([write_atomically(folder / "figures" / "scores.csv", scores.encode())])
 
     monkeypatch.setattr(registry, "write_figures", figures)
-    monkeypatch.setattr(registry, "write_statistics", lambda *given: [])
+    monkeypatch.setattr(registry, "write_statistics", lambda *given: Files())
     study = Study.load(study_file())
     study.execute(progress=False)
     yield study

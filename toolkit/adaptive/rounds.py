@@ -1,4 +1,4 @@
-"""Adaptive benchmarking: an adaptive study asked in rounds, and a finished one asked again as if it were."""
+"""Adaptive benchmarking: which base is asked next, an adaptive study in rounds, and a finished one asked again so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.adaptive.selection import at_random, by_variance, next_bases
 from toolkit.errors import InputError
 from toolkit.measure import Outcome
 from toolkit.pipeline import run_plan
@@ -18,16 +17,105 @@ from toolkit.plan import Plan
 from toolkit.prompts.similarity import jaccard
 from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
-from toolkit.stats.adaptive.sequential import sequential_comparison
+from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank, sequential_comparison
 from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
 from toolkit.store.filters import planned_runs
 from toolkit.words import total_aud
 
+FIRST: Final = 4
+"""Bases of each stratum before its variance is believed enough to be compared."""
+ROUND: Final = 4
+"""Bases that an adaptive study asks before it looks again: so many blocks of all models keep the providers busy."""
+
+
+def next_bases(
+    bank: pd.DataFrame, scores: pd.DataFrame, *, seed: int, count: int = 1, score: str = "score"
+) -> list[str]:
+    r"""Return the bases to ask next of all models, a pure function of the bank, the scores so far and the seed.
+
+    The stratum whose next base is expected to take most from the variance of the model differences per AUD,
+    :math:`W_h^2 s_h^2 [1/n_h - 1/(n_h + 1)] / \bar c_h`, gives the next base of its order, which spreads over
+    categories: Neyman's allocation at cost, found step by step. :math:`s_h^2` is over all pairs of models, shrunk to
+    the other strata; :math:`\bar c_h` the mean cost of the stratum. The first bases, twelve and four of each stratum,
+    are in proportion.
+
+    ``bank`` is that of `toolkit.stats.read_bank`; ``scores`` have model, base, length_bin and score of the bases asked
+    so far, no row at the start. At most ``count`` bases are returned, none when the bank is exhausted.
+
+    References
+    ----------
+    Cochran (1977), Sampling Techniques, section 5.5. Fogliato et al. (2024), arXiv:2406.07320.
+
+    Examples
+    --------
+    >>> bank = pd.DataFrame({"base": list("abcdef"), "scenario": "SOC_INCIDENT", "category": list("xxyyzz")})
+    >>> none = pd.DataFrame(columns=["model", "base", "length_bin", "score"])
+    >>> next_bases(bank, none, seed=1, count=3)
+    ['e', 'c', 'a']
+    """
+    if count < 1:
+        raise InputError(f"adaptive: count is {count!r}; give at least 1")
+    read = read_bank(bank)
+    means, _ = block_means(scores, score)
+    sampled = read.rows_of(list(pd.unique(scores["base"])))
+    complete = read.rows_of(list(means.index))
+    in_order = np.argsort(complete)  # sums of floats, and so the choice, must not depend on the order of rows
+    complete, values = complete[in_order], means.to_numpy(float)[in_order]
+    return [str(read.bases[row]) for row in by_variance(read, sampled, complete, values, seed, count)]
+
+
+def by_variance(
+    bank: Bank, sampled: np.ndarray, complete: np.ndarray, values: np.ndarray, seed: int, count: int
+) -> np.ndarray:
+    """Return the rows of the next bases; of those ``sampled``, ``complete`` have the scores ``values`` (n, M)."""
+    earlier = set(sampled.tolist())
+    order = [row for row in spread_order(bank, seed) if row not in earlier]
+    sizes, strata = bank.sizes, bank.strata
+    n = np.bincount(strata[sampled], minlength=len(sizes)).astype(float)
+    costs = np.bincount(strata, bank.costs) / sizes
+    means = fit(bank, complete, values) if len(complete) else None
+    chosen: list[int] = []
+    while order and len(chosen) < count:
+        unfinished = n < sizes
+        early = unfinished & (n < FIRST)
+        if means is None or n.sum() < LEAST or early.any():
+            shares = np.where(early if n.sum() >= LEAST else unfinished, (n + 0.5) / sizes, np.inf)
+            stratum = int(np.argmin(shares))
+        else:
+            gain = sizes.astype(float) ** 2 * means.spread / (n * (n + 1)) / costs
+            stratum = int(np.argmax(np.where(unfinished, gain, -np.inf)))
+        row = next(row for row in order if strata[row] == stratum)
+        order.remove(row)
+        chosen.append(row)
+        n[stratum] += 1
+    return np.array(chosen, dtype=int)
+
+
+def at_random(
+    bank: Bank, sampled: np.ndarray, complete: np.ndarray, values: np.ndarray, seed: int, count: int
+) -> np.ndarray:
+    """Return the rows of the next bases of common-item random sampling without replacement, the baseline."""
+    order = np.random.default_rng(seed).permutation(len(bank.bases))
+    return order[~np.isin(order, sampled)][:count]
+
+
+def spread_order(bank: Bank, seed: int) -> list[int]:
+    """Return all rows in an order whose every beginning is spread over categories, each base as likely as another."""
+    # The j-th base of a category of m, in random order, has the key (j - u) / m with one u of the category: for every
+    # base that is uniform over 0 to 1.
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(bank.bases))
+    groups = bank.groups[shuffled]
+    sizes = np.bincount(groups)
+    start = rng.random(len(sizes))
+    rank = pd.Series(groups).groupby(groups).cumcount().to_numpy() + 1
+    order = np.argsort((rank - start[groups]) / sizes[groups], kind="stable")
+    return [int(row) for row in shuffled[order]]
+
+
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
-ROUND: Final = 4
-"""Bases that an adaptive study asks before it looks again: so many blocks of all models keep the providers busy."""
 DESIGNS: Final = (
     BenchmarkDesign("random", at_random, calibrated=False),
     BenchmarkDesign("random, calibrated", at_random),
@@ -133,18 +221,13 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")
-    rows = [
-        (
-            prompt.base,
-            prompt.scenario,
-            prompt.category,
-            prompt.metadata.get("csf"),
-            prompt.length_bin,
-            prompt.text,
-        )
-        for prompt in plan.dataset.prompts
-    ]
-    prompts = pd.DataFrame(rows, columns=["base", "scenario", "category", "csf", "length_bin", "text"])
+    columns = ("base", "scenario", "category", "length_bin", "text")
+    prompts = pd.DataFrame(
+        [
+            {name: getattr(prompt, name) for name in columns} | {"csf": prompt.metadata.get("csf")}
+            for prompt in plan.dataset.prompts
+        ]
+    )
     texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)
     similarity = np.clip(jaccard(list(texts)), 0, 1)
     scores = runs.rename(columns={plan.study.analysis.score: "score"})

@@ -355,9 +355,9 @@ def writer_job(plan: Plan, folder: Path, *, model: str | None = None, max_tokens
         others = f"only {', '.join(plan.models)}; name it under models"
         raise InputError(f"study {plan.study.name}: has no model {name!r}, {others}")
     documents = read_documents(folder)
-    names = ("provider", "model", "endpoint", "structured", "seed_supported")
+    names = ("provider", "model", "endpoint", "structured", "seed_supported", "options")
     shared: dict[str, Any] = {attribute: getattr(spec, attribute) for attribute in names}
-    shared["temperature"] = plan.study.sampling.temperature if spec.sampling_supported else None
+    shared["temperature"] = plan.study.sampling.temperature if spec.takes_sampling else None
     writer = JudgeSpec("writer", name, max_tokens=max_tokens, seed=plan.study.seed, **shared)
     return Job(documents, tuple(base_names(documents)), writer)
 

@@ -107,7 +107,7 @@ def _run_planted(path: Path, progress: bool, started: float) -> None:
 
 def planted_and_found(study: Study) -> pd.DataFrame:
     """Return what a study file plants beside what the study finds, with its interval: a row a value, if any is."""
-    truths = {entry.name: entry.planted for entry in study.file.models if entry.planted}
+    truths = {entry.label: entry.planted for entry in study.file.models if entry.planted}
     rows: list[tuple[str, float, Estimate]] = []
     if len(truths) == len(study.file.models):
         contrasts = {estimate.name: estimate for estimate in study.length().contrasts}

@@ -18,17 +18,15 @@ from typing import Final, Literal, NamedTuple, get_args
 from toolkit.errors import InputError, ModelError
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.judges.parse import (
-    HOLE,
     Unreadable,
-    after_thoughts,
     quoted,
     refuse_refusal,
     storable,
-    without_quotations,
 )
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
+from toolkit.models.thoughts import HOLE, after_thoughts, without_quotations
 from toolkit.words import choices, total_aud
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]

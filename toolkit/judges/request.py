@@ -84,6 +84,7 @@ class JudgeSpec:
     repeat: int = 0
     specialization: str = ""
     logprobs: bool = False
+    options: str | None = None
     related: tuple[str, ...] = ()
 
     def request(self, messages: tuple[Message, ...], schema: str | None = None) -> ModelRequest:
@@ -98,6 +99,7 @@ class JudgeSpec:
             response_schema=schema if self.structured else None,
             endpoint=self.endpoint,
             repeat=self.repeat,
+            options=self.options,
         )
 
     def of_run(self, repeat: int, again: int = 0) -> JudgeSpec:

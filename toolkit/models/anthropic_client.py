@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -50,19 +51,16 @@ class AnthropicModel(ClientModel):
         if request.response_schema is not None and self.spec.structured:
             schema = accepted_schema(request.response_schema, self.spec.provider)
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-        return body
+        options = json.loads(request.options or "{}")
+        if effort := options.get("reasoning_effort"):
+            body["output_config"] = {**body.get("output_config", {}), "effort": effort}
+        return body | options.get("extra", {})
 
     def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return text and finish reason of a message, whose list of blocks may be empty."""
         content = raw.get("content")
         text = text_of(content)
         return (text, finish_of(raw.get("stop_reason"))) if text or isinstance(content, list) else None
-
-    def thoughts(self, raw: Mapping[str, Any]) -> str:
-        """Return the blocks of thinking of a message."""
-        content = raw.get("content")
-        blocks = content if isinstance(content, list) else []
-        return "".join(str(part.get("thinking") or "") for part in blocks if isinstance(part, Mapping))
 
 
 def _content(messages: Sequence[Message], ends: Sequence[Message]) -> str | list[dict[str, Any]]:

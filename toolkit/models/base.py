@@ -44,15 +44,19 @@ class ModelRequest:
     endpoint: str | None = None
     repeat: int = 0
     top_logprobs: int | None = None
+    options: str | None = (
+        None  # JSON of what its model is asked with beside these, such as a reasoning effort
+    )
 
     def canonical(self) -> dict[str, Any]:
         """Return the request as plain JSON types, the form that is hashed and stored."""
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
         canonical = {**vars(self), "messages": messages}
         canonical.pop("_identity", None)
-        # Only where it is asked for: calls that were paid for before there were log-probabilities keep their name.
-        if self.top_logprobs is None:
-            del canonical["top_logprobs"]
+        # Only where they are set: calls that were paid for before there were such parameters keep their identity.
+        for name in ("top_logprobs", "options"):
+            if canonical[name] is None:
+                del canonical[name]
         return canonical
 
     def identity(self) -> str:
@@ -71,13 +75,17 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call; ``doubt`` is why a provider's count of them was not believed, empty where it was."""
+    """Tokens of one call; ``doubt`` is why a provider's count of them was not believed, empty where it was.
+
+    ``reasoning`` is the part of the output that the provider counts as reasoning.
+    """
 
     input: int
     output: int
     estimated: bool = False
     cache_read: int = 0
     cache_written: int = 0
+    reasoning: int = 0
     doubt: str = field(default="", compare=False)
 
     @property

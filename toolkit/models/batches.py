@@ -8,7 +8,6 @@ made into replies once their requests are known, which after a restart is later 
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
@@ -19,7 +18,7 @@ from toolkit.models.anthropic_client import AnthropicModel
 from toolkit.models.base import BatchResult, Message, ModelReply, ModelRequest, add_result
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
-from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, unsendable, whole_count
+from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, json_bytes, whole_count
 
 TRANSFER_SECONDS: Final = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
@@ -202,15 +201,11 @@ class BatchClient(ABC):
 
     def _line(self, custom_id: str, request: ModelRequest) -> bytes:
         """Return a request as one line of JSON, whatever its reader takes for a line break."""
-        try:
-            item = self._item(custom_id, request)
-            text = json.dumps(item, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            # JSON leaves these three as they are, and str.splitlines, among others, breaks lines at them.
-            for mark in ("\x85", "\u2028", "\u2029"):
-                text = text.replace(mark, f"\\u{ord(mark):04x}")
-            return text.encode() + b"\n"
-        except ValueError:
-            raise unsendable(self._spec) from None
+        line = json_bytes(self._spec, self._item(custom_id, request))
+        # JSON leaves these three as they are, and str.splitlines, among others, breaks lines at them.
+        for mark in ("\x85", "\u2028", "\u2029"):
+            line = line.replace(mark.encode(), f"\\u{ord(mark):04x}".encode())
+        return line + b"\n"
 
 
 class OpenAIBatches(BatchClient):

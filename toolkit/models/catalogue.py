@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tomllib
@@ -19,11 +20,23 @@ from urllib.parse import unquote, urlsplit
 from toolkit.errors import StudyError
 from toolkit.words import choices
 
-_CLASSES: Final = ("client", "batches")
+_CLASSES: Final = ("client", "batches", "options")
+_OF_WEIGHTS: Final = frozenset(
+    {
+        *("model", "family", "encoding", "tokens_per_o200k", "context_tokens"),
+        *("sampling_supported", "sampling_at", "efforts"),
+    }
+)
 _LONG: Final = 12
 """Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
+
+
+@cache
+def toml_table(name: str) -> dict[str, Any]:
+    """Return one of the tables beside this file: ``catalogue``, ``prices`` or ``finish_reasons``."""
+    return tomllib.loads((files("toolkit.models") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,12 @@ class ModelSpec:
     retired: str | None = None
     logprobs: bool = False
     sampling_supported: bool = True
+    sampling_at: tuple[str, ...] = ()
+    efforts: tuple[str, ...] = ()
+    reasoning_effort: str | None = None
+    thinking_level: str | None = None
+    verbosity: str | None = None
+    extra: Mapping[str, Any] | None = field(default=None, hash=False)
     tokens_per_o200k: float = 1.0
 
     @cached_property
@@ -62,8 +81,19 @@ class ModelSpec:
             return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
         if self.planted:
             return f"planted:{hashlib.sha256(repr(self.planted).encode()).hexdigest()[:16]}"
-        default = _tables()["providers"][self.provider].get("base_url")
+        default = toml_table("catalogue")["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
+
+    @cached_property
+    def options(self) -> str | None:
+        """What its requests carry beside their messages and sampling, as JSON; ``None`` where nothing is set."""
+        values = {name: getattr(self, name) for name in (*_OPTIONS, "extra") if getattr(self, name)}
+        return json.dumps(values, sort_keys=True) if values else None
+
+    @property
+    def takes_sampling(self) -> bool:
+        """Whether it takes a temperature, which may depend on its effort."""
+        return self.sampling_supported or self.reasoning_effort in self.sampling_at
 
     @cached_property
     def room(self) -> tuple[str, str | None]:
@@ -87,7 +117,7 @@ class ModelSpec:
 
 def model_names() -> tuple[str, ...]:
     """Return the names a study may use without describing the model."""
-    return tuple(_tables()["models"])
+    return tuple(toml_table("catalogue")["models"])
 
 
 def model_spec(name: str, **overrides: Any) -> ModelSpec:
@@ -97,7 +127,14 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         raise StudyError(
             f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
         )
-    entry = _entry(name)
+    entry: dict[str, Any] = next(
+        (
+            {key: value for key, value in entry.items() if key != "aliases"}
+            for model_name, entry in toml_table("catalogue")["models"].items()
+            if name in (model_name, *entry.get("aliases", ()))
+        ),
+        {},
+    )
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
         raise StudyError(
@@ -110,29 +147,23 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
-        kept_fields = (
-            "model",
-            "family",
-            "encoding",
-            "tokens_per_o200k",
-            "context_tokens",
-            "sampling_supported",
-        )
-        entry = {key: entry[key] for key in kept_fields if key in entry}
-    row = {key: value for key, value in _tables()["providers"][provider].items() if key not in _CLASSES}
+        entry = {key: value for key, value in entry.items() if key in _OF_WEIGHTS}
+    row = {
+        key: value
+        for key, value in toml_table("catalogue")["providers"][provider].items()
+        if key not in _CLASSES
+    }
     defaults: dict[str, Any] = {"model": name, "family": name, **row, **entry}
-    if "base_url" in overrides:
-        defaults.pop("api_key_env", None)
-        defaults.pop("retired", None)
-    if "model" in overrides:
-        defaults.pop("retired", None)
-    if "encoding" in overrides:
-        defaults.pop("tokens_per_o200k", None)
+    for field_name, dropped in (
+        ("base_url", "api_key_env"), ("base_url", "retired"), ("model", "retired"), ("encoding", "tokens_per_o200k")
+    ):  # fmt: skip
+        if field_name in overrides:
+            defaults.pop(dropped, None)
     values = {**defaults, **overrides, "name": name, "provider": provider}
     if values.get("gguf") is not None:  # TOML has neither paths nor tuples
         values["gguf"] = Path(values["gguf"])
     values["planted"] = tuple(sorted((values.get("planted") or {}).items()))
-    values |= {key: tuple(values.get(key) or ()) for key in ("replies", "prices")}
+    values |= {key: tuple(values.get(key) or ()) for key in ("replies", "prices", "sampling_at", "efforts")}
     return _checked(ModelSpec(**values))
 
 
@@ -146,6 +177,8 @@ def _checked(spec: ModelSpec) -> ModelSpec:
             f"model {spec.name!r} has the public tokenizer {spec.encoding}, which counts exactly: take out "
             "tokens_per_o200k"
         )
+    if fault := _options_fault(spec):
+        raise StudyError(f"model {spec.name!r}: {fault}")
     # The address itself is not printed: a key may stand in it, and a line ends up in a log.
     if spec.base_url is not None and (fault := address_fault(spec.base_url)):
         raise StudyError(f"model {spec.name!r}: its base_url {fault}")
@@ -156,6 +189,46 @@ def _checked(spec: ModelSpec) -> ModelSpec:
     return spec
 
 
+def _options_fault(spec: ModelSpec) -> str | None:
+    """Return why a model cannot be asked with its options: what its provider or its table of efforts refuses."""
+    taken = toml_table("catalogue")["providers"][spec.provider].get("options", ())
+    for name in _OPTIONS:
+        if getattr(spec, name) and name not in taken:
+            return f"{spec.provider} takes no {name}; leave it out" + (
+                f", or write {' or '.join(taken)}" if taken else ""
+            )
+    if spec.efforts:
+        for name in ("reasoning_effort", "thinking_level"):
+            if (value := getattr(spec, name)) and value not in spec.efforts:
+                return f"it takes no {name} {value!r}; {choices(value, spec.efforts)}"
+    extra = spec.extra or {}
+    if own := [name for name in extra if name in _SENT]:
+        return f"extra.{own[0]} is set by the toolkit; use the key of the study file, or leave it out"
+    try:
+        text = json.dumps(extra, allow_nan=False)
+    except (TypeError, ValueError):
+        return "extra holds what JSON has no form for, such as a date; write a text"
+    if _KEY.search(text):
+        return "extra holds what looks like a key, which would be stored with every call; take it out"
+    return None
+
+
+_OPTIONS: Final = ("reasoning_effort", "thinking_level", "verbosity")
+_SENT: Final = (
+    *(
+        "model",
+        "messages",
+        "system",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "seed",
+        "n",
+    ),
+    *("stream", "response_format", "logprobs", "top_logprobs", "output_config", *_OPTIONS),
+)
+"""Keys of a request that the toolkit sets itself."""
 _KEY: Final = re.compile(
     r"(?<![a-z0-9])((sk|gsk|xai|pplx|hf|r8|ghp|glpat)[-_][a-z0-9_-]{8,}|AIza[\w-]{16,}|eyJ[\w-]{8,}\.|bearer|"
     r"(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|(api[-_]?key|key|token|secret)/.)",
@@ -191,31 +264,17 @@ def address_fault(url: str) -> str | None:
     return None
 
 
-def _entry(name: str) -> dict[str, Any]:
-    """Return the catalogue's entry under a name or an alias; empty when there is none."""
-    models: dict[str, dict[str, Any]] = _tables()["models"]
-    for model_name, entry in models.items():
-        if name == model_name or name in entry.get("aliases", ()):
-            return {key: value for key, value in entry.items() if key != "aliases"}
-    return {}
-
-
-@cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads((files("toolkit.models") / "catalogue.toml").read_text(encoding="utf-8"))
-
-
-PROVIDERS: Final = tuple(_tables()["providers"])
+PROVIDERS: Final = tuple(toml_table("catalogue")["providers"])
 
 
 def class_of(provider: str, kind: str) -> Any:
     """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
     if provider not in PROVIDERS:
         raise StudyError(f"unknown provider {provider!r}: {choices(provider, PROVIDERS)}")
-    module, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
+    module, _, name = toml_table("catalogue")["providers"][provider].get(kind, "").partition(":")
     return getattr(import_module(f"toolkit.models.{module}"), name) if module else None
 
 
 def has_batches(provider: str) -> bool:
     """Return whether a provider has a batch endpoint; the others are asked singly in batch mode too."""
-    return "batches" in _tables()["providers"][provider]
+    return "batches" in toml_table("catalogue")["providers"][provider]

@@ -61,8 +61,7 @@ def start_local_server(
     folder = Path(tempfile.mkdtemp(prefix="toolkit-local-"))
     port_file, log = folder / "address", folder / "log"
     command = [sys.executable, "-m", "toolkit.models.local_server", str(path.resolve())]
-    command += ["--port-file", str(port_file), "--parent", str(os.getpid()), "--name", name]
-    command += ["--context", str(context), "--remove", str(folder)]
+    command += [name, str(context), str(folder), str(os.getpid())]
     # By default threads wait for each other by spinning: beside other work on two cores 2 tokens/s instead of 20.
     environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
     with log.open("wb") as sink:
@@ -79,7 +78,8 @@ def start_local_server(
     while not port_file.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             _stop(process)
-            message = _last_line(log)
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            message = lines[-1][:200] if lines else "its log is empty"
             shutil.rmtree(folder, ignore_errors=True)
             raise ModelError(
                 f"the local server for {path.name} did not start ({message}): check that the file is a GGUF",
@@ -99,6 +99,7 @@ class LocalModel:
         self._spec = spec
         self._limits = limits
         self._starting = asyncio.Lock()
+        self._key = (Path(), "", 0)
         self._server: LocalServer | None = None
         self._client: OpenAIModel | None = None
 
@@ -134,12 +135,12 @@ class LocalModel:
         if client is not None:
             await client.close()
         if server is not None:
-            await asyncio.to_thread(_give_back, server)
+            await asyncio.to_thread(self._give_back, server)
 
     def _borrow(self) -> None:
         """Take a share in a server; kept here at once, so that ``close`` gives back a cancelled start too."""
         path = (self._spec.gguf or demo_gguf()).resolve()
-        key = (path, self._spec.model, self._spec.context_tokens or 8192)
+        self._key = key = (path, self._spec.model, self._spec.context_tokens or 8192)
         with _lock:
             server = _shared.get(key)
             if server is None or not server.is_running():
@@ -149,15 +150,13 @@ class LocalModel:
             server.users += 1
             self._server = server
 
-
-def _give_back(server: LocalServer) -> None:
-    """Count one user less and stop the server after the last one; one that was replaced is stopped already."""
-    with _lock:
-        server.users -= 1
-        key = next((key for key, running in _shared.items() if running is server), None)
-        if key is not None and server.users <= 0:
-            del _shared[key]
-            server.close()
+    def _give_back(self, server: LocalServer) -> None:
+        """Stop the server after its last user; one that was replaced is stopped already."""
+        with _lock:
+            server.users -= 1
+            if server.users <= 0 and _shared.get(self._key) is server:
+                del _shared[self._key]
+                server.close()
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -167,8 +166,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "its log is empty"

@@ -1,12 +1,12 @@
 """The process that serves a GGUF: llama.cpp with an OpenAI and an Anthropic endpoint on a loopback port.
 
-Run as ``python -m toolkit.models.local_server GGUF --port-file FILE --parent PID``. A process of its own,
-because llama.cpp holds the processor and writes to the terminal. It ends when its parent does, killed or not.
+Run as ``python -m toolkit.models.local_server GGUF NAME CONTEXT FOLDER PARENT``, with the name it answers to, the
+tokens it holds, and the folder for its address, which is removed at the end. A process of its own, because llama.cpp
+holds the processor and writes to the terminal. It ends when its parent does, killed or not.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import select
 import shutil
@@ -16,42 +16,33 @@ from pathlib import Path
 from typing import Any
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(gguf: str, name: str, context: str, folder: str, parent: str) -> int:
     """Serve until the parent process ends."""
-    parser = argparse.ArgumentParser(prog="python -m toolkit.models.local_server", description=__doc__)
-    parser.add_argument("gguf", type=Path)
-    parser.add_argument(
-        "--port-file", type=Path, required=True, help="where the address is written once it listens"
-    )
-    parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")
-    parser.add_argument("--remove", type=Path, help="folder that is removed once the parent has ended")
-    parser.add_argument("--name", default="local", help="name the model answers to")
-    parser.add_argument("--context", type=int, default=8192, help="tokens it holds")
-    options = parser.parse_args(arguments)
-
-    parent = _watch(options.parent)
-    if os.getppid() != options.parent:
+    try:  # a handle that becomes readable when the parent ends, where the system has one
+        handle = os.pidfd_open(int(parent))
+    except (AttributeError, OSError):
+        handle = None
+    if os.getppid() != int(parent):
         return 0
-    server = _serve(options.gguf, options.name, options.context)
-    part = options.port_file.with_suffix(".part")
+    server = _serve(gguf, name, int(context))
+    part = Path(folder) / "address.part"
     part.write_text(server.listening_address, encoding="utf-8")
-    part.replace(options.port_file)
-    if parent is not None:
-        select.select([parent], [], [])
-    while os.getppid() == options.parent:
+    part.replace(part.with_suffix(""))
+    if handle is not None:
+        select.select([handle], [], [])
+    while os.getppid() == int(parent):
         time.sleep(1.0)
-    if options.remove is not None:
-        shutil.rmtree(options.remove, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     # Not a normal exit: that would wait for requests nobody will read the replies of.
     os._exit(0)
 
 
-def _serve(gguf: Path, name: str, context: int) -> Any:
+def _serve(gguf: str, name: str, context: int) -> Any:
     import xllamacpp
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     params = xllamacpp.CommonParams()
-    params.model.path = str(gguf)
+    params.model.path = gguf
     params.model_alias = {name}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
@@ -65,13 +56,5 @@ def _serve(gguf: Path, name: str, context: int) -> Any:
     return xllamacpp.Server(params)
 
 
-def _watch(pid: int) -> int | None:
-    """Return a handle that becomes readable when the process ends, where the system has one."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -46,7 +46,12 @@ class OpenAIModel(ClientModel):
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         if request.top_logprobs is not None and spec.logprobs:
             body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, MOST_LOGPROBS)}
-        return {name: value for name, value in body.items() if value is not None}
+        options = json.loads(request.options or "{}")
+        body |= {name: options.get(name) for name in ("reasoning_effort", "verbosity")}
+        if level := options.get("thinking_level"):
+            # Google's compatible endpoint reads this key ("OpenAI compatibility", Gemini API documentation, 2026-11).
+            body["extra_body"] = {"google": {"thinking_config": {"thinking_level": level}}}
+        return {name: value for name, value in body.items() if value is not None} | options.get("extra", {})
 
     def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
         """Return text and finish reason of the first choice that has a text, or of one whose message is empty."""
@@ -64,15 +69,3 @@ class OpenAIModel(ClientModel):
             if isinstance(message, Mapping | str):
                 empty = empty or ("", finish)
         return empty
-
-    def thoughts(self, raw: Mapping[str, Any]) -> str:
-        """Return what compatible servers show of a model's reasoning beside its reply."""
-        choices, thoughts = raw.get("choices"), []
-        for choice in choices if isinstance(choices, list) else [choices]:
-            message = choice.get("message") if isinstance(choice, Mapping) else None
-            if isinstance(message, Mapping):
-                thought = message.get("reasoning_content") or message.get("reasoning")
-                thoughts.append(
-                    thought if isinstance(thought, str) else json.dumps(thought) if thought else ""
-                )
-        return "".join(thoughts)

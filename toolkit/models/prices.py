@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from toolkit.errors import PriceError
 from toolkit.models.base import Usage
-from toolkit.models.catalogue import ModelSpec, has_batches
+from toolkit.models.catalogue import ModelSpec, has_batches, toml_table
 
 AHEAD: Final = timedelta(days=7)
 """How long after it is reserved a call may be billed, so that the worst case knows a price that rises soon."""
@@ -59,7 +56,7 @@ class Price:
 
 def price_of(spec: ModelSpec, day: date | None = None) -> Price:
     """Return the price of a model on a day, today by default: the study's own if it gives one, else the table's."""
-    table, day = _table(), day or datetime.now(UTC).date()
+    table, day = toml_table("prices"), day or datetime.now(UTC).date()
     rows = table["prices"].get(spec.provider, {}).get(spec.model, [])
     rows = rows if isinstance(rows, list) else [rows]
     short = (spec.usd_per_million_input, spec.usd_per_million_output)
@@ -93,7 +90,7 @@ def price_of(spec: ModelSpec, day: date | None = None) -> Price:
 
 
 def _price(row: Mapping[str, Any], spec: ModelSpec, source: str) -> Price:
-    table, over = _table(), row.get("over")
+    table, over = toml_table("prices"), row.get("over")
     # What cached input costs as shares of input: read from the provider's cache, and written to it. Another server at
     # that model's address has discounts of its own, which only the study can know.
     row_shares = row.get("cache", {})
@@ -112,6 +109,11 @@ def _price(row: Mapping[str, Any], spec: ModelSpec, source: str) -> Price:
     rate_source = f"{exchange['source']}, {exchange['as_of']}"
     days = row.get("from", date.min), row.get("until", date.max)
     return Price(*usd, exchange["aud_per_usd"], source, rate_source, read, write, tier, *days)
+
+
+def exchange_day() -> date:
+    """Return the day of the exchange rate."""
+    return date.fromisoformat(toml_table("prices")["exchange"]["as_of"])
 
 
 def _in_short(rows: Sequence[Mapping[str, Any]], usd_input: float, usd_output: float) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def worst_cost(usage: Usage, price: Price, day: date, *, prompt: float | None = 
 
 def batch_price(price: Price, provider: str) -> Price:
     """Return what a model costs when it is asked through its provider's batch endpoint."""
-    share = _table()["batch"].get(provider)
+    share = toml_table("prices")["batch"].get(provider)
     if share is None or not has_batches(provider):
         return price
     over = price.over
@@ -169,8 +171,3 @@ def batch_price(price: Price, provider: str) -> Price:
         dated=tuple(batch_price(other, provider) for other in price.dated),
         source=f"{price.source}; batch, half price",
     )
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads((files("toolkit.models") / "prices.toml").read_text(encoding="utf-8"))

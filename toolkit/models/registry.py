@@ -45,11 +45,6 @@ def open_batch_client(
     return batches(spec, key=api_key(spec, env, folder)) if batches else None
 
 
-def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
-    """Return how many requests to send to a model at once when the study does not say; the local one works on one."""
-    return 1 if spec.provider == "local" else others
-
-
 def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
     """Return the variables that keys are looked up in, without changing the process's own environment."""
     from dotenv import dotenv_values

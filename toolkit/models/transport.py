@@ -12,13 +12,10 @@ import json
 import math
 import re
 import time
-import tomllib
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import cache
-from importlib.resources import files
 from types import ModuleType
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -27,29 +24,21 @@ import httpx2
 
 from toolkit.errors import ModelError
 from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import ModelSpec, toml_table
+from toolkit.models.thoughts import thoughts_in
 from toolkit.models.tokens import is_panic
 from toolkit.models.usage import usage_of
 
 T = TypeVar("T")
 _KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
 STATUS_OF = {
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "overloaded_error": 529,
-    "api_error": 500,
-    "internal_error": 500,
-    "internal_server_error": 500,
-    "server_error": 500,
-    "timeout_error": 504,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "invalid_api_key": 401,
-    "not_found_error": 404,
-    "model_not_found": 404,
-    "billing_error": 402,
+    **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
+    **dict.fromkeys(("api_error", "internal_error", "internal_server_error", "server_error"), 500),
+    **dict.fromkeys(("authentication_error", "invalid_api_key"), 401),
+    **dict.fromkeys(("not_found_error", "model_not_found"), 404),
+    "overloaded_error": 529, "timeout_error": 504, "permission_error": 403, "billing_error": 402,
     "request_too_large": 413,
-}
+}  # fmt: skip
 """The HTTP status that providers send these codes and types of errors with."""
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
 
@@ -141,10 +130,6 @@ class ClientModel:
         """Return text and finish reason of the JSON that was on the wire, or ``None`` where it holds no message."""
         raise NotImplementedError
 
-    def thoughts(self, raw: Mapping[str, Any]) -> str:
-        """Return what is shown of a model's reasoning beside its reply; it is billed as output."""
-        raise NotImplementedError
-
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in the JSON that was on the wire, or that a batch brought."""
         if (error := self.error_in(raw)) is not None:
@@ -154,15 +139,14 @@ class ClientModel:
         text, finish = answer
         options: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
         usage = usage_of(
-            self.spec, request, raw.get("usage"), text=text, thoughts=self.thoughts(raw), **options
+            self.spec, request, raw.get("usage"), text=text, thoughts=thoughts_in(raw), **options
         )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Send one request, without retries."""
         body = self.body(request)
-        if not _is_sendable(body):
-            raise unsendable(self.spec)
+        json_bytes(self.spec, body)  # looked at first, so that later faults are the network's
         return self.read(request, await self.post(self.path, body=body))
 
     def read(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
@@ -262,7 +246,9 @@ class ClientModel:
             variable = spec.api_key_env or "a key, and none was sent"
             what = f": the key was refused (HTTP {status}); check {variable}"
             return failure(spec, what, "wrong_key", fatal_for_provider=True)
-        if status == 402 or _is_out_of_money(error):
+        # Anthropic answers 400 invalid_request_error for an empty account; only the text tells.
+        broke = "credit balance is too low" in str(error.get("message"))
+        if status == 402 or broke or any(error.get(name) in _OUT_OF_MONEY for name in ("code", "type")):
             what = f": the account has no credit left (HTTP {status}); top it up, then run the study again"
             return failure(spec, what, "out_of_money", fatal_for_provider=True)
         if status == 429:
@@ -316,11 +302,14 @@ def _json_in(content: bytes) -> Any:
     return None
 
 
-def _is_sendable(body: Mapping[str, Any]) -> bool:
-    """Return whether a request can be written as JSON; looked at first, so that later faults are the network's."""
-    with contextlib.suppress(ValueError):
-        return bool(json.dumps(body, ensure_ascii=False, allow_nan=False).encode())
-    return False
+def json_bytes(spec: ModelSpec, body: Mapping[str, Any]) -> bytes:
+    """Return a request as JSON; a failure where it cannot be written so, as with half a surrogate pair."""
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:
+        what = "the prompt or a parameter cannot be sent as JSON"
+        advice = "look for broken characters or a number that is not finite"
+        raise failure(spec, f": {what}; {advice}", "bad_request") from None
 
 
 def _object_in(line: bytes) -> dict[str, Any] | None:
@@ -364,12 +353,6 @@ def body_failure(spec: ModelSpec, what: str) -> ModelError:
     return failure(spec, f": the reply {what}", "malformed_body", retryable=True)
 
 
-def unsendable(spec: ModelSpec) -> ModelError:
-    """Return the failure of a request that cannot be written as JSON, as one with half a surrogate pair."""
-    what = "the prompt or a parameter cannot be sent as JSON; look for broken characters or a number that is not finite"
-    return failure(spec, f": {what}", "bad_request")
-
-
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds the server asks to wait, or ``None`` where it says nothing usable."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
@@ -395,14 +378,6 @@ def _error_of(body: Any) -> Mapping[str, Any]:
         return {}
     inner = body.get("error", body)
     return inner if isinstance(inner, Mapping) else {"message": inner}
-
-
-def _is_out_of_money(error: Mapping[str, Any]) -> bool:
-    words = (error.get("code"), error.get("type"))
-    # Anthropic answers 400 invalid_request_error for an empty account; only the text tells.
-    return any(word in _OUT_OF_MONEY for word in words) or "credit balance is too low" in str(
-        error.get("message")
-    )
 
 
 def _said(message: Any, key: str | None) -> str:
@@ -437,10 +412,7 @@ def whole_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
 
 
-@cache
-def _finish_words() -> dict[str, str]:
-    table = tomllib.loads((files("toolkit.models") / "finish_reasons.toml").read_text(encoding="utf-8"))
-    return {word: ours for ours, words in table.items() for word in words}
+_FINISHES: Final = {word: ours for ours, words in toml_table("finish_reasons").items() for word in words}
 
 
 def finish_of(reason: Any) -> str:
@@ -449,7 +421,7 @@ def finish_of(reason: Any) -> str:
         reason.values() if isinstance(reason, Mapping) else reason if isinstance(reason, list) else [reason]
     )
     words = (re.sub(r"[\s-]+", "_", part.strip().lower()) for part in parts if isinstance(part, str))
-    return next((ours for word in words if (ours := _finish_words().get(word))), UNKNOWN_FINISH)
+    return next((ours for word in words if (ours := _FINISHES.get(word))), UNKNOWN_FINISH)
 
 
 _STRING_BOUNDS: Final = frozenset({"minLength", "maxLength"})

@@ -63,7 +63,8 @@ def usage_of(
     sent, sent_exact = _count(counts.get("prompt_tokens", counts.get("input_tokens")))
     got, got_exact = _count(counts.get("completion_tokens", counts.get("output_tokens")))
     total, _ = _count(counts.get("total_tokens"))
-    inside, details = (_part(counts, f"{name}_details") for name in ("prompt_tokens", "completion_tokens"))
+    parts = (counts.get(f"{name}_tokens_details") for name in ("prompt", "completion"))
+    inside, details = (part if isinstance(part, Mapping) else {} for part in parts)
     reasoning = max(_count(part.get("reasoning_tokens"))[0] for part in (counts, details))
     if cache_beside:
         cache = [counts.get(f"cache_{name}_input_tokens") for name in ("read", "creation")]
@@ -102,12 +103,8 @@ def usage_of(
     if read + written > sent:
         read, written = 0, min(written, sent)
     doubt = f"no call has the count of {' and '.join(doubts)} tokens that was sent: booked at its worst"
-    return Usage(sent, got, estimated or bool(doubts), read, written, doubt if doubts else "")
-
-
-def _part(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = counts.get(name)
-    return part if isinstance(part, Mapping) else {}
+    counted = (sent, got, estimated or bool(doubts), read, written)
+    return Usage(*counted, math.ceil(min(reasoning, got)), doubt if doubts else "")
 
 
 def _count(value: Any) -> tuple[float, bool]:

@@ -227,7 +227,7 @@ def rate(
         key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
         _at_once(keep_order, store, *key, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
-    if before is None or not before.says(rating):
+    if before is None or not before.equals(rating):
         _at_once(keep_ratings, store, [rating])
     return replace(round_, ratings={**round_.ratings, reply.run_id: rating}, unkept=None)
 

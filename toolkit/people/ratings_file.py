@@ -94,7 +94,7 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
         ratings.append(Rating(*key, scores, reasons, source="file"))
     new = [rating for rating in ratings if (rating.rater, rating.run_id) not in stored]
     repeated = [rating for rating in ratings if (rating.rater, rating.run_id) in stored]
-    changed = [rating for rating in repeated if not stored[rating.rater, rating.run_id].says(rating)]
+    changed = [rating for rating in repeated if not stored[rating.rater, rating.run_id].equals(rating)]
 
     async def keep() -> None:
         await keep_ratings(store, [*new, *changed])

@@ -150,7 +150,6 @@ class Grid:
         return _row_lines(self._cells, columns) + math.ceil(len(self.caption) / _CAPTION_LINE) > _LONGEST
 
     def _fitted(self) -> tuple[str, list[_Column]]:
-        """Return the size of type, and the columns as wide as the line allows."""
         columns = self._cells
         if self.panels is not None and sum(column.width + _GAP for column in columns) <= _SIZES[-1][1]:
             columns = [
@@ -207,8 +206,6 @@ def _row(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class _Column:
-    """A column in LaTeX, and as plain text with its head."""
-
     spec: str
     head: str
     cells: tuple[str, ...]
@@ -247,7 +244,6 @@ def _column(values: Sequence[Any], head: str, decimals: int, *, is_p: bool) -> _
 
 
 def _cell(value: Any, decimals: int, digits: int, is_p: bool) -> tuple[str, str, int]:
-    """Return a cell in LaTeX and as plain text, and how many characters wide it is."""
     if pd.isna(value) or (isinstance(value, float) and not math.isfinite(value)):
         return MISSING, "–", len(MISSING)
     if not isinstance(value, float):
@@ -295,7 +291,6 @@ def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
 
 
 def _row_lines(columns: Sequence[_Column], fitted: Sequence[_Column]) -> int:
-    """Return how many lines the rows take in columns of the widths that they were given."""
     rows = zip(*(column.widths[1:] for column in columns), strict=True)
     return sum(
         max(

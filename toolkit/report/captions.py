@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from typing import Final
 
 import pandas as pd
 
 from toolkit.analyses import Analyses
 from toolkit.models.base import DEFECTS
+from toolkit.report.escape import TERMS
 from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage
 
-MOST_NAMES = 4
+TEXTS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
+    (files("toolkit.report") / "captions.toml").read_text(encoding="utf-8")
+)
+"""The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
+MOST_NAMES: Final = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
-_COMPOSITES: Final = {
-    "composite_strict": "the strict composite, in which a score of 0 counts",
-    "composite": "the composite that leaves scores of 0 out",
-}
 UNCORRECTED = "The intervals are not corrected for their number."
 
 
@@ -99,7 +102,6 @@ def estimates_n_words(estimates: Iterable[Estimate]) -> str:
 
 
 def _by_key(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group names by their key, in the order in which the keys come."""
     groups: dict[str, list[str]] = {}
     for key, name in names:
         groups.setdefault(key, []).append(name)
@@ -214,7 +216,7 @@ def composites_words(analyses: Analyses) -> str:
     """Say which composite is compared, and what the other one does with scores of 0, where there are any."""
     if not zeros_left_out(analyses.runs):
         return ""
-    score, alternative = _COMPOSITES[analyses.score], _COMPOSITES[analyses.other_score]
+    score, alternative = TERMS["composites"][analyses.score], TERMS["composites"][analyses.other_score]
     return f"Compared is {score}; the other one is {alternative}."
 
 
@@ -238,9 +240,9 @@ def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> s
     return f"{source}, dataset version {dataset_version}." if dataset_version else f"{source}."
 
 
-def join(*sentences: str) -> str:
-    """Join the sentences that say something."""
-    return " ".join(sentence.strip() for sentence in sentences if sentence.strip())
+def join(*sentences: object) -> str:
+    """Join the sentences that say something; ``applies and "Sentence."`` is none where it does not apply."""
+    return " ".join(s.strip() for s in sentences if isinstance(s, str) and s.strip())
 
 
 def capital(sentence: str) -> str:

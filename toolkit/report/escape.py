@@ -5,74 +5,38 @@ from __future__ import annotations
 import math
 import re
 import string
+import tomllib
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.resources import files
 from typing import Final
 
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
 
-_SPECIAL: Final = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    # As mathematics: in text these three are of a font that small installations draw in dots.
-    "$": r"$\mathdollar$",
-    "§": r"$\mathsection$",
-    "£": r"$\mathsterling$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",
-    "`": r"\char96{}",
-    # A row that starts with one of these would be read as an argument of the "\\" before it.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "–": "--",
-    "—": "---",
-    "‐": "-",
-    "‑": "-",
-    "°": r"$^{\circ}$",
-    "²": "$^{2}$",
-    "³": "$^{3}$",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-    "…": r"\dots{}",
+
+def _data(name: str) -> dict[str, dict[str, str]]:
+    return tomllib.loads((files("toolkit.report") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+_SIGNS: Final = _data("latex")
+_PRINTED: Final = {
+    **_SIGNS["text"],
+    "−": "$-$",
+    **{sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs},
 }
-_COMMANDS: Final = {
-    "×": "times", "÷": "div", "±": "pm", "·": "cdot", "•": "bullet", "≤": "leq", "≥": "geq", "≠": "neq",
-    "≈": "approx", "≡": "equiv", "∞": "infty", "√": "surd", "∑": "sum", "∏": "prod", "∈": "in", "∂": "partial",
-    "←": "leftarrow", "→": "rightarrow", "↑": "uparrow", "↓": "downarrow", "↔": "leftrightarrow",
-    "⇐": "Leftarrow", "⇒": "Rightarrow", "⇔": "Leftrightarrow", "✓": "surd", "µ": "mu",
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta",
-    "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi",
-    "ρ": "rho", "σ": "sigma", "ς": "varsigma", "τ": "tau", "υ": "upsilon", "φ": "varphi", "χ": "chi",
-    "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi",
-    "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
-}  # fmt: skip
-"""Signs that every LaTeX has as a command of mathematics."""
-_PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
 _LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
+TERMS: Final[Mapping[str, Mapping[str, str]]] = _data("terms")
 _FIELD_TERMS: Final = {
     **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
     **{name: name.replace("_", " ") for name in DIMENSIONS},
     **{name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS},
-    "length_bin": "prompt length", "composite_strict": "strict composite", "rubric_study": "rubric study",
-    "per aud": "per AUD", "aud per": "AUD per", "E-rho2": "Eρ²", "Phi": "Φ",
-}  # fmt: skip
+    **TERMS["words"],
+}
 """Names of the code, as a committee reads them."""
 _TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
 _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
@@ -80,8 +44,8 @@ _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-
 _REPLACED: Final = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
 _literal_names: ContextVar[str] = ContextVar("literal_names", default="")
 """Pattern of names of the user that are printed as they are."""
-_EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # text of others: effect sizes are set as mathematics
-_LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")  # text of others
+_TOKEN: Final = re.compile(r"\b[dg]_(?:z|av)\b|(?<=[-',!?])(?=[-',`])|.", re.DOTALL)  # text of others
+"""An effect size, which is set as mathematics; the place in a pair that would become one sign; any other character."""
 _SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
 _LONG_WORD: Final = 16
 _PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")  # text of others
@@ -98,14 +62,17 @@ def escape(text: object) -> str:
 
 
 def _escaped(line: str) -> str:
-    parts = _EFFECT.split(line)  # text of others: every second part is an effect size
-    for position, part in enumerate(parts):
-        if position % 2:
-            parts[position] = f"${part[0]}_{{{part[2:]}}}$"
-        else:  # "{}" inside keeps "--" two hyphens and "''" two apostrophes
-            pieces = _LIGATURE.split(part)  # text of others
-            parts[position] = "{}".join("".join(map(_escaped_character, piece)) for piece in pieces)
-    return "".join(parts)
+    return _TOKEN.sub(_escaped_token, line)
+
+
+def _escaped_token(match: re.Match[str]) -> str:
+    token = match[0]
+    if not token:
+        return "{}"  # keeps "--" two hyphens and "''" two apostrophes
+    if len(token) > 1:
+        return f"${token[0]}_{{{token[2:]}}}$"
+    printable = " " <= token <= "~" or token in _LETTERS
+    return _PRINTED.get(token) or (token if printable else f"{{[}}U+{ord(token):04X}{{]}}")
 
 
 def escape_breaking(text: object) -> str:
@@ -113,8 +80,13 @@ def escape_breaking(text: object) -> str:
 
     A name of a model without a blank would otherwise stand out of the page.
     """
-    words = _plain(text).split(" ")  # text of others
-    return " ".join(map(_with_breaks, words))
+    return " ".join(
+        # A short word of signs that cannot be printed is a long one of their names.
+        _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
+        if len(word) <= _LONG_WORD
+        else r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
+        for word in _plain(text).split(" ")  # text of others
+    )
 
 
 def caption_latex(caption: str) -> str:
@@ -139,9 +111,8 @@ def names_kept(names: Iterable[str]) -> Iterator[None]:
     """Write files in which the names of models, judges and the like stand as they are given, whatever is in them."""
     pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
     literal = (name for name in {*names} - _FIELD_TERMS.keys() if name and pattern.search(name))
-    before = _literal_names.set(
-        "|".join(map(re.escape, sorted(literal, key=len, reverse=True)))
-    )  # text of others
+    longest_first = sorted(literal, key=len, reverse=True)
+    before = _literal_names.set("|".join(map(re.escape, longest_first)))
     try:
         yield
     finally:
@@ -166,21 +137,6 @@ def _plain(text: object) -> str:
     words = unicodedata.normalize("NFC", str(text)).split()  # text of others
     line = readable(" ".join(words))
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-
-
-def _with_breaks(word: str) -> str:
-    if len(word) <= _LONG_WORD:
-        # A short word of signs that cannot be printed is a long one of their names.
-        return _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
-    return r"\allowbreak{}".join(map(_escaped, _PIECES.findall(word)))
-
-
-def _escaped_character(character: str) -> str:
-    if character in _PRINTED:
-        return _PRINTED[character]
-    if " " <= character <= "~" or character in _LETTERS:
-        return character
-    return f"{{[}}U+{ord(character):04X}{{]}}"
 
 
 def number(value: float | None, decimals: int) -> str:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -102,7 +102,19 @@ class About:
     @property
     def whole(self) -> str:
         """How captions end that say themselves what is missing: no composite stands without its strict one."""
-        return captions.join(self.zeros, self.source, self.note)
+        return captions.join(self.zeros, self.origin)
+
+    @property
+    def origin(self) -> str:
+        """Source and note: how captions end that are of no composite, or of the strict one alone."""
+        return captions.join(self.source, self.note)
+
+    def figure(
+        self, name: str, figure: Figure, data: pd.DataFrame, alt_text: str, *sentences: object, **more: Any
+    ) -> FigureWithCaption:
+        """Return a figure with the sentences of its caption; its n is that of the study where none is given."""
+        caption = captions.join(*sentences)
+        return FigureWithCaption(name, figure, caption, alt_text, data, **{"n": self.n, **more})
 
     def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
         """Return the look of some of the study's models, the one they have in its every figure."""

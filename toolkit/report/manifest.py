@@ -23,18 +23,9 @@ MANIFEST: Final = "manifest.json"
 DOCUMENT: Final = "bundle"
 """Stem of the document that a bundle compiles into."""
 PACKAGES: Final = (
-    *(
-        "llm-security-toolkit",
-        "openai",
-        "anthropic",
-        "tiktoken",
-        "mongoengine",
-        "numpy",
-        "pandas",
-        "pingouin",
-    ),
-    *("scipy", "seaborn", "matplotlib", "papermill"),
-)
+    "llm-security-toolkit", "openai", "anthropic", "tiktoken", "mongoengine", "numpy", "pandas", "pingouin",
+    "scipy", "seaborn", "matplotlib", "papermill",
+)  # fmt: skip
 
 
 def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,7 +37,7 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
     return {
         "study": plan.study.name,
         "inputs": {
-            "study_file": {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
+            "study_file": {"name": path.name, "sha256": _sum(path)},
             "dataset": {"version": plan.dataset.version, "sha256": plan.dataset.digest},
             "rubric": {"name": rubric.name, "version": rubric.version, "sha256": rubric.digest},
         },
@@ -145,7 +136,6 @@ def check_is_of(folder: Path, study: str) -> None:
 
 
 def _read(manifest: Path) -> tuple[str, dict[str, str]]:
-    """Return the study of a manifest, and path and SHA-256 of its files."""
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
         return str(content["study"]), {str(name): str(sha256) for name, sha256 in content["files"].items()}

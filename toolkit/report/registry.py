@@ -26,14 +26,14 @@ from toolkit.report.plots.generalizability import decision_study, variance_compo
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
 from toolkit.report.plots.missing import missing_data
-from toolkit.report.plots.models import model_means
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
     length_effects,
+    length_slope,
     quality_by_length,
 )
-from toolkit.report.plots.reply_length import length_slope
+from toolkit.report.plots.results import model_means
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
 from toolkit.report.tables import (
@@ -103,11 +103,7 @@ def draw_study(
     if not cards:
         reason = analyses.unanswerable.get("judge_cards", "no judged runs")
         return [*figures, _left_out(CARD, "Cards of the judges", reason, context)]
-    return figures + [judge_card(card, end=_card_end(context), scale=context.scale) for card in cards]
-
-
-def _card_end(context: About) -> str:
-    return captions.join(context.source, context.note)  # a card is of the strict composite
+    return figures + [judge_card(card, end=context.origin, scale=context.scale) for card in cards]
 
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
@@ -173,7 +169,7 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
         estimates += [("agreement", estimate) for estimate in people.agreement]
         tables.append(estimates_table("people", "Judges held against people", estimates, end=context.end))
     if analyses.answers("judge_cards"):
-        cards, end = analyses.judge_cards(), _card_end(context)
+        cards, end = analyses.judge_cards(), context.origin
         tables += [judge_card_table(card, end=end, scale=context.scale) for card in cards]
     return tables
 

@@ -17,12 +17,11 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
 
 if TYPE_CHECKING:
     from toolkit.report.blocks import Shown
-    from toolkit.stats.agreement.reliability import Reliability
 
 _ESCAPES: Final = re.compile(  # text of others
     r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?"
@@ -31,7 +30,6 @@ PNG_DPI: Final = 300
 _SCREEN_DPI: Final = 110
 _WIDTH: Final = 640  # pixels of a figure's width as the last line of a cell
 _LINE: Final = 78
-_DIGITS: Final = 4
 LEFT_OUT: Final = "left_out.txt"  # file that names the figures a study cannot give, and why
 _FIRST: Final = "run `make demo`, or `toolkit run` with your study file, in a shell first"
 
@@ -118,7 +116,8 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     from IPython.display import Image, display
 
     paths = {path.name: path for path in map(Path, files)}
-    if reason := reason_left_out(paths.get(LEFT_OUT), name):
+    absent = files.left_out if isinstance(files, Files) else {}
+    if reason := absent.get(name) or reason_left_out(paths.get(LEFT_OUT), name):
         print_text(f"Figure {name} is left out: {reason}.")
         return
     if f"{name}.png" not in paths or f"{name}.txt" not in paths:
@@ -299,40 +298,3 @@ def print_text(text: str) -> None:
     for line in plain_text(text).split("\n"):  # text of others
         # JupyterLab would break a long line in the middle of a word.
         print(textwrap.fill(line, _LINE, replace_whitespace=False, break_on_hyphens=False))
-
-
-def reliability_text(result: Reliability) -> str:
-    """Return every coefficient with its interval, what it rests on, and then what was done to the ratings.
-
-    Judges and pairs of judges stand for the composite, or the only dimension; `Reliability.details` has the others.
-    """
-    by_dimension = result.frame().groupby("dimension", sort=False)
-    lines = [line for dimension, rows in by_dimension for line in _block(str(dimension), rows)]
-    key, details = result.headline_score, result.details
-    severity, pairs = details.severity[key], details.bland_altman[key].values()
-    without = [e for forms in severity.without.values() for e in forms if e.name.startswith("ICC(A,1)")]
-    limits = [limit for pair in pairs for limit in pair.estimates()[1:3]]
-    for label, estimates in (
-        ("all judges", details.agreement(key)),
-        ("each judge", [*severity.leniency.values(), *without]),
-        ("each pair", [*details.weighted_kappa[key], *limits]),
-    ):
-        rows = estimates_frame(((label, estimate) for estimate in estimates), "about")
-        lines += _block(f"{key}, {label}", rows) if len(rows) else ()
-    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
-
-
-def _block(heading: str, rows: pd.DataFrame) -> Iterable[str]:
-    yield heading
-    width = max(len(name) for name in rows["name"])
-    for row in rows.to_dict("records"):
-        name = f"  {row['name']:<{width}}"
-        if pd.isna(row["estimate"]):
-            yield f"{name}  {row['note'] or 'not estimable'}"
-            continue
-        interval = "no interval"
-        if not pd.isna(row["low"]):
-            interval = f"[{row['low']:.{_DIGITS}f}, {row['high']:.{_DIGITS}f}]"
-        missing = f", {row['missing']} missing" if row["missing"] else ""
-        note = f"; {row['note']}" if row["note"] else ""
-        yield f"{name}  {row['estimate']:.{_DIGITS}f}  {interval}  {row['method']}; {row['n']}{missing}{note}"

@@ -8,17 +8,16 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import pandas as pd
-from matplotlib import style
+from matplotlib import rc_params_from_file, style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
-from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
@@ -41,32 +40,9 @@ PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
 LINES: Final[tuple[Literal["-", "--", "-.", ":"], ...]] = ("-", "--", "-.", ":")
 
-FONT: Final = "STIXGeneral"
-"""The type of a thesis in LaTeX; it ships with matplotlib, so that a figure looks the same on every machine."""
-_RC: Final[dict[str, Any]] = {
-    "font.family": FONT,
-    "mathtext.fontset": "stix",
-    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 9),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "figure.titlesize", "figure.labelsize"), 9),
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
-    "lines.linewidth": 1.0,
-    "lines.markersize": 5,
-    "text.usetex": False,
-    "text.parse_math": False,  # a "$" in a model's name is a dollar sign
-    "pdf.fonttype": 42,  # TrueType: editable, and accepted by thesis and journal checks that refuse Type 3
-    "pdf.compression": 6,
-    "svg.hashsalt": "toolkit",
-    "svg.fonttype": "path",  # outlines: the same picture where the font is not installed
-    "savefig.bbox": None,  # "tight" would change the width that was asked for
-    "text.hinting": "no_hinting",  # or text is wider on a screen than on paper, and runs over the edge
-    "figure.constrained_layout.w_pad": 0.03,
-    "figure.constrained_layout.h_pad": 0.03,
-}
+_STYLE: Final = Path(__file__).with_name("thesis.mplstyle")
+_LOOK: Final = rc_params_from_file(_STYLE, use_default_template=False)
+_RC: Final[dict[str, Any]] = {str(name): value for name, value in _LOOK.items()}
 
 
 @dataclass(frozen=True)
@@ -191,6 +167,14 @@ def grid(
     return figure, list(panels.flat[:count]), side
 
 
+def stacked(
+    sizes: Sequence[float], row: float, more: float, width: float = PAGE_MM, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with one panel above the other, each as high as its rows, and ``more`` around all of them."""
+    figure = new_figure(width, row * sum(sizes) + more)
+    return figure, list(figure.subplots(len(sizes), 1, squeeze=False, height_ratios=sizes, **shared)[:, 0])
+
+
 def forest(
     axes: Axes,
     marks: pd.DataFrame,
@@ -235,11 +219,16 @@ def legend(
         figure.legend(handles=list(handles), **look)
 
 
+def handle(label: str, **look: Any) -> Line2D:
+    """Return an entry of a legend."""
+    return Line2D([], [], label=label, **look)
+
+
 def model_handles(styles: Mapping[str, ModelStyle], limit: int = 34) -> list[Line2D]:
     """Return the entry of each model in a legend."""
     labels = shortened(styles, limit)
     return [
-        Line2D([], [], color=look.color, marker=look.marker, linestyle="none", label=labels[name])
+        handle(labels[name], color=look.color, marker=look.marker, linestyle="none")
         for name, look in styles.items()
     ]
 
@@ -289,12 +278,8 @@ def _line(name: str) -> str:
     line = " ".join(plain_text(str(name)).split())  # text of others
     if line.isascii():
         return line
-    return "".join(c if _font().get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
-
-
-@cache
-def _font() -> FT2Font:
-    return get_font(findfont(FONT))
+    font = get_font(findfont(_RC["font.family"][0]))  # matplotlib keeps both
+    return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
 
 
 def _middle_cut(name: str, limit: int) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toolkit.report import captions, style
 from toolkit.report.blocks import Grid
-from toolkit.report.escape import readable
+from toolkit.report.escape import TERMS, readable
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
 from toolkit.words import coverage
 
@@ -20,20 +20,11 @@ if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.prompt_length.contrasts import LengthComparison
 
-_COLUMNS: Final = {
-    "": "estimate", "slope": "estimate", "per bin": "mean", "contrasts": "difference", "anova": "all lengths",
-    "friedman": "all lengths", "aud per base": "AUD", "overall": "share", "missing": "share missing",
-    "components": "variance", "models": "mean", "differences": "difference", "total": "in all",
-    "direct": "at equal reply length",
-}  # fmt: skip
-"""What a column is called that holds one part of a result."""
-_PARTS: Final = {"icc independent": ", independent", "bounds": ", if filled in"}
-"""What columns add to their names where two parts of a result have the same."""
+_COLUMNS: Final = TERMS["columns"]
 _LINE: Final = 112  # characters of a line of small type
 _FIRST: Final = 26  # most characters of it that names of rows take
 _LARGE: Final = 100.0  # a number from which on decimals say nothing
 _NOISE: Final = 1e-6
-_TERMS: Final = {"term": "Term", "f": "F", "p_value": "p", "p_holm": "p (Holm over all terms)"}
 
 Keyed = tuple[str | tuple[str, ...], Estimate]
 """An estimate and the names of what holds it, the outermost first."""
@@ -80,7 +71,8 @@ def estimates_table(
     results = [result for _, result in keyed]
     cells = _cells(keyed)
     panels = _panels(cells)
-    usual = _usual(result.n for result in results)
+    frequent = Counter(tuple(result.n.items()) for result in results if result.n).most_common(1)
+    usual = dict(frequent[0][0]) if frequent else {}
     if any(_differing(panel) for panel in panels):  # what rows have in common is all that is said of all
         usual = {unit: n for unit, n in usual.items() if all(result.n.get(unit) == n for result in results)}
     rows: list[list[str]] = []
@@ -147,7 +139,7 @@ def _cells(keyed: Sequence[Keyed]) -> list[_Cell]:
         else:
             name = estimate.name.replace(":", " in ") if part == "components" else estimate.name
             cells.append(_Cell("", name, part if part != name else "", estimate))
-    heads = (_COLUMNS.get(cell.column, cell.column) + _PARTS.get(cell.part, "") for cell in cells)
+    heads = (_COLUMNS.get(cell.column, cell.column) + TERMS["parts"].get(cell.part, "") for cell in cells)
     return [replace(cell, column=head) for cell, head in zip(cells, heads, strict=True)]
 
 
@@ -188,15 +180,15 @@ def _column(name: str, estimates: Sequence[Estimate | None]) -> list[str]:
         if len(levels - {CONFIDENCE}) == len(levels) == 1
         else name
     )
-    return [head, *("" if e is None else (with_interval(e) or "–") + _tested(e.p_value) for e in estimates)]
-
-
-def _tested(p: float | None) -> str:
-    return "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
+    cells = [head]
+    for e in estimates:
+        p = None if e is None else e.p_value
+        tested = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.3f}"
+        cells.append("" if e is None else f"{with_interval(e) or '–'}{tested}")
+    return cells
 
 
 def _fitting(columns: Sequence[list[str]], first: int) -> Iterator[Sequence[list[str]]]:
-    """Give the columns in as few parts as the width of a line needs, of as many columns each."""
     widths = [max(map(len, cells)) + 3 for cells in columns]
     line, parts = _LINE - min(first, _FIRST), 1
     while True:
@@ -208,12 +200,6 @@ def _fitting(columns: Sequence[list[str]], first: int) -> Iterator[Sequence[list
         parts += 1
 
 
-def _usual(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the n that most estimates have."""
-    frequencies = Counter(tuple(n.items()) for n in counts if n)
-    return dict(frequencies.most_common(1)[0][0]) if frequencies else {}
-
-
 def _differing(panel: Panel) -> dict[str, Mapping[str, int]]:
     """Return n of each row where rows differ in it and columns do not; nothing elsewhere."""
     pairs = [(row, estimate.n) for (row, _), estimate in panel.items() if estimate.n]
@@ -223,7 +209,6 @@ def _differing(panel: Panel) -> dict[str, Mapping[str, int]]:
 
 
 def _exceptions(panel: Panel, usual: Mapping[str, int]) -> list[str]:
-    """Return what is said of columns that have another n than most."""
     heads: dict[str, list[str]] = {}
     for column in dict.fromkeys(column for _, column in panel):
         unusual = [e for (_, name), e in panel.items() if name == column and e.n and e.n != usual]
@@ -254,7 +239,7 @@ def terms_table(name: str, title: str, frame: pd.DataFrame, *, end: str, label: 
     """Return tests of terms, which have degrees of freedom in place of intervals."""
     # A column in which nothing stands, such as notes where there are none, tells a reader nothing.
     filled = [str(column) for column in frame.columns if not len(frame) or frame[column].astype(str).any()]
-    heads = {column: _TERMS.get(column, column.replace("_", " ")) for column in filled}
+    heads = {column: TERMS["tests"].get(column, column.replace("_", " ")) for column in filled}
     printed = frame.replace({"term": {":": " × "}}, regex=True)
     p_values = tuple(column for column in filled if column.startswith("p_"))
     grid = Grid(printed, captions.join(f"{title}.", end), label, heads, decimals=3, p_values=p_values)
@@ -275,21 +260,20 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
         data += [(key, e) for e in (*forms, *reliability.icc_these_judges[key], alpha) if e is not None]
     over = reliability.alpha_over_dimensions
     end = captions.join(
-        "ICC(A,1) is the reliability of one judge and ICC(A,k) that of the mean of all, both for absolute "
-        "agreement; alpha is Cronbach's alpha over judges.",
+        captions.TEXTS["reliability"]["forms"],
         captions.capital(over.sentence()) if over is not None else "",
         captions.notes_words(reliability.notes),
         end,
     )
     data += [("all dimensions", over)] if over is not None else []
-    return _wide_table("reliability", "Reliability of the judges", printed, data, "score", end)
+    return _wide_table("reliability", printed, data, "score", end)
 
 
 def _wide_table(
-    name: str, title: str, printed: Sequence[Keyed], data: Sequence[tuple[str, Estimate]], key: str, end: str
+    name: str, printed: Sequence[Keyed], data: Sequence[tuple[str, Estimate]], key: str, end: str
 ) -> Table:
-    """Return a table whose data hold more than is printed."""
     frame, estimates = estimates_frame(data, key), [estimate for _, estimate in data]
+    title = captions.TEXTS[name]["title"]
     return estimates_table(name, title, printed, end=end, data=frame, estimates=estimates)
 
 
@@ -297,10 +281,8 @@ def forms_table(reliability: Reliability, *, end: str = "") -> Table:
     """Return all six forms of the ICC of the composite, then ICC(A,.) again with the interval for these judges."""
     key = reliability.headline_score
     forms = (*reliability.icc.get(key, ()), *reliability.icc_these_judges.get(key, ()))
-    title = f"Six forms of the intraclass correlation, {readable(key)} score"
-    end = captions.join(
-        "1: one random judge, A: absolute agreement, C: consistency; k: mean of all judges.", end
-    )
+    text = captions.TEXTS["icc_forms"]
+    title, end = text["title"].format(score=readable(key)), captions.join(text["forms"], end)
     return estimates_table("icc_forms", title, [(key, form) for form in forms], key="score", end=end)
 
 
@@ -313,8 +295,7 @@ def length_table(
     """
     means, contrasts = comparison.per_bin, comparison.contrasts
     raw, corrected = comparison.effect_sizes, comparison.corrected_effect_sizes
-    printed: list[Keyed] = []
-    printed += [("per bin", e) for e in means]
+    printed: list[Keyed] = [("per bin", e) for e in means]
     printed += [("contrasts", e) for e in contrasts]
     if other is not None:
         printed += [("mean, other composite", e) for e in other.per_bin]
@@ -324,11 +305,9 @@ def length_table(
     data += [("effect size", e) for e in (*raw, *corrected)]
     end = captions.join(
         beside,
-        "g_z is d_z corrected for its bias; the interval is of the population's effect and holds for both.",
+        captions.TEXTS["length"]["effect_size"],
         captions.unpaired_words(contrasts),
         captions.notes_words(comparison.notes),
         end,
     )
-    return _wide_table(
-        "length", "Quality by prompt length, compared within bases", printed, data, "what", end
-    )
+    return _wide_table("length", printed, data, "what", end)

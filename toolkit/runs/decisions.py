@@ -116,7 +116,8 @@ def decided(plan: Plan) -> dict[str, str]:
 def _served(spec: ModelSpec) -> dict[str, str]:
     """Return what answers for a model besides its name, in a form that holds no secret and no folder."""
     script = repr((spec.replies, spec.planted)) if spec.provider == "scripted" else ""
-    flags = {"sampling": spec.sampling_supported, "seed": spec.seed_supported, "schema": spec.structured}
+    options = [spec.options] if spec.options else []
+    flags = {"sampling": spec.takes_sampling, "seed": spec.seed_supported, "schema": spec.structured}
     try:
         price = price_of(spec)
         usd = f"{price.usd_per_million_input:g} / {price.usd_per_million_output:g} USD"
@@ -127,7 +128,7 @@ def _served(spec: ModelSpec) -> dict[str, str]:
         "address": _address(spec.base_url) if spec.base_url else "",
         "weights": _weights(spec) if spec.provider == "local" else "",
         "script": _sha256(script) if script else "",
-        "request": ", ".join(name for name, sent in flags.items() if sent) or "plain",
+        "request": ", ".join([*(name for name, sent in flags.items() if sent), *options]) or "plain",
         _PRICE: cost,
     }
 
@@ -228,7 +229,9 @@ def _content(entry: Mapping[str, Any]) -> dict[str, str]:
     Before a study could choose its score, analyses compared the seed's composite. Replies that ended for an unknown
     reason were not told from others; those that are stored stay as they are, so that nothing changes for them.
     """
-    earlier = {"analysis.score": "composite", "replies.unknown_finish": "exclude"}
+    earlier = {
+        "analysis.score": "composite", "replies.unknown_finish": "exclude", "replies.thoughts": "strip"
+    }  # fmt: skip
     return earlier | json.loads(entry["content"])
 
 

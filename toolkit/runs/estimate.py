@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
-from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
+from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, exchange_day, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import MESSAGE_TOKENS
@@ -49,6 +50,7 @@ EXPECTED_SECONDS: Final = 2.34
 LOW_SHARE: Final = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
 ENOUGH_CALLS: Final = 5  # fewer done calls than this say too little of the next ones
 SAMPLE: Final = 1000
+OLD_RATE: Final = timedelta(days=90)  # an exchange rate before is worth a word
 """Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
 REPAIR_TOKENS: Final = 256
 """What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
@@ -155,6 +157,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for spec, row in by_row
             if row["worst_aud"] and not spec.encoding
         },
+        rate_of=exchange_day().isoformat(),
         spent_aud=spent,
         held_aud=reserved,
     )
@@ -314,6 +317,11 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             f"{name} has no public tokenizer: tokens that are still to come are estimated as {times:g} for one of "
             f"o200k_base, at worst {times * OTHER_TOKENIZER:.3g}"
         )
+    if fields["worst_aud"] and utc_now().date() - date.fromisoformat(fields["rate_of"]) > OLD_RATE:
+        yield (
+            f"The exchange rate is of {fields['rate_of']}, more than {OLD_RATE.days} days ago: the bill in AUD follows "
+            "the rate of its own day"
+        )
     if not fields["calls"]:
         yield "Nothing is left to be asked."
         return
@@ -327,7 +335,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
-    key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
+    key: dict[str, Any] = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
+    key["request.options"] = spec.options  # at another effort replies are of another length
     done_calls = {"study": plan.study.name, "state": "done", "purpose": purpose, **key}
     documents = store.each_where(Call, done_calls, only=("output_tokens", "latency_ms"), limit=SAMPLE)
     replies = [(call["output_tokens"], call["latency_ms"]) for call in documents]

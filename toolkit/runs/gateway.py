@@ -18,7 +18,7 @@ from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, has_batches
 from toolkit.models.prices import Price, aud_cost, batch_price, price_of, worst_cost
-from toolkit.models.registry import default_concurrency, open_model
+from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
 from toolkit.plan import Plan
 from toolkit.runs.batches import STILL_OPEN, BatchDesk
@@ -622,7 +622,7 @@ def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
     """Return the models and judges of a study, as it names them and as they are."""
     judges = plan.study.judges.by_role()
     return [
-        *((entry, plan.models[entry.name]) for entry in plan.study.models),
+        *((entry, plan.models[entry.label]) for entry in plan.study.under_test),
         *((judges[role], spec) for role, spec in plan.judge_models.items()),
     ]
 
@@ -630,4 +630,6 @@ def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
 def at_once_of(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
     """Return how many requests a model may have under way, by all processes of the study."""
     own_limit = entry.concurrency or plan.study.limit(spec.provider).concurrency
-    return own_limit or default_concurrency(spec, plan.study.concurrency)
+    return own_limit or (
+        1 if spec.provider == "local" else plan.study.concurrency
+    )  # the local one works on one

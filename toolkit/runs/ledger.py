@@ -216,6 +216,7 @@ class Ledger:
             latency_ms=latency_ms,
             attempts=[*claim.earlier, *attempts],
             unsure_aud=claim.inherited_aud + unsure_aud,
+            **({"reasoning_tokens": count} if (count := reply.usage.reasoning) else {}),
         )
         # A paid reply is kept even if our claim is gone or was taken over meanwhile.
         operation = write_of(document)
@@ -466,6 +467,7 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
             document["tokens_estimated"],
             document.get("cache_read_tokens") or 0,
             document.get("cache_written_tokens") or 0,
+            document.get("reasoning_tokens") or 0,
         ),
         model=document["answered_by"],
         raw=json.loads(document["raw"]) if document.get("raw") else {},

@@ -138,7 +138,7 @@ def _with_judgements(
 def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     """Return the states with what every run has ahead of it, following the ledger as the study will."""
     replies = plan.study.replies
-    policies = replies.model_dump(exclude={"retries"})
+    policies = replies.model_dump(exclude={"retries", "thoughts"})
     retries = replies.retries if "retry" in (replies.truncated, replies.empty) else 0
     by_index = dict(each_state(plan, store, ahead=True))
     states = tuple(by_index[index] for index in range(len(plan.runs)))

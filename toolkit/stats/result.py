@@ -38,6 +38,9 @@ ROWS: Final = 12
 """Rows that are shown; the frame has all."""
 _WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
 CONFIDENCE: Final = 0.95  # of every interval whose level is not said beside it
+GROUPS: Final = "independent groups"
+"""What is counted where bases share texts."""
+_GROUPED: Final = "bases that share texts count as one"
 _HEADS: Final = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
 
 
@@ -146,10 +149,25 @@ class Estimate:
 
     @property
     def remarks(self) -> str:
-        """The reason why something is missing, the note and the role as one text."""
+        """The reason why something is missing, the note, the role and what counts as a base, as one text."""
         if self.estimate is None:
-            return _joined(self.reason and f"not estimable: {self.reason}", self.note, self.role)
-        return _joined(self.note, self.reason and f"no {self.lacks}: {self.reason}", self.role)
+            return ("not estimable: " if self.reason else "") + self.why_no_number
+        return _joined(self.note, self.reason and f"no {self.lacks}: {self.reason}", self.role, self._grouped)
+
+    @property
+    def why_no_number(self) -> str:
+        """The remarks on a result that is known to have no number."""
+        return _joined(self.reason, self.note, self.role, self._grouped)
+
+    @property
+    def _grouped(self) -> str:
+        return _GROUPED if GROUPS in self.n else ""
+
+    def valued(
+        self, estimate: float, low: float | None = None, high: float | None = None, **more: Any
+    ) -> Estimate:
+        """Return the result with its number, the ends of its interval, and other fields."""
+        return replace(self, estimate=estimate, low=low, high=high, **more)
 
     def noted(self, *notes: str) -> Estimate:
         """Return the result with more notes after its own."""
@@ -167,7 +185,7 @@ class Estimate:
         """Return the result in words ready for the thesis, rounded only here."""
         counts = f"; n = {self.counts}" if self.n else ""
         if self.estimate is None:
-            return f"{self.name}: not estimable ({_joined(self.reason, self.note, self.role)}){counts}."
+            return f"{self.name}: not estimable ({self.why_no_number}){counts}."
         unit = "" if self.unit in ("", "none") else f" {self.unit}"
         estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
         text = f"{self.name} = {estimate}{unit}"
@@ -210,10 +228,14 @@ class Result:
 
     about: ClassVar[str] = "about"  # name of the leading column of the frame
     apart: ClassVar[tuple[str, ...]] = ()  # fields that are not part of ``to_dict``
+    kinds: ClassVar[
+        Mapping[str, str]
+    ] = {}  # fields in the frame, and what each is about; of a mapping, its keys
+    first: ClassVar[tuple[str, ...]] = ()  # fields that a reader wants first
 
     def rows(self) -> Iterable[tuple[str, Estimate]]:
         """Return every estimate with what it is about, in the order of the frame."""
-        return estimates_of(self)
+        return self._rows_of(self.kinds) if self.kinds else estimates_of(self)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per estimate (columns of `toolkit.stats.result.COLUMNS`) with what it is about."""
@@ -225,7 +247,13 @@ class Result:
 
     def headline(self) -> Iterable[tuple[str, Estimate]]:
         """Return the rows that a reader wants first, the very first as a sentence too."""
-        return self.rows()
+        return self._rows_of(self.first) if self.first else self.rows()
+
+    def _rows_of(self, names: Iterable[str]) -> Iterator[tuple[str, Estimate]]:
+        for name in names:
+            value = getattr(self, name)
+            groups = value.items() if isinstance(value, Mapping) else ((self.kinds[name], value),)
+            yield from ((label, estimate) for label, part in groups for _, estimate in placed(part))
 
     def __init_subclass__(cls) -> None:
         """Keep the short print of results: dataclasses would make one of every field."""
@@ -400,9 +428,8 @@ def _cells(label: str, result: Estimate, low: float, high: float) -> list[str]:
 
 
 def _numbers(result: Estimate) -> tuple[str, str]:
-    """Return estimate and interval in print, or why there is no number."""
     if result.estimate is None:
-        return "not estimable", _joined(result.reason, result.note, result.role)
+        return "not estimable", result.why_no_number
     estimate, low, high = rounded_apart((result.estimate, result.low, result.high))
     unit = "" if result.unit in ("", "none") else f" {result.unit}"
     level = "" if result.confidence == CONFIDENCE else f" ({coverage(result.confidence)})"
@@ -410,7 +437,6 @@ def _numbers(result: Estimate) -> tuple[str, str]:
 
 
 def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
-    """Return the ends of an axis that has all estimates and intervals on it."""
     ends = [x for result in estimates for x in (result.estimate, result.low, result.high) if x is not None]
     return (min(ends), max(ends)) if ends else (0.0, 0.0)
 

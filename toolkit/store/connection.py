@@ -62,7 +62,7 @@ class Store:
         self.folder = folder
         with _opening:
             alias = f"store-{uuid.uuid4()}"
-            # What the address says of it is how long its user will wait: for an answer, and for a store that is away.
+            # A timeout in the address is the user's choice, for an answer and for a store that is away.
             named = "serverselectiontimeoutms=" in uri.lower()
             try:
                 me.connect(
@@ -303,7 +303,7 @@ def bring_forward(database: Database[Any], steps: Mapping[int, Any] = STEPS) -> 
 
 
 def _warn_of_another(database: Database[Any]) -> None:
-    """Say where calls are that an earlier toolkit kept: it used one database, whichever the address named."""
+    """Warn of calls of an earlier toolkit, which used one database whichever the address named."""
     if database.name == DATABASE or database["calls"].find_one({}, {"_id": 1}):
         return
     with contextlib.suppress(PyMongoError):  # no database of this user's
@@ -317,6 +317,8 @@ def _warn_of_another(database: Database[Any]) -> None:
 
 
 class _Reviver(ServerHeartbeatListener):
+    """Start the embedded server again where it does not answer a heartbeat."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -326,8 +328,8 @@ class _Reviver(ServerHeartbeatListener):
     succeeded = started
 
     def failed(self, event: ServerHeartbeatFailedEvent) -> None:
-        """Start it, or leave the word to whoever asks it next."""
-        with contextlib.suppress(StoreError):
+        """Start the server again."""
+        with contextlib.suppress(StoreError):  # the next operation reports it
             embedded.revive(self._folder)
 
 

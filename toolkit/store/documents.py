@@ -43,7 +43,6 @@ def _kind(*kinds: type) -> _Check:
 
 
 def _each(check: _Check) -> _Check:
-
     def check_each(values: Any) -> bool:
         if isinstance(values, Mapping):
             values = values.values()
@@ -61,7 +60,6 @@ def _fields(required: tuple[str, ...] = (), /, **checks: _Check) -> _Check:
 
 
 def _table(check: _Check, **options: Any) -> me.DictField:
-
     def validate(value: Any) -> None:
         if not check(value):
             raise me.ValidationError("is not what it must be")
@@ -172,6 +170,9 @@ class Run(_Changing):
     finish_reason = me.StringField()
     attempts = me.IntField(**_COUNT)
     failure = me.StringField()
+    # added: the effort that the model was asked with, and the part of the output that was its reasoning
+    reasoning_effort = me.StringField()
+    reasoning_tokens = me.IntField(**_COUNT)
     # added: what the judges of the evaluation were, when all have answered, and whether two or more count
     ensemble_key = me.StringField()
     judged = me.BooleanField()
@@ -252,6 +253,7 @@ class Call(_Changing):
     tokens_estimated = me.BooleanField()
     cache_read_tokens = me.IntField(**_COUNT)  # parts of the input tokens
     cache_written_tokens = me.IntField(**_COUNT)
+    reasoning_tokens = me.IntField(**_COUNT)  # part of the output tokens
     aud_cost = me.FloatField(**_AUD)
     latency_ms = me.FloatField(**_COUNT)
     attempts = me.ListField(_table(_attempt))

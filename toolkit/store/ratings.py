@@ -57,7 +57,7 @@ class Rating:
         """Whether every dimension has a score; of an unfinished rating none counts."""
         return all(name in self.scores for name in DIMENSIONS)
 
-    def says(self, rating: Rating) -> bool:
+    def equals(self, rating: Rating) -> bool:
         """Return whether another rating gives the same scores and reasons to the same text."""
         content = (self.blob_id, dict(self.scores), self.reasons)
         return content == (rating.blob_id, dict(rating.scores), rating.reasons)
@@ -104,7 +104,7 @@ def newest_ratings(
 
 
 async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
-    """Keep a new version of each rating, on the disk, and then the judgements that follow from them."""
+    """Save a new version of each rating on the disk, and then the judgements that follow from them."""
     unsaved = list(ratings)
     while unsaved:
         versions: Counter[tuple[str, str, str]] = Counter()
@@ -122,7 +122,7 @@ async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
         for failure in ended:
             if isinstance(failure, BaseException) and not isinstance(failure, Duplicate):
                 raise failure
-        # Someone else kept this version meanwhile, at another desk of the same rater: ours comes after it.
+        # The same rater saved this version in another notebook meanwhile: this one gets the next number.
         unsaved = [rating for rating, failure in zip(unsaved, ended, strict=True) if failure is not None]
     await keep_judgements(store, ratings)
 
@@ -180,7 +180,7 @@ async def keep_order(
     try:
         await store.writer.write("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True)
     except Duplicate:
-        # Not $addToSet, which promises no order. What two desks add at once is there twice, and read once.
+        # Not $addToSet, which promises no order. What two notebooks add at once is stored twice and read once.
         order = stored_order(store, study, rater, rubric_hash, seed) or ((), None)
         further = [run_id for run_id in run_ids if run_id not in order[0]]
         change = {"$push": {"run_ids": {"$each": further}}, "$set": {"size": size}}

@@ -25,7 +25,7 @@ from toolkit.words import DIMENSIONS
 
 _OPTIONAL: Final = (
     *("failure", "prompt_length_bin", "tokens", "economics", "output_blob_id"),
-    *("finish_reason", "attempts", "defect", "reply_policy"),
+    *("finish_reason", "attempts", "defect", "reply_policy", "reasoning_effort", "reasoning_tokens"),
 )
 """Fields that a run may lack."""
 _FIELDS: Final = tuple(
@@ -67,6 +67,7 @@ def run_records(
         "economics": {"aud_cost": cost, "latency_ms": answer.latency_ms},
         "output_blob_id": blob_id,
         "finish_reason": answer.reply.finish_reason,
+        "reasoning_tokens": usage.reasoning or None,
         "attempts": sum(answer.attempts for answer in answers),
         "defect": defect,
         "reply_policy": policy,

@@ -33,7 +33,7 @@ def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
 
 def write_bundle(
     folder: Path,
-    drawn: Sequence[Path],
+    drawn: Files,
     section: Sequence[Paragraph],
     manifest: Mapping[str, Any],
     *,
@@ -43,7 +43,10 @@ def write_bundle(
 
     In another format than LaTeX there is a document of it besides.
     """
-    drawn = Files(drawn)
+    if not isinstance(drawn, Files):
+        raise InputError(
+            "bundle: give the files as save_all and write_figures return them; a list of paths shows none"
+        )
     study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
     written = [
         write_atomically(folder / "figures" / f"{shown.name}.tex", shown.block.latex(study).encode())
@@ -55,7 +58,8 @@ def write_bundle(
     cards = [shown for shown in drawn.shown if shown.name.startswith(CARD)]
     parts = [shown for shown in drawn.shown if shown not in appendix and shown not in cards]
     appendix += cards
-    absent = _absent(drawn.left_out)
+    reasons = tuple(f"{name}: {reason}" for name, reason in drawn.left_out.items())
+    absent = Bullets("Figures that this study cannot give:", reasons) if reasons else None
     context = {
         "kind": kind,
         "study": escape_breaking(study),
@@ -96,9 +100,3 @@ def _inputs(parts: Iterable[Shown]) -> str:
         else:
             lines.append(rf"\bundletable{{{path}}}")
     return "".join(f"{line}\n" for line in (r"\begingroup\bundlehere", *lines, r"\endgroup"))
-
-
-def _absent(reasons: Mapping[str, str]) -> Bullets | None:
-    """Return the figures that a study cannot give."""
-    items = tuple(f"{name}: {reason}" for name, reason in reasons.items())
-    return Bullets("Figures that this study cannot give:", items) if items else None

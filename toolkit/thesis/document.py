@@ -117,24 +117,12 @@ def _picture(picture: Picture, caption: str, study: str, *, alt: bool) -> Node:
 
 
 def _table(rows: Sequence[Sequence[str]], caption: str) -> Node:
-    head, *body = ([_NO_ATTRIBUTES, [_cell(text) for text in row]] for row in rows)
+    cell = [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1]
+    head, *body = ([_NO_ATTRIBUTES, [[*cell, _plain(text)] for text in row]] for row in rows)
     columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in rows[0]]
     bodies = [[_NO_ATTRIBUTES, 0, [], body]]
-    return _node(
-        "Table",
-        [
-            _NO_ATTRIBUTES,
-            [None, _plain(caption)],
-            columns,
-            [_NO_ATTRIBUTES, [head]],
-            bodies,
-            [_NO_ATTRIBUTES, []],
-        ],
-    )
-
-
-def _cell(text: str) -> list[Any]:
-    return [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1, _plain(text)]
+    parts = [[None, _plain(caption)], columns, [_NO_ATTRIBUTES, [head]], bodies, [_NO_ATTRIBUTES, []]]
+    return _node("Table", [_NO_ATTRIBUTES, *parts])
 
 
 @contextmanager

@@ -187,8 +187,6 @@ def scores_section(
 
 @dataclass(frozen=True)
 class _ScoresDone:
-    """What is known of somebody's scores."""
-
     of: Analyses
     manifest: Mapping[str, Any]
     evidence: Evidence

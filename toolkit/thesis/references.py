@@ -14,7 +14,6 @@ from toolkit.errors import InputError
 from toolkit.report.blocks import Sentence
 from toolkit.report.captions import capital
 from toolkit.report.show import Files
-from toolkit.stats.inference.clusters import GROUPS
 from toolkit.stats.result import Estimate
 
 _FIELDS: Final = (
@@ -46,13 +45,17 @@ def evidence_of(written: Iterable[Path]) -> Evidence:
     degrees: dict[str, list[float]] = {}
     rows: dict[str, None] = {}
     columns: set[str] = set()
+    if not isinstance(written, Files) and tuple(written):
+        raise InputError(
+            "methods: give the files as write_figures returns them; a list of paths shows no results"
+        )
     for shown in written.shown if isinstance(written, Files) else ():
         columns.update(f"{shown.name}.{column}" for column in shown.columns)
         for estimate in shown.estimates:
             for method in _methods(estimate):
                 degrees.setdefault(method, [])
-            if estimate.degrees is not None and (method := _base_method(estimate.method)) in degrees:
-                degrees[method].append(estimate.degrees)
+            if estimate.degrees is not None and estimate.method in degrees:
+                degrees[estimate.method].append(estimate.degrees)
             if estimate.estimable:
                 rows[f"{shown.name}: {estimate.name}"] = None
     methods = tuple(method + _degrees_words(numbers) for method, numbers in degrees.items())
@@ -69,15 +72,8 @@ def _degrees_words(degrees: Sequence[float]) -> str:
 def _methods(estimate: Estimate) -> list[str]:
     """Return how a result was made; a method that gave neither interval nor P value made nothing."""
     is_tested = estimate.p_value is not None
-    methods = (
-        [_base_method(estimate.method)] if estimate.method and (estimate.low is not None or is_tested) else []
-    )
+    methods = [estimate.method] if estimate.method and (estimate.low is not None or is_tested) else []
     return methods + ([estimate.correction] if is_tested and estimate.correction != "none" else [])
-
-
-def _base_method(method: str) -> str:
-    """Return the name of a method where bases share no text: the same statistics rest on groups of them."""
-    return method.replace(GROUPS, "bases").replace("independent group", "base")
 
 
 def statistics_used(evidence: Evidence) -> list[Sentence]:

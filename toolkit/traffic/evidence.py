@@ -53,9 +53,8 @@ class Claim:
     held: bool
 
 
-_Span = tuple[
-    str, int, int, bool
-]  # the kind of a claim, its start and end, and whether the sample confirms it
+# The kind of a claim, its start and end, and whether the sample confirms it.
+_Span = tuple[str, int, int, bool]
 
 
 def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") -> tuple[Claim, ...]:
@@ -74,9 +73,8 @@ def evidence(answer: str, facts: Facts, question: str = "", key_text: str = "") 
     prompt_names = {(m.kind, m.value) for m in scan(refanged(prompt_text)[0])[0]}
     prompt_numbers = {value for number in numbers(prompt_text) for value in number.values}
     named, bare = scan(text)
-    candidates: list[
-        tuple[str, int, int, bool, bool]
-    ] = []  # the last: whether cells that were cut off may hold it
+    # As a span, and whether cells that were cut off may hold the value.
+    candidates: list[tuple[str, int, int, bool, bool]] = []
     for kind, value, start, end, in_sample in (*_names(named, facts), *_words(bare, facts)):
         supported = in_sample or (kind, value) in prompt_names or value.lower() in prompt_text.lower()
         candidates.append((kind, start, end, supported, facts.may_go_on(kind, value)))

@@ -18,11 +18,12 @@ from toolkit.report.blocks import Grid
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_all, take_away_others
 from toolkit.report.show import Files
 from toolkit.report.tables import Table, estimates_table, with_interval
-from toolkit.stats.one_shot.compare import OneShotComparison, compare_one_shot
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
     GroupScore,
     MethodScore,
+    OneShotComparison,
+    compare_one_shot,
     method_estimates,
     methods_frame,
     score_groups,

@@ -49,7 +49,6 @@ class Viewer(anywidget.AnyWidget):
         self.on_msg(self._on_message)
 
     def _ipython_display_(self) -> None:
-        """Show a page that needs no kernel, and the widget, which hides that page when it has started."""
         from IPython.display import HTML, display
 
         static = static_html(rows(self.runs.head(STATIC_ROWS)), self.opened, len(self.runs))
@@ -71,11 +70,9 @@ class Viewer(anywidget.AnyWidget):
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        """Prompts and replies to search in, read at the first search."""
         return search_texts(self.plan, self.store, self.runs)
 
     def _on_message(self, _widget: object, request: Mapping[str, Any], _buffers: object) -> None:
-        """Answer a message of the app with a value, or with an error that it shows."""
         if request["ask"] == self.answered.get("to"):  # a repeated request: the answer was lost
             return self.send(self.answered)
         try:
@@ -110,7 +107,6 @@ class Viewer(anywidget.AnyWidget):
         }
 
     def _on_stamp(self) -> list[int]:
-        """Return the sizes of collections, which change when there is more to show."""
         return self.store.sizes(*_GROWING)
 
     def _on_open(self, *, ids: list[str]) -> list[str]:

@@ -29,8 +29,6 @@ _MARKS: Final = re.compile(f"([{_OPEN}{_CLOSE}])")
 
 
 class _TextRenderer(mistune.HTMLRenderer):
-    """Renders links and pictures as text with their address."""
-
     def link(self, text: str, url: str, title: str | None = None) -> str:
         return f"{text}{self._address(url, title)}"
 

@@ -5,6 +5,7 @@ Scores of replies in a running round of ratings are hidden, so that its rater do
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement
+from toolkit.models.thoughts import split_thoughts, thoughts_in
 from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating, known_raters, newest_ratings
-from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.store.records import reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.visible import Span, spans_in_order
 from toolkit.words import DIMENSIONS
 
@@ -65,6 +67,7 @@ class OpenRun:
     facts: Mapping[str, Any]
     prompt: str
     reply: str | None
+    thoughts: str
     call: LedgerCall | None
     judges: tuple[JudgedReply, ...]
     people: tuple[Rating, ...]
@@ -102,9 +105,11 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     judgements_by_run = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
-    judgements = {
-        run_id: _current(judgements_by_run.get(run_id, {}), stored.get(run_id)) for run_id in run_ids
-    }
+    judgements: dict[str, list[Judgement]] = {run_id: [] for run_id in run_ids}
+    for run_id, run in stored.items():
+        if not run.excluded and run_id in judgements:
+            by_label = judgements_by_run.get(run_id, {})
+            judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
     all_judgements = [judgement for some in judgements.values() for judgement in some]
     call_ids = [
         *(row["call_id"] for row in rows.values()),
@@ -112,6 +117,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     ]
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     calls = {call["_id"]: _ledger_call(call) for call in documents}
+    thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}
     opened = []
     for run_id in run_ids:
         facts, reply = rows[run_id], None
@@ -126,6 +132,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
                 facts=facts,
                 prompt=planned[keys[run_id]].prompt.text,
                 reply=reply,
+                thoughts=thoughts.get(facts["call_id"], ""),
                 call=calls.get(facts["call_id"]),
                 judges=tuple(_with_calls(judgement, calls) for judgement in listed),
                 people=() if hidden_for else people.get(run_id, ()),
@@ -135,13 +142,6 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
             )
         )
     return opened
-
-
-def _current(by_label: Mapping[str, Judgement], stored: Stored | None) -> list[Judgement]:
-    """Return the current judgements in the order of their labels; none of a reply that the study leaves out."""
-    if stored is None or stored.excluded:
-        return []
-    return [by_label[label] for label in stored.judge_calls if label in by_label]
 
 
 def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
@@ -169,6 +169,14 @@ def _with_calls(judgement: Judgement, calls: Mapping[str, LedgerCall]) -> Judged
 
 def _call_ids(judgement: Judgement) -> tuple[str, ...]:
     return judgement.call_ids or ((judgement.call_id,) if judgement.call_id else ())
+
+
+def _thoughts_of(plan: Plan, call: Mapping[str, Any]) -> str:
+    """Return the thoughts of a call that are no part of the reply: those beside its text, and those taken out of it."""
+    shown = [thoughts_in(json.loads(call["raw"]))] if call.get("raw") else []
+    if plan.study.replies.thoughts == "strip":
+        shown.append(split_thoughts(call.get("text") or "")[1])
+    return "\n\n".join(filter(None, shown))
 
 
 def _ledger_call(call: Mapping[str, Any]) -> LedgerCall:

@@ -73,11 +73,6 @@ def state(facts: Mapping[Any, Any]) -> str:
     return f"hidden, {verdict}" if facts.get(HIDDEN) else verdict
 
 
-def _people_composite(facts: Mapping[str, Any]) -> str:
-    composite = facts.get("people_composite")
-    return MISSING if composite is None else f"{number(composite)} ({facts['people_count']})"
-
-
 def title(facts: Mapping[str, Any]) -> str:
     """Return the title of a run, as text."""
     return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
@@ -95,10 +90,15 @@ def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
 def run_html(run: OpenRun) -> str:
     """Return a run as HTML: facts, prompt, reply, judges, calls."""
     prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
+    thoughts = (
+        box("Thoughts, which are not judged", scrolled("Thoughts", escaped(run.thoughts)))
+        if run.thoughts
+        else ""
+    )
     calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
     return (
         f"<h2>{escaped(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
-        f"<div>{prompt}{_reply(run)}</div><div>{_judges(run)}{calls}</div></div>"
+        f"<div>{prompt}{_reply(run)}{thoughts}</div><div>{_judges(run)}{calls}</div></div>"
     )
 
 
@@ -109,10 +109,12 @@ def _facts(run: OpenRun) -> str:
         composite += f" [{number(facts['composite_low'])}, {number(facts['composite_high'])}]"
     if facts["judge_count"] is not None:
         composite += f", {facts['judge_count']} judges"
+    people = number(facts.get("people_composite"))
+    people += "" if people == MISSING else f" ({facts['people_count']})"
     tokens = f"{number(facts['input_tokens'], 0)} in, {number(facts['output_tokens'], 0)} out"
     fields = {
         "Composite": composite,
-        "People": _people_composite(facts),
+        "People": people,
         "Scenario": facts["scenario"] or MISSING,
         "Length bin": facts["length_bin"] or MISSING,
         "Tokens": tokens + (" (estimated)" if facts["tokens_estimated"] else ""),
@@ -168,7 +170,6 @@ def _judges(run: OpenRun) -> str:
 
 
 def _score_table(run: OpenRun) -> str:
-    """Return the scores of judges and their mean, and then those of people, which the mean leaves out."""
     judgements = [judgement.judgement for judgement in run.judges]
     heads = [(judgement.label, judgement.model) for judgement in judgements]
     heads += [("mean", "of the judges")] if judgements else []
@@ -349,18 +350,13 @@ def write_page(
         ids += extra
     frame = with_people(plan, store, runs, blind=blind)
     data = heading(plan) | {"rows": rows(frame), "chosen": visible(chosen), "pair": pair, "part": PART}
-    opened = open_parts(plan, store, frame, ids)
+    starts = range(0, len(ids), PART)  # those of a large study do not fit into memory at once
+    opened = (open_runs(plan, store, frame, ids[start : start + PART]) for start in starts)
     content = page_html(data, opened)
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
     digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
     target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
     return write_atomically(target, content.encode())
-
-
-def open_parts(plan: Plan, store: Store, frame: pd.DataFrame, ids: Sequence[str]) -> Iterator[list[OpenRun]]:
-    """Open runs in parts: those of a large study do not fit into memory at once."""
-    for start in range(0, len(ids), PART):
-        yield open_runs(plan, store, frame, ids[start : start + PART])
 
 
 def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> str:
@@ -397,6 +393,5 @@ def script_and_policy() -> tuple[str, str]:
 
 
 def _packed(data: object) -> str:
-    """Return data as text without characters that have a meaning in HTML."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

@@ -7,7 +7,6 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from toolkit.analyses import Analyses
@@ -47,39 +46,40 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     if not tokens and data["cost"].max() < _CHEAP:
         factor, label = 1000.0, "AUD per 1,000 runs"
     figure, logarithmic = _draw(data, factor, label, context)
+    text = captions.TEXTS["cost_quality"]
     free = sorted(str(name) for name, rows in data.groupby("model") if (rows["cost"] == 0).all())
-    estimated = tokens and bool(costed["tokens_estimated"].fillna(False).any())
     n = captions.counts(costed, context.repeats)
     estimates = [estimate for point in pareto.points for estimate in (point.quality, point.cost)]
-    caption = captions.join(
-        f"Quality against {'tokens' if tokens else 'cost'} per run ({captions.n_words(n)}).",
-        f"{'Tokens of prompt and reply' if tokens else 'Cost of the call that answered'}, judges not included.",
-        f"The axis shows {factor:,.0f} runs, the data one." if factor != 1 else "",
-        "Marks: mean of one model at one prompt length, larger for longer prompts; bars: intervals of both.",
+    points = "; ".join(
+        f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
+        + (", on the front" if row["on_front"] else "")
+        for _, row in data.iterrows()
+    )
+    cost = "Tokens of prompt and reply" if tokens else "Cost of the call that answered"
+    return context.figure(
+        "cost_quality", figure, data,
+        text["alt"].format(scale=scale_words(context.scale), label=label, points=points),
+        text["title"].format(what="tokens" if tokens else "cost", n=captions.n_words(n)),
+        text["cost"].format(what=cost),
+        factor != 1 and text["factor"].format(factor=factor),
+        text["marks"],
         captions.interval_words(estimates),
         captions.cut_words(data["quality_low"], data["quality_high"], context.scale),
-        "Intervals of cost that leave the axis are cut at its end."
-        if (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any()
-        else "",
+        (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any() and text["cut"],
         _front_words(pareto),
-        "Every run cost AUD 0 because its model has no price per token (it runs on this machine), so the "
-        "axis shows tokens and not money."
-        if tokens
-        else "",
-        f"AUD 0 because it has no price per token: {', '.join(free)}." if free else "",
-        "Some token counts are estimates." if estimated else "",
-        "The cost axis is logarithmic." if logarithmic else "",
+        tokens and text["free"],
+        free and text["some_free"].format(names=", ".join(free)),
+        tokens and costed["tokens_estimated"].fillna(False).any() and "Some token counts are estimates.",
+        logarithmic and "The cost axis is logarithmic.",
         captions.missing_words(analyses.runs, costed),
         f"{captions.zeros_words(costed)}.",
-        context.source,
-        context.note,
-    )
-    alt_text = _alt_text(data, factor, label, context.scale)
-    return FigureWithCaption("cost_quality", figure, caption, alt_text, data, n, estimates=estimates)
+        context.origin,
+        n=n,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _front_words(pareto: Pareto) -> str:
-    """Say which points are on the front, and in how many resamples."""
     resampled = any(point.probability is not None for point in pareto.points)
     names = [
         at_length(point.model, point.length_bin)
@@ -87,13 +87,9 @@ def _front_words(pareto: Pareto) -> str:
         for point in pareto.points
         if point.on_front
     ]
-    shares = (
-        f" (in brackets: share of {pareto.resamples} resamples of bases in which it is)" if resampled else ""
-    )
-    return (
-        f"Steps and ringed marks: the front, points that no other beats in both{shares}: {'; '.join(names)}. "
-        "The share is no P value, and nothing is corrected for the number of points."
-    )
+    text = captions.TEXTS["cost_quality"]
+    shares = text["shares"].format(resamples=pareto.resamples) if resampled else ""
+    return text["front"].format(shares=shares, names="; ".join(names))
 
 
 def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool]:
@@ -123,22 +119,14 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     style.score_axis(axes, context.scale)
     axes.set_xlabel(label)
     handles = style.model_handles(styles)
-    handles.append(
-        Line2D([], [], color=style.GREY, linewidth=2.2, marker="o", markersize=8, markerfacecolor="none",
-               markeredgecolor=style.INK, markeredgewidth=0.8, label="front")
-    )  # fmt: skip
+    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
+    handles.append(style.handle("front", color=style.GREY, linewidth=2.2, marker="o", markersize=8, **ring))
+    present = set(marks["length_bin"]) - {WHOLE}
+    disc: dict[str, Any] = {"color": style.GREY, "linestyle": "none", "marker": "o"}
     handles += [
-        Line2D(
-            [],
-            [],
-            color=style.GREY,
-            linestyle="none",
-            marker="o",
-            markersize=size,
-            label=f"prompt length {name}",
-        )
+        style.handle(f"prompt length {name}", markersize=size, **disc)
         for name, size in _SIZES.items()
-        if name in set(marks["length_bin"]) - {WHOLE}
+        if name in present
     ]
     style.legend(figure, handles, columns=across, handlelength=2.6)
     return style.settle(figure), logarithmic
@@ -161,13 +149,3 @@ def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(plain)
     return False
-
-
-def _alt_text(data: pd.DataFrame, factor: float, label: str, scale: tuple[float, float]) -> str:
-    points = "; ".join(
-        f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
-        + (", on the front" if row["on_front"] else "")
-        for _, row in data.iterrows()
-    )
-    axes = f"the composite score from {scale_words(scale)} against {label}"
-    return f"Scatter of {axes}, with intervals and the front: {points}."

@@ -103,7 +103,6 @@ def _alone(panel: _Panel, n: Mapping[str, int], end: str) -> FigureWithCaption:
 
 
 def _page(panels: Sequence[_Panel], n: Mapping[str, int], end: str) -> FigureWithCaption:
-    """Put panels into two columns of a page, the tallest first, each where there is most room."""
     filled = [panel for panel in panels if panel.on_page and not panel.reason]
     columns: tuple[list[_Panel], list[_Panel]] = ([], [])
     for panel in sorted(filled, key=lambda panel: -panel.height):
@@ -135,7 +134,6 @@ def _height(column: Sequence[_Panel]) -> float:
 
 
 def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
-    """Return every panel with the numbers that its words tell."""
     prompts, facts = profile.prompts_profile(dataset), profile.facts_profile(dataset)
     pairs, balance = profile.similarity_profile(dataset), profile.balance_profile(dataset)
     texts = texts_by_bin(dataset.prompts)
@@ -146,30 +144,18 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     def by_length(key: str, text: Callable[[Any], str]) -> str:
         return ", ".join(f"{name} {text(values[key])}" for name, values in texts.items())
 
-    counts = by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})")
+    ends = by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})")
     shares = by_length("similarity", lambda pair: " and ".join(style.decimals(share, 3) for share in pair))
+    text, floor = captions.TEXTS["dataset"], _floor(prompts["novelty"])
     lengths = captions.join(
-        f"prompts by their number of tokens (o200k_base), {_TOKENS} to a bar, the highest bar of each length equally "
-        f"high; grey is the range that a length may have. {counts}.",
-        f"No prompt in bin {', '.join(absent)}." if absent else "",
+        text["lengths"].format(bar=_TOKENS, counts=ends), absent and f"No prompt in bin {', '.join(absent)}."
     )
-    similarity = (
-        "pairs of bases by the share of word 5-grams that the two have in common (Jaccard), on a logarithmic axis; "
-        "right of the dashed line one is a near-copy of the other. Median and highest: "
-        f"{shares}."
-    )
-    readability = (
-        "Flesch-Kincaid grade (years of school in the United States). Grey: one base each; black: their mean, "
-        f"{by_length('grade', _grade)}. A base whose lengths lie more than {GRADES:g} grades apart is a flaw."
-    )
-    kinds = (
-        f"facts of each kind in a prompt, mean over {facts['bases'].max()} of {prompts['place'].max()} bases, which "
-        "tell the kinds of their facts. A decoy is true and leads astray."
-    )
-    adds = (
-        "1 − the highest similarity (Jaccard, word 5-grams) to any base before it in the dataset, at the same length; "
-        f"the lowest is {style.decimals(float(prompts['novelty'].min()), 3)}. A base below the dashed line is a "
-        f"near-copy.{' The axis does not begin at 0.' if _floor(prompts['novelty']) else ''}"
+    similarity = text["similarity"].format(shares=shares)
+    readability = text["readability"].format(means=by_length("grade", _grade), grades=GRADES)
+    kinds = text["facts"].format(bases=facts["bases"].max(), all=prompts["place"].max())
+    adds = text["novelty"].format(
+        lowest=style.decimals(float(prompts["novelty"].min()), 3),
+        cut=" The axis does not begin at 0." if floor else "",
     )
     novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
     lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
@@ -288,7 +274,6 @@ def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _row_label(name: str) -> str:
-    """Return the whole name of a category, over several lines where it is long."""
     return textwrap.fill(name.replace("_", " "), 34)
 
 
@@ -297,13 +282,15 @@ def _balance_words(balance: pd.DataFrame) -> str:
     unknown = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
     sizes = balance.groupby(["scenario", "category"])["bases"].sum()
     least = f"{sizes.min()} to " if sizes.min() < sizes.max() else ""
+    text, mark = captions.TEXTS["dataset"], " (?)" if names else ""
+    functions = f", by function of the NIST CSF ({names})" if names else ""
+    bases = f"{least}{counted(sizes.max(), 'bases')}"
     return captions.join(
-        f"bases of each scenario (bold) and category{f', by function of the NIST CSF ({names})' if names else ''}; "
-        f"{counted(len(sizes), 'categories')} of {least}{counted(sizes.max(), 'bases')}.",
-        f"{counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{' (?)' if names else ''}."
-        if unknown
-        else "",
-        "" if len(sizes) <= _ROWS else "There are too many categories to show them one by one.",
+        text["balance"].format(
+            functions=functions, categories=counted(len(sizes), "categories"), bases=bases
+        ),
+        unknown and f"{counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{mark}.",
+        len(sizes) > _ROWS and text["many"],
     )
 
 

@@ -8,25 +8,16 @@ from typing import Any, Final, Literal
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
-from toolkit.report.escape import readable
+from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
-from toolkit.stats.generalizability.study_scores import StudyGeneralizability
 
 _WIDEST: Final = 2.0  # the axis ends where it is this many times as long as all components together
 _COMPONENTS: Final = ("name", "estimate", "low", "high", "raw", "share")
-_FACTORS: Final = {
-    "base": "base: how much the situations differ",
-    "answer": "answer: how much the replies to one situation differ",
-    "judge": "judge: how much milder one judge is than another",
-    "model": "model: how much the models differ",
-    "repeat": "repeat: how much the same is scored differently when it is asked again",
-}
 _OBJECTS: Final = {"answer": "an answer", "model": "a model"}
 _CURVES: Final = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
 _LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
@@ -37,7 +28,7 @@ _LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
 
 def variance_components(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the variance component of every effect of the study's design with its interval and its share."""
-    study = analyses.generalizability()
+    study, text = analyses.generalizability(), captions.TEXTS["variance_components"]
     components = study.result.components
     if components.problem:
         raise NothingToDraw(components.problem)
@@ -45,31 +36,27 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     data = frame.loc[frame["part"] == "component", list(_COMPONENTS)].reset_index(drop=True)
     figure, cut = _draw_components(data)
     negative = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
-    factors = sorted(components.table.design.factors)
-    estimates = components.components
-    caption = captions.join(
-        f"Variance components of a single {readable(study.score)} score "
-        f"({captions.n_words(context.n)}; {components.method}).",
-        f"Factors: {'; '.join(_FACTORS[name] for name in factors if name in _FACTORS)}.",
-        "Read a in b as a within b, and a × b as what only the combination brings; the last one is confounded with "
-        "the error. Printed: share of the sum of the components.",
-        captions.interval_words(estimates),
-        captions.UNCORRECTED if any(estimate.low is not None for estimate in estimates) else "",
-        f"Beyond the axis (arrow): {'; '.join(cut)}." if cut else "",
-        f"Negative before it was set to 0: {', '.join(negative)}." if negative else "",
-        " ".join(f"{captions.capital(note)}." for note in components.cautions),
-        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
-        context.end,
-    )
+    estimates, factors = components.components, TERMS["factors"]
+    names = sorted(factors.keys() & components.table.design.factors)
     values = "; ".join(
         f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in style.rows_of(data)
     )
-    alt_text = (
-        f"Horizontal bars of the variance components in squared score points, with intervals: {values}."
-    )
-    return FigureWithCaption(
-        "variance_components", figure, caption, alt_text, data, context.n, estimates=estimates
-    )
+    return context.figure(
+        "variance_components", figure, data, text["alt"].format(values=values),
+        text["title"].format(
+            score=readable(study.score), n=captions.n_words(context.n), method=components.method
+        ),
+        text["factors"].format(factors="; ".join(factors[name] for name in names)),
+        text["read"],
+        captions.interval_words(estimates),
+        any(estimate.low is not None for estimate in estimates) and captions.UNCORRECTED,
+        cut and text["cut"].format(names="; ".join(cut)),
+        negative and text["negative"].format(names=", ".join(negative)),
+        " ".join(f"{captions.capital(note)}." for note in components.cautions),
+        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _effect(name: str) -> str:
@@ -84,9 +71,8 @@ def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
     end = 1.04 * min(highest, _WIDEST * total) if total > 0 else 1.0
     cut: list[str] = []
     for up, row in enumerate(style.rows_of(data.iloc[::-1])):
-        axes.barh(
-            up, row.estimate, height=0.55, color=style.GREY, edgecolor=style.INK, linewidth=0.6, zorder=1
-        )
+        bar: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6, "zorder": 1}
+        axes.barh(up, row.estimate, height=0.55, **bar)
         if pd.notna(row.low) and pd.notna(row.high):
             axes.plot([row.low, min(row.high, end)], [up, up], color=style.INK, linewidth=1.2, zorder=2)
             if row.high > end:
@@ -104,12 +90,15 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw both coefficients against the number of judges, repeats and bases, a panel for each object and facet."""
     # How far a mean of a model holds cannot be read from two of them: the interval is the whole scale.
     objects = ("answer", "model") if analyses.runs["model"].nunique() > 2 else ("answer",)
+    text = captions.TEXTS["decision_study"]
     studies = {name: analyses.generalizability(of=name) for name in objects}
     plotted = {name: study for name, study in studies.items() if len(study.decision.curves)}
     if not plotted:
         reasons = (study.result.phi.reason for study in studies.values() if study.result.phi.reason)
         raise NothingToDraw(next(reasons, "no judged runs"))
-    data = pd.concat([_curves(name, study) for name, study in plotted.items()], ignore_index=True)
+    frames = [study.figure_frame().assign(of=_OBJECTS[name]) for name, study in plotted.items()]
+    lines = pd.concat([frame[frame["part"] == "curve"] for frame in frames], ignore_index=True)
+    data = lines.rename(columns={"name": "coefficient"}).reindex(columns=list(_CURVES))
     targets = sorted({plan.target for study in plotted.values() for plan in study.decision.plans})
     plans = [
         f"Mean score of {_OBJECTS[name]}: {study.decision.plans[0].sentence()}"
@@ -117,37 +106,24 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
         if study.decision.plans
     ]
     estimates = [e for study in plotted.values() for e in (study.result.phi, study.result.e_rho2)]
-    score = next(iter(plotted.values())).score
-    caption = captions.join(
-        f"Decision study ({captions.n_words(context.n)}): what a mean {readable(score)} score would be "
-        "worth with other numbers of judges, repeats or bases, the other facets as in the study.",
-        "Φ: dependability of the score as it stands; Eρ²: of comparisons between objects that the same judges "
-        "scored. Marks: the study itself; band and thin dashed lines: intervals of Φ and of Eρ²"
-        + (f"; dotted line: the target {targets[0]:.2f}." if len(targets) == 1 else "."),
-        captions.interval_words(estimates),
-        "Nothing is corrected for the number of designs.",
-        *plans,
-        captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
-        context.end,
-    )
+    score = readable(next(iter(plotted.values())).score)
     marks = data.loc[data["present"], ["coefficient", "of", "facet", "count", "estimate"]]
     values = "; ".join(
         f"{coefficient} of {owner} with {count} {facet}{'s' if count != 1 else ''} {value:.2f}"
         for coefficient, owner, facet, count, value in marks.itertuples(index=False)
     )
-    alt_text = (
-        f"Curves of generalizability coefficients from 0 to 1 against the size of the design: {values}."
-    )
-    figure = _draw_curves(data, targets)
-    return FigureWithCaption(
-        "decision_study", figure, caption, alt_text, data, context.n, estimates=estimates
-    )
-
-
-def _curves(name: str, study: StudyGeneralizability) -> pd.DataFrame:
-    frame = study.figure_frame()
-    lines = frame[frame["part"] == "curve"].rename(columns={"name": "coefficient"})
-    return lines.assign(of=_OBJECTS[name]).reindex(columns=list(_CURVES))
+    target = f"; dotted line: the target {targets[0]:.2f}" if len(targets) == 1 else ""
+    return context.figure(
+        "decision_study", _draw_curves(data, targets), data, text["alt"].format(values=values),
+        text["title"].format(n=captions.n_words(context.n), score=score),
+        text["curves"].format(target=target),
+        captions.interval_words(estimates),
+        text["designs"],
+        *plans,
+        captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
@@ -164,7 +140,7 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
         if number % across == 0:
             axes.set_ylabel("Coefficient")
     handles = [
-        Line2D([], [], color=color, linestyle=line, marker=marker, markersize=4, label=label)
+        style.handle(label, color=color, linestyle=line, marker=marker, markersize=4)
         for color, line, marker, label in _LINES.values()
     ]
     style.legend(figure, handles, columns=1 if across == 1 else 2)

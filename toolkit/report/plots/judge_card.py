@@ -6,6 +6,7 @@ import hashlib
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from toolkit.report import captions, style
-from toolkit.report.figure import FigureWithCaption, save_all
+from toolkit.report.escape import TERMS
+from toolkit.report.figure import About, FigureWithCaption, save_all
 from toolkit.report.show import Files
 from toolkit.report.tables import Keyed, Table, estimates_table, with_interval
 from toolkit.stats.agreement.judge_card import JudgeCard, slope_unit
@@ -29,14 +31,7 @@ _PANEL_MM: Final = 14.5  # axis, label and heading of a panel
 _HEADING_MM: Final = 14.0
 _SHARE: Final = (0.0, 1.0)
 _NAME_SIGNS: Final = frozenset(string.ascii_letters + string.digits)
-CONTROL_WORDS: Final = "asked again, unaltered"
-KIND_WORDS: Final = {
-    "again": CONTROL_WORDS,
-    "padded": "padded with filler",
-    "planted": "one planted error",
-    "shuffled": "paragraphs shuffled",
-    "attacked": "attack inside",
-}
+KIND_WORDS: Final = TERMS["probes"]
 """Kinds of probes in the words of a figure."""
 
 
@@ -48,9 +43,32 @@ def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = S
         figure = _draw(card, panels)
     n = {"results": sum(estimate.estimable for estimate in estimates)}
     values = "; ".join(f"{e.name} {with_interval(e)}" for e in estimates if e.estimate is not None)
-    alt_text = f"Card of judge {card.judge} ({card.model}), marks with intervals: {values}."
-    caption, name = _caption(card, estimates, end, scale), judge_card_name(card)
-    return FigureWithCaption(name, figure, caption, alt_text, card.frame(), n, estimates=estimates)
+    shifts, text = [probe.shift for probe in card.probes], captions.TEXTS["judge_card"]
+    corrections = sorted({shift.correction for shift in shifts if shift.correction != "none"})
+    missing = [
+        f"{KIND_WORDS.get(probe.kind, probe.kind)}: {count} x {reason}"
+        for probe in card.probes
+        for reason, count in probe.missing.items()
+    ]
+    named = {"judge": card.judge, "model": card.model}
+    return About(n=n).figure(
+        judge_card_name(card), figure, card.frame(), text["alt"].format(values=values, **named),
+        text["title"].format(n=captions.estimates_n_words(card.agreement[:1]), **named),
+        text["score"].format(scale=scale_words(scale, "-")),
+        text["leniency"],
+        len(card.bias) > 2 and text["family"],
+        text["slope"],
+        text["probes" if card.probes else "no_probes"],
+        shifts and text["pairs"].format(n=captions.estimates_n_words(shifts)),
+        corrections and text["shifts"].format(corrections=", ".join(corrections)),
+        missing and text["missing"].format(pairs="; ".join(missing)),
+        captions.interval_words(estimates),
+        f"Nothing {'else ' * bool(corrections)}is corrected for the number of results.",
+        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
+        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
+        end,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def write_judge_cards(
@@ -68,8 +86,8 @@ def judge_card_name(card: JudgeCard) -> str:
 
     The figures of a study have no probes and must not overwrite the card that was paid for.
     """
-    signs = (sign if sign in _NAME_SIGNS else " " for sign in card.judge)
-    stem = "_".join("".join(signs).split()) or "unnamed"  # text of others
+    parts = groupby(card.judge, _NAME_SIGNS.__contains__)
+    stem = "_".join("".join(signs) for printable, signs in parts if printable) or "unnamed"
     if stem != card.judge:  # of several judges that are alike in these signs each has its file
         stem += f"_{hashlib.sha256(card.judge.encode()).hexdigest()[:6]}"
     return f"{CARD}_{stem}{PROBED if card.probes else ''}"
@@ -118,7 +136,6 @@ def _panels(card: JudgeCard) -> list[_Panel]:
 
 
 def _text(estimate: Estimate) -> str:
-    """Return an estimate with its interval, or why there is none."""
     return with_interval(estimate) or f"not estimable: {estimate.reason}"
 
 
@@ -139,12 +156,10 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     count = len(panel.rows)
     for up, (label, estimate) in enumerate(reversed(panel.rows)):
         if estimate.estimate is None:
-            halo = [withStroke(linewidth=2.5, foreground="white")]
-            style.beside(
-                axes, up, style.shorten(_text(estimate), 62), 0.01, color=style.GREY, path_effects=halo
-            )
+            halo = {"color": style.GREY, "path_effects": [withStroke(linewidth=2.5, foreground="white")]}
+            style.beside(axes, up, style.shorten(_text(estimate), 62), 0.01, **halo)
             continue
-        look = style.ModelStyle(style.GREY, "o", "-") if label.endswith(CONTROL_WORDS) else style.PLAIN
+        look = style.ModelStyle(style.GREY, "o", "-") if label.endswith(KIND_WORDS["again"]) else style.PLAIN
         marks = estimates_frame([("", estimate)], "of")
         style.forest(axes, marks, [up], look, width=1.2, size=4.5, clip=False)
         style.beside(axes, up, f"{_text(estimate)}, n = {captions.cases(estimate)}")
@@ -175,41 +190,6 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
         style.beside(axes, up, style.shorten(f"{cost.name}: {_text(cost)}{unit}", 100), 0.0)
 
 
-def _caption(card: JudgeCard, estimates: Sequence[Estimate], end: str, scale: tuple[float, float]) -> str:
-    shifts = [probe.shift for probe in card.probes]
-    corrections = sorted({shift.correction for shift in shifts if shift.correction != "none"})
-    missing = [
-        f"{KIND_WORDS.get(probe.kind, probe.kind)}: {count} x {reason}"
-        for probe in card.probes
-        for reason, count in probe.missing.items()
-    ]
-    return captions.join(
-        f"Card of judge {card.judge} ({card.model}); {captions.estimates_n_words(card.agreement[:1])}.",
-        f"Scores are the strict composite ({scale_words(scale, '-')}), in which a dimension of 0 counts.",
-        "A positive difference means that the judge is milder than the mean of the others.",
-        "The family's row is how much more so with models of its own family than with others."
-        if len(card.bias) > 2
-        else "",
-        "A slope on reply length is no proof of bias, because longer replies may be better; that of the difference to "
-        "the others compares judges on the same replies.",
-        "Probes alter a stored reply: filler that says nothing (about half its length again), one false fact, its "
-        "paragraphs in another order, or an instruction to the judge. The grey control is the same reply asked again: "
-        "a move as large as the control's is the judge's own unrest."
-        if card.probes
-        else "No probes were tried.",
-        f"Probe pairs: {captions.estimates_n_words(shifts)}." if shifts else "",
-        f"P values of the shifts are in the table, corrected by {', '.join(corrections)}."
-        if corrections
-        else "",
-        f"Missing pairs, never counted as 0: {'; '.join(missing)}." if missing else "",
-        captions.interval_words(estimates),
-        f"Nothing {'else ' * bool(corrections)}is corrected for the number of results.",
-        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
-        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
-        end,
-    )
-
-
 def judge_card_table(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> Table:
     """Return the card of one judge as a table, one row a result."""
     estimates = [*card.agreement, *card.bias, *card.readable, *card.cost]
@@ -221,8 +201,6 @@ def judge_card_table(card: JudgeCard, *, end: str = "", scale: tuple[float, floa
         name = f"{estimate.name} ({unit})" if unit else estimate.name
         p = estimate.p_value if estimate.correction != "none" else None  # only shifts under probes are tested
         keyed.append(("estimate", replace(estimate, name=name, p_value=p)))
-    end = captions.join(
-        "Differences and slopes against the other judges are positive where this judge is milder.", end
-    )
+    end = captions.join(captions.TEXTS["judge_card"]["table"], end)
     title = f"Card of judge {card.judge}, {card.model}"
     return estimates_table(judge_card_name(card), title, keyed, end=end, data=card.frame())

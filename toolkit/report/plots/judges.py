@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final, Literal
@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
@@ -61,66 +60,55 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     data = _pair_scores(valid.rename(columns={score: "score"}), pairs)
     if data.empty:
         raise NothingToDraw("no run was scored by two judges")
-    reliability = analyses.reliability()
-    pearson = _correlations(pairs, reliability.pearson.get(score, ()))
+    reliability, text = analyses.reliability(), captions.TEXTS["judge_agreement"]
+    by_judges = {frozenset(e.facets.values()): e for e in reliability.pearson.get(score, ())}
+    pearson = {pair: by_judges.get(frozenset(map(str, pair))) for pair in pairs}  # None: not estimated
     forms = [form for form in reliability.icc.get(score, ()) if form.name in _FORMS]
     fixed = "; ".join(_text(form.name, form) for form in reliability.icc_these_judges.get(score, ()))
     correlations = [correlation for correlation in pearson.values() if correlation is not None]
     units = valid.loc[valid["run_id"].isin(data["run_id"]), ["base", "run_id", "model", "repeat"]].nunique()
     n = {"bases": int(units["base"]), "answers": int(units["run_id"]), "models": int(units["model"])}
-    n |= {
-        "judges": len(judges),
-        "repeats": int(units["repeat"]) if context.repeats is None else context.repeats,
-    }
+    repeats = int(units["repeat"]) if context.repeats is None else context.repeats
+    n |= {"judges": len(judges), "repeats": repeats}
     missing = len(judgements) - len(valid)
-    caption = captions.join(
-        f"Agreement between judges ({captions.n_words(n)}).",
-        "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
-        f"{_jitter(data):g} so that equal ones show. Dashed line: equal scores.",
-        f"All judges: {captions.interval_words(forms)}" if forms else "",
-        " ".join(f"{form.name}: {form.remarks}." for form in forms if form.estimable and form.remarks),
-        f"With the interval for these judges only: {fixed}." if fixed else "",
-        f"Above each panel r: Pearson correlation, {captions.interval_words(correlations)}"
-        if correlations
-        else "",
-        "Nothing is corrected for the number of pairs." if len(correlations) > 1 else "",
-        captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *correlations)),
-        f"{missing} of {counted(len(judgements), 'judgements')} {agreeing(missing, 'are')} missing, not zero."
-        if missing
-        else "",
-        context.whole,
-    )
     counts = data.groupby(["first", "second"]).size()
     panels = "; ".join(
         f"{first} and {second}: {counted(int(counts.get((first, second), 0)), 'answers')}"
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (first, second), e in pearson.items()
     )
-    axes = scale_words(context.scale)
-    alt_text = f"Scatter of the composite scores of pairs of judges, {axes} on both axes: {panels}."
-    figure = _draw_agreement(data, pearson, forms, context)
-    estimates = (*forms, *correlations)
-    return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n, estimates=estimates)
-
-
-def _correlations(pairs: Sequence[Pair], estimates: Iterable[Estimate]) -> dict[Pair, Estimate | None]:
-    """Return the correlation of each pair; None where it was not estimated."""
-    by_judges = {frozenset(estimate.facets.values()): estimate for estimate in estimates}
-    return {pair: by_judges.get(frozenset(map(str, pair))) for pair in pairs}
+    figure, estimates = _draw_agreement(data, pearson, forms, context), (*forms, *correlations)
+    return context.figure(
+        "judge_agreement", figure, data, text["alt"].format(scale=scale_words(context.scale), panels=panels),
+        text["title"].format(n=captions.n_words(n)),
+        text["points"].format(jitter=_jitter(data)),
+        forms and f"All judges: {captions.interval_words(forms)}",
+        " ".join(f"{form.name}: {form.remarks}." for form in forms if form.estimable and form.remarks),
+        fixed and text["fixed"].format(forms=fixed),
+        correlations and text["pearson"].format(intervals=captions.interval_words(correlations)),
+        len(correlations) > 1 and text["pairs"],
+        captions.not_estimable_words(replace(e, missing=0) for e in estimates),
+        missing and text["missing"].format(
+            missing=missing, judgements=counted(len(judgements), "judgements"), are=agreeing(missing, "are")
+        ),
+        context.whole,
+        n=n,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _pair_scores(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
-    """Return one row for each pair of judges and each run that both scored."""
     columns = ["first", "second", "run_id", "model", "first_score", "second_score"]
-    frames = []
-    for first, second in pairs:
-        ours = valid.loc[valid["judge"] == first, ["run_id", "model", "score"]]
-        theirs = valid.loc[valid["judge"] == second, ["run_id", "score"]]
-        ours, theirs = (
-            frame.rename(columns={"score": name})
-            for frame, name in ((ours, "first_score"), (theirs, "second_score"))
-        )
-        frames.append(ours.merge(theirs, on="run_id").assign(first=first, second=second)[columns])
+    scores = {
+        judge: rows[["run_id", "model", "score"]] for judge, rows in valid.groupby("judge", observed=True)
+    }
+    frames = [
+        scores[first]
+        .rename(columns={"score": "first_score"})
+        .merge(scores[second].drop(columns="model").rename(columns={"score": "second_score"}), on="run_id")
+        .assign(first=first, second=second)[columns]
+        for first, second in pairs
+    ]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
@@ -173,39 +161,33 @@ def _text(name: str, estimate: Estimate | None) -> str:
 
 def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the difference of each pair of judges against their mean, a panel for each pair."""
-    pairs = analyses.bland_altman()
+    pairs, text = analyses.bland_altman(), captions.TEXTS["bland_altman"]
     plotted = {names: pair for names, pair in pairs.items() if pair.bias.estimable}
     if not plotted:
         raise NothingToDraw("no two judges scored three answers")
     data = pd.concat([_differences(names, pair) for names, pair in plotted.items()], ignore_index=True)
     figure, reach = _draw_bland_altman(plotted, data, context.scale)
-    width = context.scale[1] - context.scale[0]
     estimates = [estimate for pair in plotted.values() for estimate in pair.estimates()]
     counts = captions.ranges_words(pair.bias for pair in plotted.values())
     slopes = "; ".join(_text(f"{a} less {b}", pair.slope) for (a, b), pair in plotted.items())
-    caption = captions.join(
-        f"Bland-Altman plots of the judges ({captions.n_words(context.n)}; each pair: {counts}): composite score of "
-        "the first judge less that of the second, against the mean of the two.",
-        "A larger point is several answers in one place. Solid line: bias, the mean difference; dashed lines: limits "
-        "within which 95% of the differences are expected; grey bands: their intervals.",
-        captions.interval_words(estimates),
-        f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
-        "Nothing is corrected for the number of pairs." if len(plotted) > 1 else "",
-        f"The axis of differences shows ±{reach:g} of the ±{width:g} points that are possible.",
-        "An interval that goes on beyond the axis is cut there; the data have its end."
-        if data[["low", "high"]].abs().max().max() > reach
-        else "",
-        captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
-        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
-        context.end,
-    )
     biases = "; ".join(
         f"{a} less {b}: bias {_number(pair.bias)}, limits {_number(pair.lower)} to {_number(pair.upper)}"
         for (a, b), pair in plotted.items()
     )
-    scale = scale_words(context.scale)
-    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale}: {biases}."
-    return FigureWithCaption("bland_altman", figure, caption, alt_text, data, context.n, estimates=estimates)
+    return context.figure(
+        "bland_altman", figure, data, text["alt"].format(scale=scale_words(context.scale), biases=biases),
+        text["title"].format(n=captions.n_words(context.n), pairs=counts),
+        text["points"],
+        captions.interval_words(estimates),
+        text["slopes"].format(slopes=slopes),
+        len(plotted) > 1 and captions.TEXTS["judge_agreement"]["pairs"],
+        text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0]),
+        data[["low", "high"]].abs().max().max() > reach and text["cut"],
+        captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
+        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _differences(names: Pair, pair: BlandAltman) -> pd.DataFrame:
@@ -250,8 +232,8 @@ def _draw_bland_altman(
         if number % across == 0:
             axes.set_ylabel("Difference (points)")
     handles = [
-        Line2D([], [], color=style.INK, linewidth=1.4, linestyle="-", label="bias"),
-        Line2D([], [], color=style.INK, linewidth=1.1, linestyle="--", label="95% limits of agreement"),
+        style.handle("bias", color=style.INK, linewidth=1.4, linestyle="-"),
+        style.handle("95% limits of agreement", color=style.INK, linewidth=1.1, linestyle="--"),
     ]
     style.legend(figure, handles, columns=2, where="lower")
     return style.settle(figure), reach
@@ -263,7 +245,7 @@ def _number(estimate: Estimate) -> str:
 
 def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the six intraclass correlations of each dimension and of the composite with their intervals."""
-    icc = analyses.reliability().icc
+    icc, text = analyses.reliability().icc, captions.TEXTS["icc_forest"]
     order = [form for forms in _PANELS.values() for form in forms]
     rows = [
         (key, e.name, e.estimate, e.low, e.high, e.n.get("answers"), e.n.get("judges"), e.remarks)
@@ -279,30 +261,22 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw(next(reasons, "no run was scored by two judges"))
     lowest = float(data[["estimate", "low"]].min().min())
     low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
-    caption = captions.join(
-        f"Intraclass correlations of the judges ({captions.n_words(context.n)}; rated by every judge: "
-        f"{captions.ranges_words(estimates)}).",
-        "Left: of the score of one judge; right: of the mean of all judges. ICC(A,1) and ICC(A,k), absolute agreement, "
-        "are black and printed: leniency of a judge is error there. The one-way form (1) does not tell the judges "
-        "apart; consistency (C) leaves their leniency out.",
-        "Dotted lines at .5, .75 and .9 part poor, moderate, good and excellent reliability (Koo & Li 2016); where the "
-        "whole interval lies says which it is.",
-        captions.interval_words(estimates),
-        "The forms are not corrected for their number and test nothing.",
-        "An interval that ends in an arrow goes on beyond the axis, to the number above it."
-        if lowest < low
-        else "",
-        captions.not_estimable_words(form for form in estimates if not form.estimable),
-        context.end,
-    )
     values = "; ".join(
         f"{row.dimension}, {row.form} {style.decimals(row.estimate)}"
         for row in style.rows_of(estimated[estimated["form"].isin(_FORMS)])
     )
-    panels = "one judge and the mean of all"
-    alt_text = f"Forest of intraclass correlations with intervals in two panels, {panels}: {values}."
-    figure = _draw_icc(data, low)
-    return FigureWithCaption("icc_forest", figure, caption, alt_text, data, context.n, estimates=estimates)
+    return context.figure(
+        "icc_forest", _draw_icc(data, low), data, text["alt"].format(values=values),
+        text["title"].format(n=captions.n_words(context.n), rated=captions.ranges_words(estimates)),
+        text["panels"],
+        text["guides"],
+        captions.interval_words(estimates),
+        text["uncorrected"],
+        lowest < low and text["cut"],
+        captions.not_estimable_words(form for form in estimates if not form.estimable),
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
@@ -330,7 +304,7 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
         axes.set_xlabel("Intraclass correlation")
     style.row_axis(panels[0], [readable(key) for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
-        Line2D([], [], color=look.color, marker=look.marker, linewidth=width, markersize=4, label=label)
+        style.handle(label, color=look.color, marker=look.marker, linewidth=width, markersize=4)
         for look, width, label in (_ABSOLUTE, _UNTOLD, _CONSISTENCY)
     ]
     style.legend(figure, handles, columns=3, columnspacing=1.2)

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from toolkit.analyses import Analyses
@@ -28,29 +27,33 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the share of runs and judgements without a score, in all and by group, and the count of each reason."""
     if analyses.runs.empty:
         raise NothingToDraw("there are no runs")
-    result = analyses.missing()
+    result, text = analyses.missing(), captions.TEXTS["missing_data"]
     data = _rows(result)
-    figure, end = _draw(data, context)
     estimates = [*result.overall, *(share for shares in result.shares.values() for share in shares)]
-    reasons = data[data["part"] == "reason"]
-    remaining = reasons.loc[reasons["name"] == "other reasons", "missing"]
-    caption = captions.join(
-        "Missing scores: share of runs without a score, by prompt length and model, and of judgements, by judge. "
-        f"Scored: {captions.n_words(context.n)}.",
-        captions.interval_words(estimates),
-        "A failure is missing and never a zero.",
-        f"Other reasons: {int(remaining.iloc[0])} together." if len(remaining) else "",
-        _imbalance_words(result.imbalance),
-        result.bounds.sentence() if result.bounds.missing else "",
-        f"The axis of shares ends at {end:.0%}." if end < 1 else "",
-        captions.not_estimable_words(share for share in estimates if not share.estimable),
-        context.whole,
-    )
-    shares = data[data["part"] == "share"].to_dict("records")
+    drawn, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
+    heights = [len(part) for part in (drawn, reasons) if len(part)]
+    figure, panels = style.stacked(heights, _ROW_MM, 18 * len(heights))
+    end = _draw_shares(panels[0], drawn, context)
+    if len(reasons):
+        _draw_reasons(panels[1], reasons)
+    remaining = [row.missing for row in style.rows_of(reasons) if row.name == "other reasons"]
+    shares = drawn.to_dict("records")
     rows = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
     counts = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
     alt_text = f"Shares without a score, with intervals: {rows}." + (f" Reasons: {counts}." if counts else "")
-    return FigureWithCaption("missing_data", figure, caption, alt_text, data, context.n, estimates=estimates)
+    return context.figure(
+        "missing_data", style.settle(figure), data, alt_text,
+        text["title"].format(n=captions.n_words(context.n)),
+        captions.interval_words(estimates),
+        text["never_zero"],
+        remaining and text["others"].format(count=remaining[0]),
+        _imbalance_words(result.imbalance),
+        result.bounds.missing and result.bounds.sentence(),
+        end < 1 and text["axis"].format(end=end),
+        captions.not_estimable_words(share for share in estimates if not share.estimable),
+        context.whole,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _rows(result: MissingData) -> pd.DataFrame:
@@ -77,18 +80,8 @@ def _imbalance_words(imbalance: Iterable[Estimate]) -> str:
     results = ", ".join(f"{level} p = {test.p_value:.3g}" for level, test in zip(levels, tests, strict=True))
     corrections = sorted({test.adjusted for test in tests} - {"none"})
     methods = "; ".join([*dict.fromkeys(test.method for test in tests), *corrections])
-    return f"Test whether scores are missing alike at every level ({methods}): {results}." if tests else ""
-
-
-def _draw(data: pd.DataFrame, context: About) -> tuple[Figure, float]:
-    shares, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
-    heights = [len(part) for part in (shares, reasons) if len(part)]
-    figure = style.new_figure(style.PAGE_MM, _ROW_MM * sum(heights) + 18 * len(heights))
-    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
-    end = _draw_shares(panels[0], shares, context)
-    if len(reasons):
-        _draw_reasons(panels[1], reasons)
-    return style.settle(figure), end
+    text = captions.TEXTS["missing_data"]["imbalance"]
+    return text.format(methods=methods, results=results) if tests else ""
 
 
 def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:

@@ -1,8 +1,8 @@
-"""What the length of the prompt does: quality of each bin, their equivalence, and the profile of the dimensions."""
+"""What lengths do: of the prompt to quality, equivalence and profile of the dimensions, of the reply to its score."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,13 +11,13 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.inference.run_table import at_length, in_order
+from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted, scale_words
 
@@ -31,38 +31,39 @@ _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
 _EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
 _TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
+_SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
 _PROFILE: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
+
+
+def _frame(rows: Iterable[tuple[Any, ...]], columns: Sequence[str], *numbers: str) -> pd.DataFrame:
+    types = dict.fromkeys((*numbers, "low", "high"), "float64")
+    return pd.DataFrame(rows, columns=list(columns)).astype(types)
 
 
 def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
-    comparison = analyses.length()
+    comparison, text = analyses.length(), captions.TEXTS["length_effects"]
     parts = [("difference", e) for e in comparison.contrasts] + [("mean", e) for e in comparison.per_bin]
     rows = [(part, e.name, *_numbers(e), e.role, e.n.get("bases")) for part, e in parts if e.estimable]
-    numbers = dict.fromkeys(("estimate", "low", "high", "p_value"), "float64")
-    data = pd.DataFrame(rows, columns=list(_EFFECTS)).astype(numbers)
+    data = _frame(rows, _EFFECTS, "estimate", "p_value")
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
     figure, cut = _draw_effects(data, margin, context.scale)
-    caption = captions.join(
-        f"What prompt length does to the composite score ({captions.n_words(context.n)}).",
-        "Above: differences within bases; the filled mark is the one confirmatory contrast that the study file names."
-        if "confirmatory" in set(data["role"])
-        else "Above: differences within bases, all of them exploratory.",
-        f"Grey band: the margin of ±{margin:g} score points that counts as equal." if margin else "",
+    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    return context.figure(
+        "length_effects", figure, data, f"Differences and means: {values}.",
+        text["title"].format(n=captions.n_words(context.n)),
+        text["named" if "confirmatory" in set(data["role"]) else "exploratory"],
+        margin and text["margin"].format(margin=margin),
         captions.interval_words(comparison.contrasts),
-        f"Below: the mean of each length; these intervals test no difference. {cut}",
+        text["means"].format(cut=cut),
         captions.unpaired_words(comparison.contrasts),
         captions.not_estimable_words(estimate for _, estimate in parts if not estimate.estimable),
         _second_composite_words(analyses),
         context.end,
-    )
-    alt_text = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
-    alt_text = f"Differences and means: {alt_text}."
-    return FigureWithCaption(
-        "length_effects", figure, caption, alt_text, data, context.n, estimates=comparison.contrasts
-    )
+        estimates=comparison.contrasts,
+    )  # fmt: skip
 
 
 def _numbers(estimate: Estimate) -> tuple[float | None, ...]:
@@ -73,18 +74,15 @@ def _second_composite_words(analyses: Analyses) -> str:
     """Say what the differences of the other composite are, where scores of 0 make it another one."""
     if not (composites := captions.composites_words(analyses)):
         return ""
-    differences = (
-        f"{contrast.name} {style.decimals(contrast.estimate)}"
-        for contrast in analyses.length(analyses.other_score).contrasts
-        if contrast.estimate is not None
-    )
-    return f"{composites} Differences of that one: {', '.join(differences)}."
+    contrasts = analyses.length(analyses.other_score).contrasts
+    values = (f"{e.name} {style.decimals(e.estimate)}" for e in contrasts if e.estimate is not None)
+    return f"{composites} Differences of that one: {', '.join(values)}."
 
 
 def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
-    figure = style.new_figure(style.PAGE_MM, 12 + 8 * len(effects) + 42)
-    above, below = figure.subplots(2, 1, height_ratios=(8 * len(effects), 38))
+    heights = (8 * len(effects), 38)
+    figure, (above, below) = style.stacked(heights, 1, 16)
     rows = effects.iloc[::-1]
     if margin:
         above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
@@ -121,7 +119,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     The design is paired: S, M and L of one base ask for the same work, so the slope of the thin lines is the
     finding and their height is the difficulty of the base.
     """
-    judged = captions.judged_runs(analyses.runs)
+    judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["quality_by_length"]
     estimates = analyses.length().per_bin
     by_model = {model: comparison.per_bin for model, comparison in analyses.length_by_model().items()}
     n = captions.counts(judged, context.repeats)
@@ -130,39 +128,32 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw("no judged runs")
     figure, cut = _draw_quality(data, context)
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
-    several = n["models"] > 1
+    several, means = n["models"] > 1, data[data["kind"] == "mean"]
     model_means = [(f"{e.name} of {model}", e) for model, bins in by_model.items() for e in bins]
     intervals = [*estimates, *(e for _, e in model_means)]
-    means = data[data["kind"] == "mean"]
-    caption = captions.join(
-        f"Quality by prompt length ({captions.n_words(n)}).",
-        "Thin grey lines: one base each, the mean of its answers (repeats first, then models).",
+    scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
+    bases, scale = counted(n["bases"], "bases"), scale_words(context.scale)
+    black = "Black points: mean over bases, of all models." if several else "Points: mean over bases."
+    return context.figure(
+        "quality_by_length", figure, data, text["alt"].format(scale=scale, bases=bases, means=scores),
+        text["title"].format(n=captions.n_words(n)),
+        text["bases"],
         _mixed_words(judged),
-        f"{'Black points: mean over bases, of all models' if several else 'Points: mean over bases'}."
-        if len(means)
-        else "",
-        f"Coloured points: mean of each model, with{'' if by_model else 'out'} interval." if several else "",
+        len(means) > 0 and black,
+        several and f"Coloured points: mean of each model, with{'' if by_model else 'out'} interval.",
         captions.interval_words(intervals),
-        "They describe single means: they are not corrected for their number and test no difference, because "
-        "lengths are compared within bases."
-        if data["low"].notna().any()
-        else "",
+        data["low"].notna().any() and text["intervals"],
         cut,
         captions.cut_words(data["low"], data["high"], context.scale),
         captions.no_interval_words([*((e.name, e) for e in estimates), *model_means]),
-        f"No judged run in bin {', '.join(absent)}." if absent else "",
+        absent and f"No judged run in bin {', '.join(absent)}.",
         captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
         captions.missing_words(analyses.runs, judged),
         f"{captions.zeros_words(judged)}.",
-        context.source,
-        context.note,
-    )
-    scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
-    alt_text = (
-        f"Line chart of the composite score from {scale_words(context.scale)} against prompt length S, M and L, one "
-        f"line for each of {counted(n['bases'], 'bases')}. Means: {scores}."
-    )
-    return FigureWithCaption("quality_by_length", figure, caption, alt_text, data, n, estimates=intervals)
+        context.origin,
+        n=n,
+        estimates=intervals,
+    )  # fmt: skip
 
 
 def _marks(
@@ -192,8 +183,7 @@ def _mixed_words(judged: pd.DataFrame) -> str:
     base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
     model_lengths = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
     mixed = int((model_lengths.groupby(level="base").min() < base_lengths).sum())
-    words = "Lines that do not rest on the same models at every length, because scores are missing"
-    return f"{words}: {mixed}." if mixed else ""
+    return captions.TEXTS["quality_by_length"]["mixed"].format(count=mixed) if mixed else ""
 
 
 def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
@@ -205,9 +195,8 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     stacked = several or any(len(name) > 14 for name in styles)
     columns = 2 if not stacked or len(styles) > style.CROWD else 1
     lines = -(-len(styles) // columns) if stacked else 0
-    figure = style.new_figure(
-        style.COLUMN_MM if len(styles) <= style.CROWD else style.PAGE_MM, 70 + 4 * lines
-    )
+    width = style.COLUMN_MM if len(styles) <= style.CROWD else style.PAGE_MM
+    figure = style.new_figure(width, 70 + 4 * lines)
     axes = figure.subplots()
     handles, labels = [], style.shortened(styles)
     if not bases.empty:
@@ -216,14 +205,14 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
             data=bases, x="x", y="score", units="name", estimator=None, legend=False, ax=axes,
             markeredgewidth=0, zorder=1, alpha=0.55, **thin,
         )  # fmt: skip
-        handles.append(Line2D([], [], **thin, label="one base"))
+        handles.append(style.handle("one base", **thin))
     means = marks[marks["kind"] == "mean"].sort_values("x")
     if not means.empty:  # several models share black
         model, model_style = next(iter(styles.items())) if len(styles) == 1 else (_ALL, style.PLAIN)
         look: dict[str, Any] = {"color": model_style.color, "marker": model_style.marker, "markersize": 5.5}
         look["linewidth"] = 1.4
         _errorbars(axes, means, 0.0, elinewidth=1.2, capsize=3, zorder=4, **look)
-        handles.append(Line2D([], [], **look, label=f"{style.shorten(model, 24)}, mean and interval"))
+        handles.append(style.handle(f"{style.shorten(model, 24)}, mean and interval", **look))
     for number, (name, model_style) in enumerate(styles.items() if several else ()):
         # Beside the mean of the bin, so that no model hides another one or the interval.
         step = min(0.09, 0.66 / (len(styles) + 1))  # of 1 between two bins: marks stay with their bin
@@ -231,18 +220,16 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
         shift += step if shift >= 0 else -step
         look = {"color": model_style.color, "marker": model_style.marker, "linewidth": 0.8}
         look["linestyle"] = model_style.line
-        _errorbars(
-            axes, models[models["name"] == name], shift, elinewidth=0.8, markersize=4, zorder=3, **look
-        )
-        handles.append(Line2D([], [], **look, label=labels[name]))
+        own = models[models["name"] == name]
+        _errorbars(axes, own, shift, elinewidth=0.8, markersize=4, zorder=3, **look)
+        handles.append(style.handle(labels[name], **look))
     ticks = [f"{name}\n{low}–{high}" for name, (low, high) in LENGTH_BINS.items()]
     axes.set_xticks(range(len(_BINS)), ticks)
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
-    cut = style.cut_axis(
-        axes, context.scale, marks[["score", "low", "high"]].astype(float).to_numpy().ravel(), 0.1
-    )
+    values = marks[["score", "low", "high"]].astype(float).to_numpy().ravel()
+    cut = style.cut_axis(axes, context.scale, values, 0.1)
     style.legend(figure, handles, columns=columns)
     return style.settle(figure), cut
 
@@ -257,7 +244,7 @@ def _errorbars(axes: Axes, marks: pd.DataFrame, shift: float, **look: Any) -> No
 
 def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the two one-sided tests of each pair of prompt lengths, of all models and of each."""
-    margin = analyses.margin
+    margin, text = analyses.margin, captions.TEXTS["equivalence"]
     if margin is None:
         raise NothingToDraw("the study file sets no analysis.equivalence_margin")
     by_model = analyses.length_by_model()
@@ -267,51 +254,36 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     if several:
         tests += [(model, test) for model, result in by_model.items() for test in result.equivalence]
     rows = [
-        (
-            model,
-            test.name,
-            *_numbers(test),
-            margin,
-            test.facets.get("verdict", "not tested"),
-            captions.units(test),
-        )
-        for model, test in tests
-        if test.estimable
+        (model, e.name, *_numbers(e), margin, e.facets.get("verdict", "not tested"), captions.units(e))
+        for model, e in tests
+        if e.estimable
     ]
-    numbers = dict.fromkeys(("difference", "low", "high", "p_value"), "float64")
-    data = pd.DataFrame(rows, columns=list(_TESTS)).astype(numbers)
+    data = _frame(rows, _TESTS, "difference", "p_value")
     if data.empty:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     figure, reach = _draw_equivalence(data, margin, context)
     estimates = [test for _, test in tests]
+    named = [(f"{test.name} of {model}", test) for model, test in tests]
     corrections = sorted({test.correction for test in estimates if test.correction != "none"})
-    caption = captions.join(
-        f"Equivalence of prompt lengths ({captions.n_words(context.n)}; each pair of lengths: "
-        f"{captions.ranges_words(test for test in estimates if test.estimable)}): differences of "
-        f"the composite score within bases, and the margin of ±{margin:g} score points that the study file fixed "
-        "before there was a score (grey band).",
-        captions.interval_words(estimates),
-        "Two lengths are equivalent where both one-sided tests reject at .05"
-        + (f", P values corrected by {'; '.join(corrections)}" if corrections else "")
-        + "; without the correction that is where the interval lies within the band. Equivalence that is not shown is "
-        "no proof of a difference.",
-        f"Tests of {_ALL} and of each model are corrected apart." if data["of"].nunique() > 1 else "",
-        f"The axis shows ±{reach:.2g} of the ±{context.scale[1] - context.scale[0]:g} points that are possible.",
-        captions.unpaired_words(estimates),
-        captions.not_estimable_words(
-            replace(test, name=f"{test.name} of {model}", missing=0)
-            for model, test in tests
-            if not test.estimable
-        ),
-        captions.no_interval_words((f"{test.name} of {model}", test) for model, test in tests),
-        context.end,
-    )
     verdicts = "; ".join(
         f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
         for row in style.rows_of(data)
     )
-    alt_text = f"Differences with intervals against a band of ±{margin:g} score points: {verdicts}."
-    return FigureWithCaption("equivalence", figure, caption, alt_text, data, context.n, estimates=estimates)
+    pairs = captions.ranges_words(test for test in estimates if test.estimable)
+    corrected = f", P values corrected by {'; '.join(corrections)}" if corrections else ""
+    return context.figure(
+        "equivalence", figure, data, text["alt"].format(margin=margin, verdicts=verdicts),
+        text["title"].format(n=captions.n_words(context.n), pairs=pairs, margin=margin),
+        captions.interval_words(estimates),
+        text["verdict"].format(corrected=corrected),
+        data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart.",
+        text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0]),
+        captions.unpaired_words(estimates),
+        captions.not_estimable_words(replace(e, name=name, missing=0) for name, e in named if not e.estimable),
+        captions.no_interval_words(named),
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tuple[Figure, float]:
@@ -322,8 +294,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tupl
     height = (style.PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / sum(counts)
     height = min(_ROW_MM, max(height, _LEAST_ROW_MM))
     head = 8 if height == _ROW_MM else _HEAD_MM
-    figure = style.new_figure(style.PAGE_MM, height * sum(counts) + head * len(groups) + 12)
-    panels = figure.subplots(len(groups), 1, squeeze=False, sharex=True, height_ratios=counts)[:, 0]
+    figure, panels = style.stacked(counts, height, head * len(groups) + 12, sharex=True)
     reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
     heads = style.shortened(groups, 60)
     for axes, name in zip(panels, groups, strict=True):
@@ -334,13 +305,10 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tupl
             style.threshold(axes, edge, f"{'+' * (edge > 0)}{style.decimals(edge)}")
         axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
         look = styles.get(name, style.PLAIN)
-        style.forest(
-            axes, tests.rename(columns={"difference": "estimate"}), range(len(tests)), look, width=1.6
-        )
-        for up, row in enumerate(style.rows_of(tests)):
-            style.beside(
-                axes, up, f"{row.verdict}: {style.interval(row.difference, row.low, row.high)}", 1.015
-            )
+        marks = tests.rename(columns={"difference": "estimate"})
+        style.forest(axes, marks, range(len(tests)), look, width=1.6)
+        for up, row in enumerate(style.rows_of(marks)):
+            style.beside(axes, up, f"{row.verdict}: {style.interval(row.estimate, row.low, row.high)}", 1.015)
         style.row_axis(axes, [str(contrast).replace("-", "−") for contrast in tests["contrast"]])
         axes.spines["left"].set_visible(False)
         axes.set_title(heads[name], loc="left", fontweight="bold")
@@ -351,36 +319,34 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tupl
 
 def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
-    cells = analyses.dimension_profile().means
+    cells, text = analyses.dimension_profile().means, captions.TEXTS["dimension_profile"]
     rows = [
         (cell.model, cell.length_bin, cell.dimension, cell.mean.estimate, cell.mean.low, cell.mean.high,
          captions.units(cell.mean), cell.mean.n["answers"])
         for cell in cells
         if cell.mean.estimable
     ]  # fmt: skip
-    data = pd.DataFrame(rows, columns=list(_PROFILE)).astype({"low": "float64", "high": "float64"})
+    data = _frame(rows, _PROFILE)
     if data.empty:
         raise NothingToDraw("no judged runs")
     means = [cell.mean for cell in cells]
-    lengths = " at one prompt length (S, M, L)" if analyses.answers("length") else ""
-    caption = captions.join(
-        f"Profile of the dimensions ({captions.n_words(context.n)}).",
-        f"Each mark is the mean of one model{lengths} over bases, repeats averaged first; bars are intervals.",
-        captions.interval_words(means),
-        "The intervals describe single means: they are not corrected for their number and test no difference.",
-        captions.cut_words(data["low"], data["high"], context.scale),
-        captions.no_interval_words((mean.name, mean) for mean in means),
-        captions.not_estimable_words(means),
-        captions.join(context.missing, context.source, context.note),  # of no composite
-    )
     marks = "; ".join(
         f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
         for row in style.rows_of(data)
     )
-    scale = scale_words(context.scale)
-    alt_text = f"Marks with intervals on a scale from {scale}, one row for each dimension: {marks}."
-    figure = _draw_profile(data, context)
-    return FigureWithCaption("dimension_profile", figure, caption, alt_text, data, context.n, estimates=means)
+    scale, lengths = scale_words(context.scale), " at one prompt length (S, M, L)"
+    return context.figure(
+        "dimension_profile", _draw_profile(data, context), data, text["alt"].format(scale=scale, marks=marks),
+        text["title"].format(n=captions.n_words(context.n)),
+        text["marks"].format(lengths=lengths if analyses.answers("length") else ""),
+        captions.interval_words(means),
+        text["intervals"],
+        captions.cut_words(data["low"], data["high"], context.scale),
+        captions.no_interval_words((mean.name, mean) for mean in means),
+        captions.not_estimable_words(means),
+        captions.join(context.missing, context.origin),  # of no composite
+        estimates=means,
+    )  # fmt: skip
 
 
 def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
@@ -414,3 +380,94 @@ def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
     return style.settle(figure)
+
+
+def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the score of every answer against its length, and the slope adjusted for base, model and prompt length.
+
+    The line of the slope runs through the mean of the answers of its panel; its band is the interval of the slope,
+    not that of a prediction.
+    """
+    judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["length_slope"]
+    answers = judged[judged["output_tokens"].notna()]
+    if answers.empty:
+        raise NothingToDraw("no judged run has a known length")
+    slope = analyses.length_bias().slope
+    if slope.estimate is None:
+        raise NothingToDraw(f"the slope is not estimable: {slope.reason or 'there is no reason given'}")
+    data = _slope_marks(answers.rename(columns={analyses.score: "score"}), slope)
+    n, scale = captions.counts(answers, context.repeats), scale_words(context.scale)
+    count = counted(len(answers), "answers")
+    return context.figure(
+        "length_slope", _draw_slope(data, slope, context), data,
+        text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
+        text["title"].format(n=captions.n_words(n)),
+        text["marks"],
+        f"Thick line: {slope.sentence()}",
+        text["slope"],
+        captions.cut_words(data["low"], data["high"], context.scale),
+        captions.missing_words(analyses.runs, answers),
+        context.whole,
+        n=n,
+        estimates=(slope,),
+    )  # fmt: skip
+
+
+def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
+    columns = ["model", "base", "run_id", "length_bin", "output_tokens", "score"]
+    points = answers[columns].assign(kind="answer").astype({"length_bin": "string"})
+    points = points.sort_values(["model", "base", "output_tokens", "run_id"], kind="stable")
+    rise, *ends = (np.nan if one is None else one for one in (slope.estimate, slope.low, slope.high))
+    lines = []
+    for model, replies in points.groupby("model"):
+        tokens, score = replies["output_tokens"].astype(float), float(replies["score"].astype(float).mean())
+        # Through the mean, where the band has no width; without that point its edges would be drawn apart.
+        for x in (float(tokens.min()), float(tokens.mean()), float(tokens.max())):
+            distance = (x - float(tokens.mean())) / TOKENS
+            low, high = sorted(score + distance * end for end in ends)
+            line = {"kind": "slope", "model": model, "output_tokens": x, "score": score + distance * rise}
+            lines.append({**line, "low": low, "high": high})
+    rows = pd.concat([points.astype(object), pd.DataFrame(lines, dtype=object)], ignore_index=True)
+    numbers = dict.fromkeys(("output_tokens", "score", "low", "high"), "float64")
+    return rows.reindex(columns=list(_SLOPE)).astype(numbers)
+
+
+def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
+    styles = context.styles(data["model"])
+    figure, panels, across = style.grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
+    names = style.shortened(styles, 44 if across == 1 else 76 // across)
+    for number, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
+        _slope_panel(axes, data[data["model"] == name], look)
+        axes.set_title(names[name])
+        style.score_axis(axes, context.scale, "Composite score" if number % across == 0 else "")
+    panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
+    figure.supxlabel("Length of the reply (tokens)")
+    label = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
+    label += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
+    handles = [
+        style.handle("one base", color=style.GREY, linewidth=0.6),
+        style.handle(label, color=style.INK, linewidth=1.6),
+    ]
+    style.legend(figure, handles, columns=1 if across == 1 else 2)
+    return style.settle(figure)
+
+
+def _slope_panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle) -> None:
+    answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
+    for _, replies in answers.groupby("base"):
+        axes.plot(
+            replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
+        )
+    size = 3.4 if len(answers) <= 150 else 2.2  # hundreds of answers would be one blot
+    axes.plot(
+        answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
+        markersize=size, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
+    )  # fmt: skip
+    if line["low"].notna().all():
+        band: dict[str, Any] = {"color": style.INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
+        axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)
+    axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else style.decimals(value, 3, sign=True)

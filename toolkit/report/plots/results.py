@@ -1,4 +1,4 @@
-"""The results of any test: one row a result, one mark a model, with intervals."""
+"""Results of any test, and means of models with their differences: one row a result with its interval."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toolkit.analyses import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
+from toolkit.report.figure import About, FigureWithCaption, NothingToDraw, nothing_drawn, save_figure
 from toolkit.report.show import Files
 from toolkit.stats.result import Estimate
 
 NAME: Final = "results"
 _ROW_MM: Final = 5.0
 _COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
+_MEANS: Final = ("part", "name", "estimate", "low", "high", "p_value", "bases")
+_MEAN_ROW_MM: Final = 6.0
+_MOST: Final = 40
+"""Differences that a page has room for; the table has all."""
 
 
 def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: str = "") -> FigureWithCaption:
@@ -36,18 +41,18 @@ def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: s
         return replace(nothing, data=data, n=n)
     with style.thesis_style():
         figure, broken = _draw(estimated, data["model"])
-    caption = captions.join(
+    values = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(estimated))
+    return About(n=n).figure(
+        NAME, figure, data, f"Marks with intervals: {values}.",
         f"Results of {test} ({captions.estimates_n_words(estimates)}).",
         captions.interval_words(estimates),
-        captions.UNCORRECTED if estimated["low"].notna().sum() > 1 else "",
-        f"Without 0 on the axis: {', '.join(broken)}." if broken else "",
+        estimated["low"].notna().sum() > 1 and captions.UNCORRECTED,
+        broken and f"Without 0 on the axis: {', '.join(broken)}.",
         captions.no_interval_words((f"{r.name} of {model}", r) for model, r in results),
         missing,
         end,
-    )
-    values = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(estimated))
-    alt_text = f"Marks with intervals: {values}."
-    return FigureWithCaption(NAME, figure, caption, alt_text, data, n, estimates=estimates)
+        estimates=estimates,
+    )  # fmt: skip
 
 
 def write_test_figures(
@@ -64,8 +69,8 @@ def _draw(estimated: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]
     units = list(dict.fromkeys(estimated["unit"]))
     heights = [estimated.loc[estimated["unit"] == unit, "result"].nunique() for unit in units]
     rows = sum(heights) * max(1.0, 0.6 * len(styles))
-    figure = style.new_figure(style.PAGE_MM, 16 + 12 * len(units) + _ROW_MM * rows + 4 * len(styles))
-    panels = figure.subplots(len(units), 1, squeeze=False, height_ratios=heights)[:, 0]
+    more = 16 + 12 * len(units) + _ROW_MM * (rows - sum(heights)) + 4 * len(styles)
+    figure, panels = style.stacked(heights, _ROW_MM, more)
     for axes, unit in zip(panels, units, strict=True):
         _panel(axes, estimated[estimated["unit"] == unit], styles)
         axes.set_xlabel("" if unit == "none" else unit[:1].upper() + unit[1:])
@@ -91,3 +96,57 @@ def _panel(axes: Axes, estimated: pd.DataFrame, styles: dict[str, style.ModelSty
     ends = [end for column in ("estimate", "low", "high") for end in estimated[column].dropna()]
     if estimated["unit"].str.startswith("share").all() and all(0 <= end <= 1 for end in ends):
         axes.set_xlim(-0.02, 1.02)  # a share is seen against the whole it is a share of
+
+
+def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the mean of each model with its interval, and below the differences of two within items."""
+    result = analyses.compare_models()
+    means = [mean for _, mean in result.models]
+    parts = [("mean", e) for e in means] + [("difference", e) for e in result.differences]
+    rows = [
+        (part, e.name, e.estimate, e.low, e.high, e.p_value, e.n.get("bases"))
+        for part, e in parts
+        if e.estimable
+    ]
+    data = pd.DataFrame(rows, columns=list(_MEANS))
+    if data.empty:
+        raise NothingToDraw("no item has a score")
+    data = data.astype(dict.fromkeys(("estimate", "low", "high", "p_value"), "float64"))
+    differences = data[data["part"] == "difference"]
+    widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
+    largest = differences[differences.index.isin(widest.index[:_MOST])]
+    text = captions.TEXTS["model_means"]
+    values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    return context.figure(
+        "model_means", _draw_means(data[data["part"] == "mean"], largest, context), data,
+        f"Means and differences: {values}.",
+        text["title"].format(n=captions.n_words(context.n)),
+        captions.interval_words(means),
+        len(largest) > 0
+        and text["differences"].format(intervals=captions.interval_words(result.differences)),
+        len(largest) < len(differences) and text["largest"].format(most=_MOST, count=len(differences)),
+        len(largest) > 0 and text["exploratory"],
+        captions.not_estimable_words(estimate for _, estimate in parts if not estimate.estimable),
+        captions.notes_words(result.notes),
+        context.end,
+        estimates=[estimate for _, estimate in parts],
+    )  # fmt: skip
+
+
+def _draw_means(means: pd.DataFrame, differences: pd.DataFrame, context: About) -> Figure:
+    heights = [len(part) for part in (means, differences) if len(part)]
+    figure, panels = style.stacked(heights, _MEAN_ROW_MM, 16 * len(heights))
+    styles = context.styles(means["name"])
+    for axes, part in zip(panels, (means, differences), strict=False):
+        rows = part.iloc[::-1]
+        for up, (_, row) in enumerate(rows.iterrows()):
+            look = styles.get(str(row["name"]), style.PLAIN)
+            style.forest(axes, rows.iloc[up : up + 1], [up], look, width=1.6)
+            style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"]), 1.015)
+        names = style.shortened(rows["name"], 44)
+        style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])
+    style.score_axis(panels[0], context.scale, "Mean score", which="x")
+    if len(differences):
+        panels[1].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+        panels[1].set_xlabel("Difference within items (points)")
+    return style.settle(figure)

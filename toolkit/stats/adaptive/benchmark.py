@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 import numpy as np
@@ -54,16 +54,11 @@ class Benchmark(Result):
 
     about: ClassVar[str] = "design"
     apart: ClassVar[tuple[str, ...]] = ("trials",)
+    kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
     target_width: float
     results: Mapping[str, tuple[Estimate, ...]]
     notes: tuple[str, ...]
     trials: pd.DataFrame = field(compare=False)
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the estimates of each design."""
-        yield from (
-            (design, estimate) for design, estimates in self.results.items() for estimate in estimates
-        )
 
 
 def benchmark_designs(
@@ -83,7 +78,7 @@ def benchmark_designs(
 
     ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
     left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
-    commonly random sampling of common items; `toolkit.adaptive.selection` has both choices.
+    commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
 
     For each design: median cost and bases to the width, with a distribution-free interval of the median; the ratio of
     its cost to the baseline's with the same seed; coverage of the differences on the full bank, when the width is
@@ -132,12 +127,8 @@ def _trial(
 ) -> _Trial:
     """Sample bases until both the width and the budget are reached."""
     model = bank if design.calibrated else bank.plain()
-    bound = boundary(design.looks)
-    sample = np.empty(0, dtype=int)
-    cost: list[float] = []
-    bases: list[int] = []
-    half: list[float] = []
-    fits: list[Fit] = []
+    bound, sample = boundary(design.looks), np.empty(0, dtype=int)
+    cost, bases, half, fits = list[float](), list[int](), list[float](), list[Fit]()
     while len(sample) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
         count = ROUND if len(sample) >= LEAST else LEAST
         chosen = design.choose(bank, sample, sample, values[sample], seed, count)
@@ -214,44 +205,37 @@ def _estimates(
     frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str
 ) -> tuple[Estimate, ...]:
     trials = frame[frame["design"] == name].set_index("seed")
-    ratio = trials["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
-    joint, count = int(trials["all_covered"].sum()), len(trials)
-    ends, equal_cost = clopper_pearson(joint, count), f" at {budget:.4g} {unit}"
-    all_pairs = Estimate(
-        "coverage of all jointly", joint / count, *ends, "Clopper-Pearson", "share", {"seeds": count}
-    )
+    trials["ratio"] = trials["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
+    count, at_cost = len(trials), f" at {budget:.4g} {unit}"
+
+    def median(title: str, column: str, unit: str = "none", statistic: str = "") -> Estimate:
+        """Return the median with the interval of its binomial ranks."""
+        x, rank = np.sort(trials[column].to_numpy(float)), int(stats.binom.ppf(0.025, count, 0.5))
+        low, high = (float(x[rank - 1]), float(x[count - rank])) if rank >= 1 else (None, None)
+        n, middle = {"seeds": count}, float(np.median(x))
+        return Estimate(title, middle, low, high, "binomial ranks", unit, n, statistic=statistic)
+
+    def mean(title: str, column: str, statistic: str = "") -> Estimate:
+        x = trials[column].dropna().to_numpy(float)
+        empty = Estimate(title, None, n={"seeds": len(x)}, missing=count - len(x), statistic=statistic)
+        if not len(x):
+            return empty.not_estimable("every ranking is of ties")
+        middle = float(x.mean())
+        if len(x) < 2:
+            return empty.valued(middle)
+        half = float(special.stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
+        return empty.valued(middle, middle - half, middle + half, method="Student t over seeds")
+
+    joint, coverage = int(trials["all_covered"].sum()), "coverage of the differences"
+    ends, n = clopper_pearson(joint, count), {"seeds": count}
     return (
-        _median("cost to the width", trials["cost"], unit),
-        _median("bases to the width", trials["bases"], "bases"),
-        _median(f"cost over that of {baseline}", ratio, "share", statistic="cost over the baseline"),
-        _mean("coverage of the differences", trials["covered"], statistic="coverage of the differences"),
-        _mean("coverage at every look", trials["always_covered"]),
-        all_pairs,
-        _median(
-            f"error of the means{equal_cost}", trials["score_error"], "none", statistic="error of the means"
-        ),
-        _median(f"width{equal_cost}", trials["width"], "none"),
-        _mean(f"Kendall's tau{equal_cost}", trials["tau"]),
+        median("cost to the width", "cost", unit),
+        median("bases to the width", "bases", "bases"),
+        median(f"cost over that of {baseline}", "ratio", "share", "cost over the baseline"),
+        mean(coverage, "covered", coverage),
+        mean("coverage at every look", "always_covered"),
+        Estimate("coverage of all jointly", joint / count, *ends, "Clopper-Pearson", "share", n),
+        median(f"error of the means{at_cost}", "score_error", statistic="error of the means"),
+        median(f"width{at_cost}", "width"),
+        mean(f"Kendall's tau{at_cost}", "tau"),
     )
-
-
-def _median(name: str, values: pd.Series, unit: str, *, statistic: str = "") -> Estimate:
-    """Return the median with the interval of its binomial ranks."""
-    x = np.sort(values.to_numpy(float))
-    rank = int(stats.binom.ppf(0.025, len(x), 0.5))
-    low, high = (float(x[rank - 1]), float(x[len(x) - rank])) if rank >= 1 else (None, None)
-    n = {"seeds": len(x)}
-    return Estimate(name, float(np.median(x)), low, high, "binomial ranks", unit, n, statistic=statistic)
-
-
-def _mean(name: str, values: pd.Series, *, statistic: str = "") -> Estimate:
-    x = values.dropna().to_numpy(float)
-    n, missing = {"seeds": len(x)}, len(values) - len(x)
-    empty = Estimate(name, None, n=n, missing=missing, statistic=statistic)
-    if not len(x):
-        return empty.not_estimable("every ranking is of ties")
-    mean = float(x.mean())
-    if len(x) < 2:
-        return replace(empty, estimate=mean)
-    half = float(special.stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
-    return replace(empty, estimate=mean, low=mean - half, high=mean + half, method="Student t over seeds")

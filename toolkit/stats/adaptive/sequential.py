@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -275,6 +275,7 @@ class Sequential(Result):
     asks for, ``cost`` in AUD.
     """
 
+    kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
     models: tuple[Estimate, ...]
     differences: tuple[Estimate, ...]
     target_width: float | None
@@ -283,12 +284,6 @@ class Sequential(Result):
     stop: bool
     cost: float
     notes: tuple[str, ...]
-    apart: ClassVar[tuple[str, ...]] = ()
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the models, then their differences."""
-        yield from (("model", estimate) for estimate in self.models)
-        yield from (("difference", estimate) for estimate in self.differences)
 
 
 def sequential_comparison(
@@ -347,9 +342,9 @@ def sequential_comparison(
     empty = Estimate("", None, unit=unit, n=n, missing=len(broken))
     if means is None:
         reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
+        none = empty.not_estimable(reason)
         by_model, differences = (
-            tuple(replace(empty, name=name).not_estimable(reason) for name in names)
-            for names in (models, pairs)
+            tuple(replace(none, name=name) for name in names) for names in (models, pairs)
         )
         return Sequential(by_model, differences, target_width, None, None, False, cost, (reason, *notes))
     bound = boundary(looks if target_width else 1)
@@ -363,17 +358,10 @@ def sequential_comparison(
     def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[Estimate, ...]:
         centres, errors, degrees = parts
         halves, _ = half_widths(errors, degrees, bound, target_width, widest)
+        columns = (column.tolist() for column in (centres, centres - halves, centres + halves, degrees))
         return tuple(
-            replace(
-                empty,
-                name=name,
-                estimate=float(m),
-                low=float(m - h),
-                high=float(m + h),
-                method=method,
-                degrees=float(d),
-            )
-            for name, m, h, d in zip(names, centres, halves, degrees, strict=True)
+            replace(empty, name=name, estimate=m, low=low, high=high, method=method, degrees=freedom)
+            for name, m, low, high, freedom in zip(names, *columns, strict=True)
         )
 
     # Where no base distinguishes the models yet, a width of 0 says nothing of the bases to come.

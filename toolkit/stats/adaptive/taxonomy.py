@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -27,16 +27,11 @@ class Taxonomy(Result):
     """What a sample is of its bank; ``novelty`` has one number for each base, in the order asked."""
 
     about: ClassVar[str] = "taxonomy"
+    kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence", "items")}
     coverage: tuple[Estimate, ...]
     divergence: Estimate
     items: tuple[Estimate, ...]
     novelty: tuple[float, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return coverage, divergence, then what is known of the items."""
-        yield from (("coverage", estimate) for estimate in self.coverage)
-        yield ("divergence", self.divergence)
-        yield from (("items", estimate) for estimate in self.items)
 
 
 def sample_taxonomy(
@@ -82,15 +77,14 @@ def sample_taxonomy(
         raise InputError(
             f"taxonomy: {unknown[:1] or 'no base, or one twice'} asked; give bases of the bank, each once"
         )
-    sample, n = (
-        np.array([index[base] for base in asked]),
-        {"bases": len(asked), "bases of the bank": len(bases)},
-    )
+    sample = np.array([index[base] for base in asked])
+    n = {"bases": len(asked), "bases of the bank": len(bases)}
     columns = {name: prompts[name].astype(object).where(prompts[name].notna(), "none") for name in by}
     crossed = " x ".join(by)
     columns[crossed] = pd.Series(list(zip(*columns.values(), strict=True)), index=prompts.index)
     rows = np.array([index[base] for base in prompts["base"]])
-    cells = {name: _counts(column, rows, len(bases)) for name, column in columns.items()}
+    # How many prompts of each base (rows) are in each cell.
+    cells = {name: pd.crosstab(rows, pd.factorize(column)[0]).to_numpy() for name, column in columns.items()}
 
     def covered(name: str) -> Estimate:
         share, facets = float((cells[name][sample].sum(axis=0) > 0).mean()), {"cells": name}
@@ -129,14 +123,6 @@ def novelty(similarity: ArrayLike, order: ArrayLike, size: int | None = None) ->
     return np.asarray(1 - before.max(axis=1, initial=0.0))
 
 
-def _counts(values: pd.Series, rows: np.ndarray, size: int) -> np.ndarray:
-    """Return how many prompts of each base (rows) are in each cell."""
-    cells, names = pd.factorize(values)
-    counts = np.zeros((size, len(names)))
-    np.add.at(counts, (rows, cells), 1)
-    return counts
-
-
 def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:
     # The distance of what is alike but for rounding is the root of a number just below 0.
     return np.nan_to_num(np.asarray(jensenshannon(counts, bank, axis=-1))) ** 2
@@ -154,10 +140,8 @@ def _divergence(
     orders = np.argsort(np.random.default_rng(seed).random((permutations, len(cells))), axis=1)
     null = _jensen_shannon(np.stack([cells[order[: len(sample)]].sum(axis=0) for order in orders]), bank)
     p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + permutations)
-    note = (
-        f"random samples of as many bases have {null.mean():.4f} in the mean; one-sided, {permutations} drawn"
-    )
-    return replace(divergence, p_value=p_value, note=note)
+    mean = f"random samples of as many bases have {null.mean():.4f} in the mean"
+    return replace(divergence, p_value=p_value, note=f"{mean}; one-sided, {permutations} drawn")
 
 
 def _items(scores: pd.DataFrame) -> Iterator[Estimate]:

@@ -132,7 +132,6 @@ def _limits(
     empty: tuple[Estimate, Estimate],
     size: float,
 ) -> tuple[Estimate, Estimate]:
-    """Return the lower and the upper limit with their intervals."""
     z, (lower, upper) = float(special.ndtri((1 + _SHARE) / 2)), empty
     codes = numbered(labels)
     count, tail = int(codes.max()) + 1, (1 - lower.confidence) / 2
@@ -174,10 +173,8 @@ def _variance(d: np.ndarray, codes: np.ndarray, tail: float) -> tuple[float, flo
     total_sum = float((d**2).sum() - d.sum() ** 2 / n)
     if groups < 2:
         return total_sum / (n - 1), math.nan, math.nan
-    between, within = (
-        (total_sum - within_sum) / (groups - 1),
-        within_sum / (n - groups) if n > groups else 0.0,
-    )
+    between = (total_sum - within_sum) / (groups - 1)
+    within = within_sum / (n - groups) if n > groups else 0.0
     per_base = (n - float((sizes**2).sum()) / n) / (groups - 1)
     parts = np.array([between / per_base, (1 - 1 / per_base) * within])
     variance = float(parts.sum()) if between > within and n > groups else total_sum / (n - 1)

@@ -10,8 +10,7 @@ import pandas as pd
 
 from toolkit.stats.agreement.alpha import krippendorff_alpha
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.inference.bounded import bounded_mean
-from toolkit.stats.inference.means import CLUSTERED
+from toolkit.stats.inference.means import CLUSTERED, bounded_mean
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS
@@ -74,36 +73,22 @@ def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredEle
     runs_index = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
     means = runs_index.join(wide.mean(axis=1).rename("share")).join(runs.set_index("run_id")[list(_RUBRICS)])
     clusters = runs_index.loc[wide.index, "cluster"].tolist()
-    rubric = tuple(_with_rubric(means, name) for name in _RUBRICS)
-    shares = tuple(
-        _share(means, length_bin) for length_bin in LENGTH_BINS if (means["length_bin"] == length_bin).any()
-    )
-    return RequiredElements(shares, krippendorff_alpha(wide.to_numpy(float), clusters), rubric)
-
-
-def _share(means: pd.DataFrame, length_bin: str) -> Estimate:
-    bin_means = means[means["length_bin"] == length_bin]
-    read = bin_means.dropna(subset="share")
-    n = {"bases": read["cluster"].nunique(), "answers": len(read)}
-    empty = Estimate(
-        f"{SHARE}, {length_bin}",
-        None,
-        n=n,
-        method=CLUSTERED,
-        unit="share",
-        missing=len(bin_means) - len(read),
-    )
-    return bounded_mean(empty, read["share"], read["cluster"].tolist(), (0.0, 1.0)) if len(read) else empty
-
-
-def _with_rubric(means: pd.DataFrame, name: str) -> Estimate:
-    complete = means.dropna(subset=["share", name])
-    pair = f"{SHARE} with {name}"
-    r = clustered_pearson(
-        f"r of {pair}",
-        complete["share"],
-        complete[name].astype(float),
-        complete["cluster"].tolist(),
-        missing=len(means) - len(complete),
-    )
-    return replace(r, statistic="r", facets={"pair": pair})
+    shares: list[Estimate] = []
+    for length_bin in LENGTH_BINS:
+        in_bin = means[means["length_bin"] == length_bin]
+        if in_bin.empty:
+            continue
+        read = in_bin.dropna(subset="share")
+        bases, missing = read["cluster"].tolist(), len(in_bin) - len(read)
+        n = {"bases": read["cluster"].nunique(), "answers": len(read)}
+        share = Estimate(f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=missing)
+        shares.append(bounded_mean(share, read["share"], bases, (0.0, 1.0)) if len(read) else share)
+    rubric: list[Estimate] = []
+    for composite in _RUBRICS:
+        complete = means.dropna(subset=["share", composite])
+        pair, bases = f"{SHARE} with {composite}", complete["cluster"].tolist()
+        scores, missing = complete[composite].astype(float), len(means) - len(complete)
+        r = clustered_pearson(f"r of {pair}", complete["share"], scores, bases, missing=missing)
+        rubric.append(replace(r, statistic="r", facets={"pair": pair}))
+    alpha = krippendorff_alpha(wide.to_numpy(float), clusters)
+    return RequiredElements(tuple(shares), alpha, tuple(rubric))

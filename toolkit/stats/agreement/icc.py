@@ -407,7 +407,6 @@ def _components(sums: np.ndarray, judges: int) -> np.ndarray:
 
 
 def _single_forms(components: np.ndarray) -> np.ndarray:
-    """Return ICC(A,1) and ICC(C,1) of each row of components."""
     a, b, e = components.T
     with np.errstate(divide="ignore", invalid="ignore"):
         forms = [np.where(total > 0, a / total, np.nan) for total in (a + b + e, a + e)]

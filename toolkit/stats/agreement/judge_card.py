@@ -90,7 +90,13 @@ def judge_cards(
     run_context = run_context.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
     cards = []
     for judge, rows in judgements.groupby("judge", sort=False):
-        name = str(judge)
+        name, bases = str(judge), list(rows["base"])
+        came = rows[rows["aud_cost"].notna()]
+        # Equal requests are one call, paid for once.
+        calls = rows.drop_duplicates("call_id") if "call_id" in rows else rows
+        costs = calls["aud_cost"].dropna()
+        failed, unread = (list(part["failed"].astype(bool)) for part in (rows, came))
+        readable = [not failure for failure in unread]
         mean_of_others = wide.drop(columns=[judge], errors="ignore").mean(axis=1)
         compared = run_context.assign(own=wide.get(judge), others=mean_of_others).astype(
             {"own": "float64", "others": "float64"}
@@ -102,18 +108,15 @@ def judge_cards(
                 agreement=_agreement(compared, scale_of(judgements)),
                 bias=_bias(compared, (related or {}).get(name, ()), scale_of(judgements)),
                 cost=_cost(rows),
-                readable=_readable(rows),
+                readable=(
+                    share("failed judgements", failed, bases, what="judgements"),
+                    share("readable replies", readable, list(came["base"]), what="replies"),
+                ),
                 probes=shifts.of(name) if shifts else (),
-                total_aud=_total(rows),
+                total_aud=total_aud(costs) if len(costs) else None,
             )
         )
     return tuple(cards)
-
-
-def _total(paid: pd.DataFrame) -> float | None:
-    """Return what the calls of a frame cost together: equal requests are one call, paid for once."""
-    calls = paid.drop_duplicates("call_id") if "call_id" in paid else paid
-    return total_aud(calls["aud_cost"].dropna()) if calls["aud_cost"].notna().any() else None
 
 
 def _agreement(compared: pd.DataFrame, scale: tuple[float, float]) -> tuple[Estimate, ...]:
@@ -167,15 +170,6 @@ def _cost(rows: pd.DataFrame) -> tuple[Estimate, ...]:
     return tuple(
         _mean(name, *_complete(rows, column), unit, column, what="judgements")
         for column, name, unit in measures
-    )
-
-
-def _readable(rows: pd.DataFrame) -> tuple[Estimate, ...]:
-    failed = rows["failed"].astype(bool)
-    came = rows[rows["aud_cost"].notna()]
-    return (
-        share("failed judgements", list(failed), list(rows["base"]), what="judgements"),
-        share("readable replies", list(~came["failed"].astype(bool)), list(came["base"]), what="replies"),
     )
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_estimate
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import Estimate, Result, plain
@@ -118,7 +118,10 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
             for kind in kinds
             if (rows["kind"] == kind).any()
         ]
-        shifts += _corrected(found)
+        corrected = iter(with_holm((shift.shift for shift in found if shift.kind != CONTROL), "kinds"))
+        shifts += [
+            shift if shift.kind == CONTROL else replace(shift, shift=next(corrected)) for shift in found
+        ]
     return ProbeShifts(tuple(shifts))
 
 
@@ -153,8 +156,3 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
         lost=share(f"lost, {kind}", list(could["altered"].isna()), could["base"].tolist()),
         missing=dict(Counter(reason_key(str(reason)) or "unknown" for reason in reasons)),
     )
-
-
-def _corrected(shifts: list[ProbeShift]) -> list[ProbeShift]:
-    corrected = iter(with_holm((shift.shift for shift in shifts if shift.kind != CONTROL), "kinds"))
-    return [shift if shift.kind == CONTROL else replace(shift, shift=next(corrected)) for shift in shifts]

@@ -24,7 +24,7 @@ from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
-from toolkit.stats.inference.clusters import in_groups, over_clusters
+from toolkit.stats.inference.clusters import in_groups, over_clusters, unit_counts
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import DIMENSIONS, SCALE, SCORE
@@ -135,7 +135,7 @@ class Reliability(Result):
         if "situation" not in ratings:
             return details
         situations = ratings.rename(columns={"base": "cluster", "situation": "base"})
-        return cast("ReliabilityDetails", in_groups(details, situations))
+        return cast("ReliabilityDetails", in_groups(details, unit_counts(situations)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
@@ -209,7 +209,13 @@ def reliability(
     checked = _checked(ratings)
     targets = sorted(checked["target"].unique(), key=str)
     judges = sorted(checked["judge"].unique(), key=str)
-    matrices = {key: rating_matrix(rows, targets, judges) for key, rows in _by_dimension(checked)}
+    # The rubric's dimensions in its order, then the composites, then others.
+    order = {name: position for position, name in enumerate(_KEY_ORDER)}
+    by_dimension: dict[object, pd.DataFrame] = {"score": checked}
+    if "dimension" in checked:
+        by_dimension = {name: checked[checked["dimension"] == name] for name in checked["dimension"].unique()}
+    keys = sorted(by_dimension, key=lambda name: (order.get(str(name), len(order)), str(name)))
+    matrices = {str(key): rating_matrix(by_dimension[key], targets, judges) for key in keys}
     independent = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
     clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
     grouped = "situation" in checked  # bases that share texts: no answer is independent of all others
@@ -236,17 +242,6 @@ def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
     checked = ratings[[name for name in names if name in ratings]].reset_index(drop=True)
     need_labels("ratings", checked, [name for name in ("target", "judge", "dimension") if name in checked])
     return checked.assign(score=numbers_of("ratings", checked, "score"))
-
-
-def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the ratings of each dimension: the rubric's in its order, then the composites, then others."""
-    if "dimension" not in checked:
-        yield "score", checked
-        return
-    order = {name: position for position, name in enumerate(_KEY_ORDER)}
-    names = checked["dimension"].unique()
-    for name in sorted(names, key=lambda name: (order.get(name, len(order)), str(name))):
-        yield str(name), checked[checked["dimension"] == name]
 
 
 def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:

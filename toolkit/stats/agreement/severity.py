@@ -13,7 +13,7 @@ from toolkit.stats.agreement.alpha import OVER_JUDGES, alpha_over_judges
 from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
 from toolkit.stats.agreement.ratings import RatingMatrix, submatrix
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.result import Estimate, Result
 
 UNIT: Final = "score points"

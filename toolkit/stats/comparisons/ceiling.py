@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -31,13 +31,10 @@ class Ceiling(Result):
     """Shares of scores at the top and at the bottom of the scale."""
 
     about: ClassVar[str] = "group"
+    kinds: ClassVar[Mapping[str, str]] = {"shares": "group"}
     shares: dict[str, tuple[Estimate, Estimate]]
     warnings: tuple[str, ...]
     limit: float
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every share with its group."""
-        return ((group, estimate) for group, pair in self.shares.items() for estimate in pair)
 
     def sentence(self) -> str:
         """Return the shares of all scores, and every warning, in words ready for the thesis."""
@@ -86,15 +83,9 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
 
     def at_end(end: str, group: str) -> Estimate:
         facets, member = groups[group]
-        scored, alike = member & ~missing, likenesses[end]
-        estimate = share(
-            f"{end}, {group}",
-            list(ends[end][scored]),
-            list(bases[scored]),
-            what="scores",
-            missing=int((member & missing).sum()),
-            alike=alike,
-        )
+        scored, unscored = member & ~missing, int((member & missing).sum())
+        hits, labels, alike = list(ends[end][scored]), list(bases[scored]), likenesses[end]
+        estimate = share(f"{end}, {group}", hits, labels, what="scores", missing=unscored, alike=alike)
         return replace(estimate, statistic=end, facets=facets)
 
     top, bottom = ends

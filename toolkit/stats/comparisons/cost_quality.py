@@ -10,10 +10,9 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import GROUPS, over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
-from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE, counted
@@ -64,9 +63,7 @@ class Pareto(Result):
         rows = []
         for point in self.points:
             quality, estimates = point.quality, (getattr(point, name) for name in _NUMBERS)
-            numbers = [
-                end for estimate in estimates for end in (estimate.estimate, estimate.low, estimate.high)
-            ]
+            numbers = [end for number in estimates for end in (number.estimate, number.low, number.high)]
             n = (quality.n.get("bases", quality.n.get(GROUPS)), quality.n["answers"], quality.missing)
             front = (point.on_front, point.probability, point.per_aud.remarks)
             rows.append((point.model, point.length_bin, *numbers, *n, *front))
@@ -149,7 +146,6 @@ def pareto(
 def _numbers(
     point: Estimate, quality: np.ndarray, price: np.ndarray, unit: str, currency: str
 ) -> tuple[Estimate, Estimate, Estimate]:
-    """Return quality, cost and quality per AUD of a point."""
     available = np.isfinite(quality)
     q, c = quality[available], price[available]
     empty = replace(point, method=MEAN_METHOD, n={"bases": len(q), **point.n}, facets={"point": point.name})
@@ -158,31 +154,29 @@ def _numbers(
         f"{currency} per run": currency,
         f"quality per {currency}": f"{unit} per {currency}",
     }
-    mean_quality, mean_cost, ratio = (
+    mean_quality, mean_cost, per_aud = (
         replace(empty, name=f"{statistic} of {point.name}", statistic=statistic, unit=measure)
         for statistic, measure in units.items()
     )
-    return (
-        mean_on_scale(mean_quality, q, range(len(q))),
-        mean_interval(c).of(mean_cost),
-        _per_aud(replace(ratio, method=RATIO_METHOD), q, c),
-    )
-
-
-def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
-    q, c, bases = float(quality.mean()), float(price.mean()), len(quality)
-    efficiency = calculate_efficiency(q, c)
+    per_aud = replace(per_aud, method=RATIO_METHOD)
+    efficiency = calculate_efficiency(float(q.mean()), float(c.mean()))
     if efficiency is None:
-        return empty.not_estimable("the runs cost nothing, so there is no quality per AUD")
-    ratio = replace(empty, estimate=efficiency)
-    if bases < 2:
+        per_aud = per_aud.not_estimable("the runs cost nothing, so there is no quality per AUD")
+    else:
+        per_aud = _ratio_interval(per_aud.valued(efficiency), q, c)
+    return mean_on_scale(mean_quality, q, range(len(q))), mean_interval(c).of(mean_cost), per_aud
+
+
+def _ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
+    if len(quality) < 2:
         return ratio.no_interval("one base")
     quality_without, price_without = quality.sum() - quality, price.sum() - price
     if min(quality_without.min(), price_without.min()) <= 0:
         return ratio.no_interval("without one of the bases quality or cost is 0")
-    low, high, degrees = jackknife_interval(np.log(q / c), np.log(quality_without / price_without))
+    logarithm = np.log(float(quality.mean()) / float(price.mean()))
+    low, high, degrees = jackknife_interval(logarithm, np.log(quality_without / price_without))
     if not np.isfinite(low):
-        return ratio.no_interval(f"{counted(bases, 'bases')}, or they are all alike")
+        return ratio.no_interval(f"{counted(len(quality), 'bases')}, or they are all alike")
     return replace(ratio, low=float(np.exp(low)), high=float(np.exp(high)), degrees=float(degrees))
 
 

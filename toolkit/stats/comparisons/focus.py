@@ -67,7 +67,12 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     (0.275, 12)
     """
     checked = {name: _judged(frame, score, name) for name, frame in (("on", on), ("off", off))}
-    contexts = _contexts(pd.concat(checked.values()))
+    contexts = pd.concat(checked.values())[["run_id", *_CONTEXT]].drop_duplicates().set_index("run_id")
+    if not contexts.index.is_unique:
+        run = contexts.index[contexts.index.duplicated()][0]
+        raise InputError(
+            f"focus contrast: run {run!r} has two bases, models or length bins; correct the frames"
+        )
     sides = [frame.groupby(["run_id", "judge"])["score"].mean() for frame in checked.values()]
     pairs = pd.concat(sides, axis="columns", keys=list(checked))
     if not set(checked["on"]["run_id"]) & set(checked["off"]["run_id"]):
@@ -109,15 +114,3 @@ def _judged(frame: pd.DataFrame, score: str, side: str) -> pd.DataFrame:
         run, judge = checked.loc[duplicated, key].iloc[0]
         raise InputError(f"focus contrast: {side} has run {run!r} by judge {judge!r} twice; keep one")
     return checked
-
-
-def _contexts(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return base, bin and model of each run, which both frames must agree on."""
-    contexts = judged[["run_id", *_CONTEXT]].drop_duplicates()
-    duplicated = contexts["run_id"].duplicated()
-    if duplicated.any():
-        run = contexts.loc[duplicated, "run_id"].iloc[0]
-        raise InputError(
-            f"focus contrast: run {run!r} has two bases, models or length bins; correct the frames"
-        )
-    return contexts.set_index("run_id")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
     WHOLE,
@@ -36,14 +36,11 @@ class MissingBounds(Result):
     """The length contrasts under what could be assumed of the missing scores."""
 
     about: ClassVar[str] = "assumption"
+    kinds: ClassVar[Mapping[str, str]] = {"contrasts": "assumption"}
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
     ends: tuple[float, float] = SCALE
     apart: ClassVar[tuple[str, ...]] = ("ends",)
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every contrast with its assumption."""
-        return ((case, estimate) for case, contrasts in self.contrasts.items() for estimate in contrasts)
 
     def sentence(self) -> str:
         """Return in words ready for the thesis how far the missing scores could matter."""
@@ -72,17 +69,12 @@ class MissingData(Result):
     """How many scores are missing, where, and whether the missing ones gather anywhere."""
 
     about: ClassVar[str] = "missing by"
+    kinds: ClassVar[Mapping[str, str]] = {"overall": "all", "shares": "column", "imbalance": "imbalance"}
     overall: tuple[Estimate, ...]
     shares: dict[str, tuple[Estimate, ...]]
     imbalance: tuple[Estimate, ...]
     reasons: dict[str, int]
     bounds: MissingBounds
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every share with its column, then the tests."""
-        yield from (("all", share) for share in self.overall)
-        yield from ((column, share) for column, shares in self.shares.items() for share in shares)
-        yield from (("imbalance", test) for test in self.imbalance)
 
     def sentence(self) -> str:
         """Return what is missing in words ready for the thesis."""
@@ -121,7 +113,7 @@ def missing_data(
         total = share(f"missing {unit}", list(missing), list(bases), what=unit)
         overall.append(replace(total, facets={"of": unit}))
         for column in told_apart(table, columns):
-            levels = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
+            levels = table[column].astype("object").to_numpy()  # compared one by one, see `imbalance_test`
             by_level = []
             for name in in_order(levels):
                 member = np.array([level == name for level in levels])
@@ -205,25 +197,24 @@ def imbalance_test(
     ----------
     Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses, chapter 7, for blocks. Phipson & Smyth
     (2010), Statistical Applications in Genetics and Molecular Biology 9, article 39.
-
     """
-    names, level = _numbered(levels)
-    groups, base = _numbered(bases)
-    count = int(missing.sum())
-    empty = Estimate(
-        f"imbalance of missing over {name}",
-        None,
-        statistic="imbalance of missing",
-        facets={"over": name},
-        method=f"permutation within bases, seed {seed}",
-        unit="difference of shares",
-        n={"scores": len(missing), "bases": len(groups), "levels": len(names)},
-        missing=count,
+    # As objects: numpy's own texts, by which it also compares, lose a NUL at their end, and two models would be one.
+    (names, level), (groups, base) = (
+        np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
+        for labels in (levels, bases)
     )
+    count = int(missing.sum())
+    statistic, method = "imbalance of missing", f"permutation within bases, seed {seed}"
+    n = {"scores": len(missing), "bases": len(groups), "levels": len(names)}
+    empty = Estimate(
+        f"{statistic} over {name}", None, method=method, unit="difference of shares", n=n, missing=count
+    )
+    empty = replace(empty, statistic=statistic, facets={"over": name})
     if len(names) < 2:
         return empty.not_estimable(f"there is one {name} only")
+    cells, size = base * len(names) + level, len(groups) * len(names)
     losses, scores = (
-        np.bincount(base * len(names) + level, weights, len(groups) * len(names)).reshape(-1, len(names))
+        np.bincount(cells, weights, size).reshape(-1, len(names))
         for weights in (missing.astype(float), np.ones(len(missing)))
     )
     observed = replace(empty, estimate=float(np.ptp(losses.sum(axis=0) / scores.sum(axis=0))))
@@ -244,12 +235,6 @@ def imbalance_test(
         keys = rng.random((min(_PART, permutations - start), *losses.shape))
         reached += int((spread(*_shuffled((losses, scores), scores > 0, keys)) >= threshold).sum())
     return replace(observed, p_value=(reached + 1) / (permutations + 1))
-
-
-def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels as texts, sorted, and the place of each label among them."""
-    # As objects: numpy's own texts, by which it also compares, lose a NUL at their end, and two models would be one.
-    return np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
 
 
 def _shuffled(tables: tuple[np.ndarray, ...], occupied: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:

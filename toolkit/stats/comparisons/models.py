@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -13,13 +13,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
+from toolkit.stats.inference.p_values import sign_flip, with_holm
 from toolkit.stats.inference.proportions import effective_cases, likeness, share, wilson
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
-from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted
@@ -35,18 +33,11 @@ class ModelComparison(Result):
     """The means or rates of the models and their paired differences."""
 
     about: ClassVar[str] = "comparison"
+    kinds: ClassVar[Mapping[str, str]] = {"models": "model", "differences": "difference"}
+    first: ClassVar[tuple[str, ...]] = ("differences", "models")
     models: tuple[tuple[str, Estimate], ...]
     differences: tuple[Estimate, ...]
     notes: tuple[str, ...]
-
-    def headline(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the differences before the means."""
-        yield from sorted(self.rows(), key=lambda row: row[0] != "difference")
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every result with what it compares."""
-        yield from (("model", result) for _, result in self.models)
-        yield from (("difference", result) for result in self.differences)
 
     def sentence(self) -> str:
         """Return every difference in words ready for the thesis."""
@@ -109,11 +100,8 @@ def paired_difference(
     """Return the mean difference of two models over the prompts that both answered (Miller 2024), clustered by base."""
     a, b = _equally_long(name, first, second, bases)
     difference = pd.Series(a - b, index=list(bases)).dropna()
-    counts, missing = (
-        {"prompts": len(difference), "bases": difference.index.nunique()},
-        len(a) - len(difference),
-    )
-    empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
+    counts = {"prompts": len(difference), "bases": difference.index.nunique()}
+    empty = Estimate(name, None, None, None, CLUSTERED, unit, counts, len(a) - len(difference))
     if difference.empty:
         return empty.not_estimable("there are no prompts")
     mean = clustered_mean(difference, list(difference.index))
@@ -168,30 +156,21 @@ def rate_difference(
     if groups < 2:
         return difference.no_interval("one base, and two are needed", "interval or p value")
     by_t = clustered_mean(a - b, labels)
-    low, high = _hybrid_ends(a, b, labels, max(answers or 0, len(labels)), tied=not by_t.error)
-    if by_t.low is not None and by_t.high is not None:
-        low, high = max(-1.0, min(low, by_t.low)), min(1.0, max(high, by_t.high))
-    return replace(difference, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
-
-
-def _hybrid_ends(
-    a: np.ndarray, b: np.ndarray, labels: list[Hashable], answers: int, *, tied: bool
-) -> tuple[float, float]:
-    groups = len(set(labels))
-    ends, rates, pulls = [], [], []
+    rates, ends, pulls = [], [], []
     for values in (a, b):
-        p = float(values.mean())
-        worth = effective_cases(p, clustered_mean(values, labels).error or 0.0, answers, groups)
-        ends.append(wilson(p * worth, worth))
+        p, error = float(values.mean()), clustered_mean(values, labels).error or 0.0
+        worth = effective_cases(p, error, max(answers or 0, len(labels)), groups)
         rates.append(p)
+        ends.append(wilson(p * worth, worth))
         pulls.append(_sums(values - p, labels))
     squares = float(pulls[0] @ pulls[0]) * float(pulls[1] @ pulls[1])
     r = float(pulls[0] @ pulls[1]) / math.sqrt(squares) if squares > 0 else 0.0
-    if (
-        tied and r > 0
-    ):  # at r = 1 and rates of .5 nothing would be left: Newcombe (1998) corrects r for continuity
-        r *= 1 - 2 / groups
-    return mover(rates[0], ends[0], rates[1], ends[1], r)
+    if not by_t.error and r > 0:
+        r *= 1 - 2 / groups  # r = 1 and rates of .5 leave no width: Newcombe (1998) corrects r for continuity
+    low, high = mover(rates[0], ends[0], rates[1], ends[1], r)
+    if by_t.low is not None and by_t.high is not None:
+        low, high = max(-1.0, min(low, by_t.low)), min(1.0, max(high, by_t.high))
+    return replace(difference, low=low, high=high, p_value=sign_flip(_sums(a - b, labels)).p_value)
 
 
 def mover(

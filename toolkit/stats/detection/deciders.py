@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.result import Estimate
 
 MAJORITY: Final = "always the majority"
@@ -41,30 +42,25 @@ def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[
     values, indices = np.unique(size, return_inverse=True)
     counts = np.zeros((2, len(values)), dtype=int)
     np.add.at(counts, (truth.astype(int), indices), 1)
-    keys = list(zip(truth.tolist(), indices.tolist(), strict=True))
-    # Items of the same label and length are left out with the same result.
-    decisions: dict[tuple[bool, int], bool | None] = {}
-    for label, index in set(keys):
-        others = counts.copy()
-        others[int(label), index] -= 1
-        decisions[label, index] = _decide(values, others, index)
-    return tuple(decisions[key] for key in keys)
 
+    @cache  # items of the same label and length are left out with the same result
+    def decide(label: int, index: int) -> bool | None:
+        others = counts.copy()  # no cases and cases of each length
+        others[label, index] -= 1
+        negatives, cases = others.sum(axis=1)
+        if not (negatives and cases):
+            return None
+        counted = others.sum(axis=0) > 0
+        lengths, others = values[counted], others[:, counted]
+        thresholds = np.concatenate([[-np.inf], (lengths[1:] + lengths[:-1]) / 2])
+        upto = np.concatenate([[[0], [0]], others.cumsum(axis=1)[:, :-1]], axis=1)
+        longer = ((cases - upto[1]) / cases + upto[0] / negatives) / 2
+        up, down = int(longer.argmax()), int(longer.argmin())
+        if longer[up] >= 1 - longer[down]:
+            return bool(values[index] > thresholds[up])
+        return not values[index] > thresholds[down]
 
-def _decide(values: np.ndarray, counts: np.ndarray, index: int) -> bool | None:
-    """Decide a length by the best threshold for the counts (no cases, cases) of each length."""
-    negatives, cases = counts.sum(axis=1)
-    if not (negatives and cases):
-        return None
-    counted = counts.sum(axis=0) > 0
-    lengths, counts = values[counted], counts[:, counted]
-    thresholds = np.concatenate([[-np.inf], (lengths[1:] + lengths[:-1]) / 2])
-    upto = np.concatenate([[[0], [0]], counts.cumsum(axis=1)[:, :-1]], axis=1)
-    longer = ((cases - upto[1]) / cases + upto[0] / negatives) / 2
-    up, down = int(longer.argmax()), int(longer.argmin())
-    if longer[up] >= 1 - longer[down]:
-        return bool(values[index] > thresholds[up])
-    return not values[index] > thresholds[down]
+    return tuple(map(decide, truth.astype(int).tolist(), indices.tolist()))
 
 
 @dataclass(frozen=True)
@@ -139,21 +135,17 @@ def decider(
     ballots = None if votes is None else [votes[index] for index in items]
     sides = None if ballots is None else [[_side(vote) for vote in ballot] for ballot in ballots]
     name, raters = "Cohen's kappa with the label", ("label", "judge")
+    among = "Fleiss' kappa among the votes"
     return Decider(
-        judge,
-        model,
-        mode,
-        tuple(decisions),
-        classify(truth, decided, clusters),
-        cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
-        None if scores is None else auc(truth, [scores[index] for index in items], clusters),
-        None
-        if sides is None
-        else fleiss_kappa(sides, name="Fleiss' kappa among the votes", clusters=clusters),
-        aud,
-        sum(map(len, ballots or ())),
-        unreadable,
-        len(labels) - len(items),
+        *(judge, model, mode, tuple(decisions)),
+        found=classify(truth, decided, clusters),
+        kappa=cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
+        auc=None if scores is None else auc(truth, [scores[index] for index in items], clusters),
+        agreement=None if sides is None else fleiss_kappa(sides, name=among, clusters=clusters),
+        aud=aud,
+        replies=sum(map(len, ballots or ())),
+        unreadable=unreadable,
+        unasked=len(labels) - len(items),
     )
 
 
@@ -194,31 +186,22 @@ def compare_deciders(
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
     """Return one row per judge and mode, and per baseline."""
-    return pd.DataFrame([_row(decider) for decider in deciders])
-
-
-def _row(decider: Decider) -> dict[str, Any]:
-    counts = decider.found.counts
-    estimates: dict[str, Estimate | None] = {
-        **{rate.replace(" ", "_").lower(): decider.found.rate(rate) for rate in RATES},
-        "accuracy_undecided_wrong": decider.found.rate("accuracy", strict=True),
-        "kappa": decider.kappa,
-        "agreement": decider.agreement,
-        "auc": decider.auc,
-    }
-    row: dict[str, Any] = {"judge": decider.judge, "model": decider.model, "mode": decider.mode}
-    row |= {"n": counts.items, "decided": counts.decided, "undecided": counts.undecided}
-    row["unasked"] = decider.unasked
-    for name, estimate in estimates.items():
-        ends = {"": "estimate", "_low": "low", "_high": "high"}
-        row |= {f"{name}{end}": _number(getattr(estimate, key, None)) for end, key in ends.items()}
-    row |= {"aud": _number(decider.aud), "aud_per_correct": _number(decider.aud_per_correct)}
-    row |= {"replies": decider.replies, "unreadable": decider.unreadable}
-    return row | {"unreadable_share": _number(decider.unreadable_share)}
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
+    rows = []
+    for decider in deciders:
+        counts = decider.found.counts
+        row: dict[str, Any] = {name: getattr(decider, name) for name in ("judge", "model", "mode")}
+        row |= {"n": counts.items, "decided": counts.decided, "undecided": counts.undecided}
+        row["unasked"] = decider.unasked
+        estimates = {rate.replace(" ", "_").lower(): decider.found.rate(rate) for rate in RATES}
+        estimates["accuracy_undecided_wrong"] = decider.found.rate("accuracy", strict=True)
+        optional = {name: getattr(decider, name) for name in ("kappa", "agreement", "auc")}
+        for name, estimate in (estimates | optional).items():
+            ends = {"": "estimate", "_low": "low", "_high": "high"}
+            row |= {f"{name}{end}": getattr(estimate, key, None) for end, key in ends.items()}
+        names = ("aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
+        row |= {name: getattr(decider, name) for name in names}
+        rows.append({name: math.nan if value is None else value for name, value in row.items()})
+    return pd.DataFrame(rows)
 
 
 def _side(vote: float | None) -> bool | None:

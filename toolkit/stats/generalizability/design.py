@@ -117,7 +117,14 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     codes = _codes(frame, design)
     shape = tuple(int(codes[name].max()) + 1 for name in design.factors)
     cells = np.ravel_multi_index([codes[name] for name in design.factors], shape)
-    _refuse_duplicates(frame, design, cells)
+    repeated = pd.Series(cells).duplicated().to_numpy()
+    if repeated.any():
+        first = frame.iloc[int(repeated.argmax())]
+        cell = ", ".join(f"{name} {first[name]}" for name in design.factors)
+        raise InputError(
+            f"scores: {counted(int(repeated.sum()), 'rows')} of a cell that has one, the first of {cell}; "
+            "keep one score per cell, or name the factor that tells them apart"
+        )
     values = np.full(shape, np.nan)
     values.flat[cells] = numbers_of("scores", frame, "score")
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
@@ -156,17 +163,6 @@ def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:
         for name, parents in design.nested.items()
     }
     return plain | {name: rank.to_numpy(dtype=np.int64) - 1 for name, rank in within.items()}
-
-
-def _refuse_duplicates(frame: pd.DataFrame, design: Design, cells: np.ndarray) -> None:
-    repeated = pd.Series(cells).duplicated().to_numpy()
-    if repeated.any():
-        first = frame.iloc[int(repeated.argmax())]
-        cell = ", ".join(f"{name} {first[name]}" for name in design.factors)
-        raise InputError(
-            f"scores: {counted(int(repeated.sum()), 'rows')} of a cell that has one, the first of {cell}; "
-            "keep one score per cell, or name the factor that tells them apart"
-        )
 
 
 def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

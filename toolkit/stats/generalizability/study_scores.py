@@ -117,15 +117,8 @@ def _answers(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
     else:
         names = [name for name in ("model", "length_bin", "repeat") if name in judgements]
         answer = judgements[names].astype("string").agg(" / ".join, axis=1)
-    return pd.DataFrame(
-        {
-            "base": judgements["base"],
-            "answer": answer,
-            "judge": judgements["judge"].astype("object"),
-            "repeat": judgements.get("judge_repeat", 0),
-            "score": judgements[score],
-        }
-    )
+    judge, repeat = judgements["judge"].astype("object"), judgements.get("judge_repeat", 0)
+    return judgements[["base"]].assign(answer=answer, judge=judge, repeat=repeat, score=judgements[score])
 
 
 def _bases(

@@ -14,7 +14,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.multiplicity import false_discovery
+from toolkit.stats.inference.p_values import false_discovery
 from toolkit.stats.inference.proportions import effective_cases, wilson
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result

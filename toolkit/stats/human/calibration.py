@@ -209,7 +209,17 @@ def compare_with_people(
     estimates: list[Estimate] = []
     for person, ratings in people.items():
         estimates.append(_icc(person, ratings, "ensemble", runs, score))
-        estimates.append(_difference(person, ratings, runs, score))
+        ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
+        paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
+        scored = paired.dropna(subset=[score, "ensemble"])
+        n, missing = (
+            {"bases": int(scored["base"].nunique()), "answers": len(scored)},
+            len(paired) - len(scored),
+        )
+        name, method = f"ensemble less {person}", "t over bases, clustered"
+        empty = Estimate(name, None, None, None, method, score_unit(score, runs), n, missing)
+        differences = scored["ensemble"] - scored[score]
+        estimates.append(mean_estimate(empty, differences, list(scored["base"]), "no run was scored by both"))
         estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
     for (first, ratings), (second, counterparts) in combinations(people.items(), 2):
         estimates.append(_icc(first, ratings, second, counterparts, score))
@@ -230,14 +240,3 @@ def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFr
     icc = next(result for result in reliability(table).icc["score"] if result.name == "ICC(A,1)")
     pair = f"{first} and {second}"
     return replace(icc, name=f"{icc.name} of {pair}", statistic=icc.name, facets={"pair": pair})
-
-
-def _difference(person: str, ratings: pd.DataFrame, runs: pd.DataFrame, score: str) -> Estimate:
-    ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
-    paired = _run_means(ratings, score).merge(ensemble, on="run_id", how="left")
-    scored = paired.dropna(subset=[score, "ensemble"])
-    n, missing = {"bases": int(scored["base"].nunique()), "answers": len(scored)}, len(paired) - len(scored)
-    name, method = f"ensemble less {person}", "t over bases, clustered"
-    empty = Estimate(name, None, None, None, method, score_unit(score, runs), n, missing)
-    differences = scored["ensemble"] - scored[score]
-    return mean_estimate(empty, differences, list(scored["base"]), "no run was scored by both")

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife, sums_by
-from toolkit.stats.inference.means import clustered_slope
+from toolkit.stats.inference.means import clustered_slope, mean_on_scale
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
@@ -50,15 +49,6 @@ def calibrated_contrasts(
     means = y / count + weight[:, None] * np.where(tuned, f_others / many - f / count, 0.0)
     unrated = (n == 0).astype(float) @ (contrasts != 0).T
     return np.where(unrated > 0, np.nan, means @ contrasts.T), weight
-
-
-def published_weight(y: np.ndarray, f: np.ndarray, u: np.ndarray) -> float:
-    """Return lambda of example 6.1 of Angelopoulos et al. (2024), with the denominators of their software."""
-    scores = np.concatenate([f, u])
-    if not len(u) or np.ptp(scores) <= ROUNDING * np.abs(scores).max():
-        return 0.0
-    covariance = float(((y - y.mean()) * (f - f.mean())).mean())
-    return min(1.0, max(0.0, covariance / ((1 + len(y) / len(u)) * float(scores.var(ddof=1)))))
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,12 @@ def prediction_powered_mean(
         return mean
     complete = ~(np.isnan(y) | np.isnan(f))
     y, f, u = y[complete], f[complete], u[~np.isnan(u)]
-    weight = published_weight(y, f, u) if tuning is None else tuning
+    weight, scores = tuning or 0.0, np.concatenate([f, u])
+    if tuning is None and len(u) and np.ptp(scores) > ROUNDING * np.abs(scores).max():
+        # Lambda of their example 6.1, with the denominators of their software.
+        covariance = float(((y - y.mean()) * (f - f.mean())).mean())
+        variance_of_scores = float(scores.var(ddof=1))
+        weight = min(1.0, max(0.0, covariance / ((1 + len(y) / len(u)) * variance_of_scores)))
     estimate, variance = float(y.mean()), float((y - weight * f).var()) / len(y)
     if len(u):
         estimate += weight * float(u.mean() - f.mean())

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
+from toolkit.stats.result import GROUPS
 from toolkit.words import counted
 
-GROUPS: Final = "independent groups"
-_WORDS: Final = r"(?<![\w'-])(bases?|clusters?)(?![\w'-])"
-_TEXT_FIELDS: Final = ("method", "note", "reason", "words")
+_OF_GROUPS: Final = {"bases": GROUPS, "rated bases": f"rated {GROUPS}"}
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", pd.Series, pd.DataFrame)
@@ -26,30 +23,26 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
 
     The analysis finds the cluster in ``base``, which it resamples, jackknifes, blocks and clusters by, and the base
     itself in ``situation``, within which S, M and L are paired (`mean_of_units`). What it returns counts independent
-    groups in place of bases, in ``n``, methods and notes. Without a column ``cluster``, or where every base is its own,
-    nothing changes.
+    groups in place of bases, and each estimate says so (`Estimate.remarks`). Without a column ``cluster``, or where
+    every base is its own, nothing changes.
     """
 
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
-        frames = [value for value in (*args, *kwargs.values()) if isinstance(value, pd.DataFrame)]
-        frames = [frame for frame in frames if _has_units(frame)]
+        frames: list[pd.DataFrame] = [value for value in (*args, *kwargs.values()) if _has_units(value)]
         if not any((frame["cluster"] != frame["base"]).any() for frame in frames):
             return analysis(*args, **kwargs)
-        result = analysis(
-            *(_by_cluster(value) for value in args),
-            **{name: _by_cluster(value) for name, value in kwargs.items()},
-        )
-        reworded: R = in_groups(result, *frames)
-        notes = getattr(reworded, "notes", None)
-        if not (is_dataclass(reworded) and isinstance(notes, tuple)):
-            return reworded
+        by_name = {name: _by_cluster(value) for name, value in kwargs.items()}
         units = unit_counts(frames[0])
+        result: R = in_groups(analysis(*map(_by_cluster, args), **by_name), units)
+        notes = getattr(result, "notes", None)
+        if not (is_dataclass(result) and isinstance(notes, tuple)):
+            return result
         note = (
             f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts: "
             "intervals and tests rest on groups, each counting once where bases would"
         )
-        return replace(reworded, notes=(*notes, note))  # type: ignore[type-var]
+        return replace(result, notes=(*notes, note))  # type: ignore[type-var]
 
     return clustered
 
@@ -85,71 +78,31 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     return f"{counted(len(bases), 'bases')}{clause}"
 
 
-def in_groups(result: Any, *frames: pd.DataFrame) -> Any:
-    """Return a result with its units called independent groups: numbers in ``n``, and words of methods and notes.
+def in_groups(result: Any, units: Mapping[str, int]) -> Any:
+    """Return a result whose ``n`` counts independent groups, where its analysis counted clusters as bases.
 
-    All bases are counted beside the groups where all groups of the first frame are used; how many there are in a part
-    of the groups no result says. Names in the frames are left as they are.
+    Bases stand beside the groups where all groups are used; how many there are in a part of the groups is not known.
     """
-    counts = unit_counts(frames[0])
-    words = re.compile("|".join([*map(re.escape, _names_with_words(frames)), _WORDS]))
-
-    def said(value: Any) -> Any:
-        if isinstance(value, tuple) and type(value) is tuple:
-            return tuple(said(part) for part in value)
-        if isinstance(value, Mapping):
-            return {key: said(part) for key, part in value.items()}
-        if not is_dataclass(value) or isinstance(value, type):
-            return value
-        old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        new = {
-            name: _counts(part, counts, words) if name == "n" and isinstance(part, Mapping) else said(part)
-            for name, part in old.items()
-        }
-        if "n" in old:
-            new |= {
-                name: words.sub(_group, old[name]) for name in _TEXT_FIELDS if isinstance(old.get(name), str)
-            }
-        return replace(value, **new)
-
-    return said(result)
+    if type(result) is tuple:
+        return tuple(in_groups(part, units) for part in result)
+    if isinstance(result, Mapping):
+        return {key: in_groups(part, units) for key, part in result.items()}
+    if not is_dataclass(result) or isinstance(result, type):
+        return result
+    parts = {field.name: getattr(result, field.name) for field in fields(result) if field.init}
+    n = parts.pop("n", None)
+    new = {name: in_groups(part, units) for name, part in parts.items()}
+    if isinstance(n, Mapping):
+        every = {"bases": units["bases"]} if n.get("bases") == units.get(GROUPS) else {}
+        new["n"] = every | {_OF_GROUPS.get(unit, unit): count for unit, count in n.items()}
+    return replace(result, **new if n is None or "n" in new else new | {"n": n})
 
 
-def _names_with_words(frames: Iterable[pd.DataFrame]) -> list[str]:
-    """Return the names in frames that hold a word for units and more, the longest first."""
-    columns = [frame[name] for frame in frames for name in frame if not is_numeric_dtype(frame[name])]
-    names = {str(name) for column in columns for name in column.unique()}
-    return sorted(
-        (
-            name
-            for name in names
-            if re.search(r"\b(bases?|clusters?)\b", name) and not re.fullmatch(_WORDS, name)
-        ),
-        key=len,
-        reverse=True,
-    )
-
-
-def _counts(n: Mapping[str, int], group_counts: Mapping[str, int], words: re.Pattern[str]) -> dict[str, int]:
-    renamed: dict[str, int] = {}
-    for unit, count in n.items():
-        if unit == "bases":
-            renamed |= {"bases": group_counts["bases"]} if count == group_counts[GROUPS] else {}
-        renamed[words.sub(_group, unit)] = count
-    return renamed
-
-
-def _group(match: re.Match[str]) -> str:
-    if match[1] is None:  # a name
-        return match[0]
-    return GROUPS if match[1].endswith("s") else GROUPS.removesuffix("s")
-
-
-def _has_units(frame: pd.DataFrame) -> bool:
-    return "cluster" in frame and "base" in frame
+def _has_units(value: Any) -> TypeGuard[pd.DataFrame]:
+    return isinstance(value, pd.DataFrame) and "cluster" in value and "base" in value
 
 
 def _by_cluster(value: Any) -> Any:
-    if not (isinstance(value, pd.DataFrame) and _has_units(value)):
+    if not _has_units(value):
         return value
     return value.assign(situation=value["base"], base=value["cluster"]).drop(columns="cluster")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,6 +11,9 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
+
+SD_METHOD: Final = "log variance with its kurtosis (Bonett 2006)"
+_FEWEST_FOR_SPREAD: Final = 5
 
 
 def paired_effect_size(differences: ArrayLike) -> tuple[float, float | None, float | None]:
@@ -92,24 +94,15 @@ def average_effect_size(first: ArrayLike, second: ArrayLike) -> tuple[float, flo
     return d_z * ratio, low * ratio, high * ratio
 
 
-SD_METHOD: Final = "log variance with its kurtosis (Bonett 2006)"
-_FEWEST_FOR_SPREAD: Final = 5
-
-
 def standard_deviation(
-    name: str,
-    values: ArrayLike,
-    *,
-    unit: str = "none",
-    missing: int = 0,
-    scale: float | None = None,
+    name: str, values: ArrayLike, *, unit: str = "none", missing: int = 0, scale: float | None = None
 ) -> Estimate:
     r"""Return a standard deviation with an interval that allows for its kurtosis.
 
     With :math:`c = n / (n - z)` and :math:`\hat\gamma_4 = n \sum (x - m)^4 / (\sum (x - \bar x)^2)^2` about the
     trimmed mean m, the interval of the variance is :math:`\exp\{\ln(c s^2) \pm z\, c \sqrt{(\hat\gamma_4 - (n - 3)/n)
-    / (n - 1)}\}`. The chi-square interval takes the values as
-    normal and covers too little for half-step scores at the ceiling.
+    / (n - 1)}\}`. The chi-square interval takes the values as normal and covers too little for half-step scores at the
+    ceiling.
 
     References
     ----------
@@ -133,11 +126,9 @@ def standard_deviation(
     if float(np.abs(centred).max()) <= ROUNDING * size:
         return empty.not_estimable(f"all {n} bases are equal")
     variance = float(centred @ centred) / (n - 1)
-    z = float(special.ndtri((1 + empty.confidence) / 2))
+    sd, z = math.sqrt(variance), float(special.ndtri((1 + empty.confidence) / 2))
     if n < _FEWEST_FOR_SPREAD:
-        return replace(empty, estimate=math.sqrt(variance)).no_interval(
-            f"{n} bases, and {_FEWEST_FOR_SPREAD} are needed"
-        )
+        return empty.valued(sd).no_interval(f"{n} bases, and {_FEWEST_FOR_SPREAD} are needed")
     trimmed = math.floor(n / (2 * math.sqrt(n - 4)))
     trimmed_values = np.sort(x)[trimmed : n - trimmed]
     middle = float(trimmed_values.mean()) if len(trimmed_values) else float(np.median(x))
@@ -145,6 +136,5 @@ def standard_deviation(
     c = n / (n - z)
     half = z * c * math.sqrt(max(0.0, (kurtosis - (n - 3) / n) / (n - 1)))
     centre = math.log(c * variance)
-    sd = math.sqrt(variance)
     low, high = math.exp((centre - half) / 2), math.exp((centre + half) / 2)
-    return replace(empty, estimate=sd, low=min(low, sd), high=max(high, sd))
+    return empty.valued(sd, min(low, sd), max(high, sd))

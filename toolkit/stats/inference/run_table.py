@@ -50,7 +50,10 @@ def checked_runs(
     texts (`toolkit.stats.inference.clusters.over_clusters`).
     """
     need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
-    _refuse_twice(runs)
+    if "run_id" in runs and runs["run_id"].notna().all() and runs["run_id"].duplicated().any():
+        # A run that is there twice would narrow every interval that counts runs.
+        name = runs["run_id"][runs["run_id"].duplicated()].iloc[0]
+        raise InputError(f"runs: run {name!r} is there {int((runs['run_id'] == name).sum())} times; keep one")
     checked = pd.DataFrame(
         {
             "base": runs["base"].to_numpy(),
@@ -121,17 +124,6 @@ def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -
     missing = int(checked["score"].isna().sum()) if count is None else count
     lack = agreeing(missing, f"have no {score} and are left out")
     return [f"{missing} of {counted(len(checked), 'runs')} {lack}"] if missing else []
-
-
-def _refuse_twice(runs: pd.DataFrame) -> None:
-    """Refuse a run that is there twice: it would narrow every interval that counts runs."""
-    if "run_id" in runs and runs["run_id"].notna().all():
-        twice = runs["run_id"].duplicated()
-        if twice.any():
-            name = runs["run_id"][twice].iloc[0]
-            raise InputError(
-                f"runs: run {name!r} is there {int((runs['run_id'] == name).sum())} times; keep one"
-            )
 
 
 _STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -13,9 +13,8 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.proportions import clopper_pearson
-from toolkit.stats.one_shot.compare import outcomes_of, pair_p_value, rejected
-from toolkit.stats.one_shot.methods import VERDICTS, WEIGHTS
-from toolkit.stats.power.answer import check_share
+from toolkit.stats.one_shot.methods import VERDICTS, WEIGHTS, outcomes_of, pair_p_value, rejected
+from toolkit.stats.power.sample_size import check_share
 from toolkit.stats.result import Estimate
 
 ENUMERATED_UP_TO: Final = 30
@@ -75,26 +74,8 @@ def experiments_needed(
     Power does not rise evenly, because counts are whole: up to 30 the smallest N is meant at which, and for three
     more, power is what is wanted; beyond, N is found by bisection over simulated powers, to about 5 %.
 
-    Parameters
-    ----------
-    first, second
-        Shares (or pilot counts) of expected answers, unexpected answers and hallucinations of each method.
-    power
-        Wanted probability of telling them apart.
-    start
-        Smallest N to consider, in experiments.
-    weights, alpha, seed
-        Of the score, of the test, and of the pairs drawn beyond 30.
-
-    Returns
-    -------
-    Estimate
-        In experiments of each method; None, with a note, when even 400 are too few.
-
-    Raises
-    ------
-    InputError
-        If shares, weights, level, ``power`` or ``start`` cannot be used.
+    ``first`` and ``second`` are shares (or pilot counts) of expected answers, unexpected answers and hallucinations,
+    ``start`` is the smallest N to consider. There is no number, and a note, when even 400 are too few.
 
     Examples
     --------
@@ -115,9 +96,14 @@ def experiments_needed(
 
     @cache
     def enough(n: int) -> bool:
-        if n > ENUMERATED_UP_TO:
-            return _sampled_power_reaches(power, _sampled(p, q, n, w, alpha, seed))
-        return (power_at(n).estimate or 0.0) >= power
+        if n <= ENUMERATED_UP_TO:
+            return (power_at(n).estimate or 0.0) >= power
+        hits, at_most = 0, DRAWN
+        for times, differ in _sampled(p, q, n, w, alpha, seed):
+            hits, at_most = (hits + times, at_most) if differ else (hits, at_most - times)
+            if at_most / DRAWN < power or hits / DRAWN >= power:  # the pairs still to come cannot change it
+                break
+        return hits / DRAWN >= power
 
     n = _smallest(enough, start)
     if n is None:
@@ -140,7 +126,6 @@ def _shares(values: Sequence[float]) -> np.ndarray:
 
 
 def _chances(shares: np.ndarray, n: int) -> np.ndarray:
-    """Return the multinomial probability of every outcome of n experiments."""
     outcomes = outcomes_of(n)
     ways = special.gammaln(n + 1) - special.gammaln(outcomes + 1).sum(axis=1)
     return np.exp(ways + special.xlogy(outcomes, shares[None, :]).sum(axis=1))
@@ -155,16 +140,6 @@ def _sampled(
     for pair, times in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
         p_value = pair_p_value(tuple(pair[:3].tolist()), tuple(pair[3:].tolist()), w)
         yield int(times), p_value <= alpha + 1e-12
-
-
-def _sampled_power_reaches(power: float, samples: Iterable[tuple[int, bool]]) -> bool:
-    """Return whether the share that is told apart is what is wanted, as soon as the rest cannot change that."""
-    hits, at_most = 0, DRAWN
-    for times, differ in samples:
-        hits, at_most = (hits + times, at_most) if differ else (hits, at_most - times)
-        if at_most / DRAWN < power or hits / DRAWN >= power:
-            break
-    return hits / DRAWN >= power
 
 
 def _smallest(enough: Callable[[int], bool], start: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,8 +14,14 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, whole
-from toolkit.stats.power.sample_size import bases_needed, detectable_effect
+from toolkit.stats.power.sample_size import (
+    PowerAnswer,
+    bases_needed,
+    check_size,
+    detectable_effect,
+    unanswerable,
+    whole,
+)
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted
@@ -65,51 +72,29 @@ class PilotPower(Result):
 
     def sentence(self) -> str:
         """Return every answer in words ready for the thesis."""
-        answers = [
+        parts = [
             f"{contrast.name}: {answer.sentence()}"
             for contrast in self.contrasts
             for answer in contrast.answers()[1:]
         ]
-        return " ".join([*answers, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
+        return " ".join([*parts, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types, contrasts by name."""
         contrasts = {
-            contrast.name: {
-                "between": contrast.between,
-                "within": contrast.within,
-                "results": plain(contrast.answers()),
-            }
-            for contrast in self.contrasts
+            part.name: {"between": part.between, "within": part.within, "results": plain(part.answers())}
+            for part in self.contrasts
         }
         return {**super().to_dict(), "contrasts": contrasts}
 
     def curve(self, bases: Iterable[int]) -> pd.DataFrame:
-        """Return what other numbers of bases would detect, and cost.
-
-        Parameters
-        ----------
-        bases
-            Numbers of bases, 2 or more each.
-
-        Returns
-        -------
-        pandas.DataFrame
-            contrast, bases, detectable_effect and aud; NaN where there is no number.
-        """
-        price, numbers = self.aud_per_base.estimate, list(bases)
-        rows = [
-            {
-                "contrast": contrast.name,
-                "bases": int(n),
-                "detectable_effect": None
-                if contrast.sd is None
-                else detectable_effect(n, contrast.sd, power=self.power, alpha=self.level).estimate,
-                "aud": None if price is None else n * price,
-            }
-            for contrast in self.contrasts
-            for n in numbers
-        ]
+        """Return what other numbers of bases, 2 or more, would detect and cost; NaN where there is no number."""
+        price, rows = self.aud_per_base.estimate, []
+        for contrast, n in product(self.contrasts, list(bases)):
+            effect = None
+            if contrast.sd is not None:
+                effect = detectable_effect(n, contrast.sd, power=self.power, alpha=self.level).estimate
+            rows.append((contrast.name, int(n), effect, None if price is None else n * price))
         frame = pd.DataFrame(rows, columns=["contrast", "bases", "detectable_effect", "aud"])
         return frame.astype({"detectable_effect": "float64", "aud": "float64"})
 

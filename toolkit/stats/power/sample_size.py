@@ -2,27 +2,119 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.power.answer import (
-    PowerAnswer,
-    check_share,
-    check_size,
-    over_spread,
-    percent,
-    smallest,
-    unanswerable,
-    whole,
-)
+from toolkit.stats.result import Estimate
 from toolkit.words import coverage
 
+MOST: Final = 1e7  # numbers beyond which nobody goes on asking
+_SLACK: Final = 1e-9
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_PANELS: Final = 24
 EXACT: Final = "exact, non-central t distribution"
 EXACT_TOST: Final = "exact, bivariate non-central t distribution (Phillips 1990)"
+
+
+@dataclass(frozen=True)
+class PowerAnswer(Estimate):
+    """A number that was computed from what is assumed, with a sentence that says both."""
+
+    words: str = ""
+
+    def sentence(self) -> str:
+        """Return the result in words ready for the thesis, rounded only here."""
+        if self.words and self.estimable:
+            return self.words
+        return f"{self.name}: {self.remarks}." if not self.estimable else super().sentence()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON types, with its sentence."""
+        return {**super().to_dict(), "sentence": self.sentence()}
+
+    @property
+    def whole(self) -> int | None:
+        """The next whole number, where the answer is a number of things to ask for."""
+        return None if self.estimate is None else whole(self.estimate)
+
+
+def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
+    """Return an answer without a number, and the reason."""
+    return replace(PowerAnswer(name, None, reason=reason), **fields)
+
+
+def whole(number: float) -> int:
+    """Return the smallest whole number that is not below, rounding aside.
+
+    Examples
+    --------
+    >>> whole(198.15), whole(12.0000000001)
+    (199, 12)
+    """
+    return math.ceil(number - _SLACK * max(1.0, abs(number)))
+
+
+def percent(share: float) -> str:
+    """Return a probability for a sentence; one that is not 1 never reads as 100%."""
+    return "more than 99.9%" if share > 0.9995 else f"{share:.1%}"
+
+
+def check_share(quantity: str, value: float) -> None:
+    """Refuse a level, power or confidence that is not between 0 and 1."""
+    if not (isinstance(value, int | float) and 0 < value < 1):
+        raise InputError(
+            f"power: {quantity} is {value!r}; give a number between 0 and 1, such as 0.05 or 0.8"
+        )
+
+
+def check_size(quantity: str, value: float, least: float, *, above: bool = False) -> None:
+    """Refuse a size or count that is not a finite number from its least value on, or above it."""
+    finite = isinstance(value, int | float) and math.isfinite(value)
+    if not finite or value < least or (above and value == least):
+        raise InputError(f"power: {quantity} is {value!r}; give {least:g} or more{', but not 0' * above}")
+
+
+def smallest(chance: Callable[[float], float], target: float, least: float) -> float | None:
+    """Return the smallest number at which a chance that rises with it is what is wanted; None where it never is.
+
+    Examples
+    --------
+    >>> round(smallest(lambda n: 1 - 0.5**n, 0.8, 1.0), 4)
+    2.3219
+    """
+    from scipy import optimize
+
+    if chance(least) >= target:
+        return least
+    low, high = least, 2 * max(least, 1.0)
+    while chance(high) < target:
+        if high >= MOST:
+            return None
+        low, high = high, min(2 * high, MOST)
+    return float(optimize.brentq(lambda n: chance(n) - target, low, high, xtol=1e-10, rtol=1e-12))
+
+
+def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edges: Sequence[float]) -> float:
+    r"""Return the mean of a chance over :math:`q = s / \sigma`, the estimated standard deviation over the true one."""
+    half = degrees / 2
+    low = math.sqrt(float(special.gammaincinv(half, 1e-16)) / half)
+    high = math.sqrt(float(special.gammainccinv(half, 1e-16)) / half)
+    total = 0.0
+    constant = math.log(2.0) + half * math.log(half) - float(special.gammaln(half))
+    for start, end in itertools.pairwise(np.unique(np.clip([low, 1.0, *edges, high], low, high))):
+        width = (end - start) / _PANELS
+        starts = np.linspace(start, end, _PANELS + 1)[:-1, None]
+        q = (starts + width * (_NODES[None, :] + 1) / 2).ravel()
+        density = np.exp(constant + special.xlogy(degrees - 1, q) - half * q * q)
+        total += width / 2 * float(np.tile(_WEIGHTS, _PANELS) @ (density * chance(q)))
+    return float(min(1.0, max(0.0, total)))
 
 
 def t_power(degrees: float, shift: float, alpha: float) -> float:
@@ -76,25 +168,9 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     r"""Return how many bases a two-sided paired t test needs to find an effect.
 
     The statistic has a non-central t distribution with n - 1 degrees of freedom and non-centrality
-    :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`.
-
-    Parameters
-    ----------
-    effect, sd
-        Difference to be found, and standard deviation of the differences, in the same unit.
-    power, alpha
-        Wanted probability of finding the effect, and level of the test.
-
-    Returns
-    -------
-    PowerAnswer
-        In bases, not rounded: ``whole`` is the number to ask for. At least 2. None for an effect of 0, or one that
-        more than ten million bases would not show.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
+    :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`. ``effect`` and
+    ``sd``, of the differences, are in one unit. The answer is in bases, at least 2 and not rounded: ``whole`` is the
+    number to ask for. It is None for an effect of 0, or one that more than ten million bases would not show.
 
     References
     ----------
@@ -119,6 +195,7 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     if n is None:
         return unanswerable(name, f"d_z = {d_z:.3g} is too small for any study", method=EXACT, unit="bases")
     reached = t_power(whole(n) - 1, d_z * math.sqrt(whole(n)), alpha)
+    effect_words = f"d_z = {d_z:.3f}" if sd == 1 else f"a difference of {abs(effect):g} (d_z = {d_z:.3f})"
     return PowerAnswer(
         name,
         n,
@@ -126,7 +203,7 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
         unit="bases",
         note=f"effect {effect:g}, standard deviation of the differences {sd:g}, alpha {alpha:g}; power "
         f"{reached:.3f} at {whole(n)}",
-        words=f"To find {_effect_words(effect, sd)} with a power of {power:.0%}, a two-sided paired t test (alpha = "
+        words=f"To find {effect_words} with a power of {power:.0%}, a two-sided paired t test (alpha = "
         f"{alpha:.3g}) needs {whole(n)} bases, which have {percent(reached)}.",
     )
 
@@ -164,24 +241,10 @@ def detectable_effect(
 def equivalence_bases(
     margin: float, sd: float, *, difference: float = 0.0, power: float = 0.8, alpha: float = 0.05
 ) -> PowerAnswer:
-    """Return how many bases the two one-sided paired t tests need to declare equivalence.
+    """Return how many bases, not rounded, the two one-sided paired t tests of level ``alpha`` need for equivalence.
 
-    Parameters
-    ----------
-    margin, sd, difference
-        Margin of equivalence, standard deviation of the differences, and true difference, in the same unit.
-    power, alpha
-        Wanted probability of declaring it, and level of each of the two tests.
-
-    Returns
-    -------
-    PowerAnswer
-        In bases, not rounded. None where the difference is not inside the margin.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
+    ``margin``, ``sd`` of the differences and the true ``difference`` are in one unit; where that is not inside the
+    margin there is no number.
 
     Examples
     --------
@@ -223,11 +286,6 @@ def _check(effect: float, sd: float, alpha: float, power: float = 0.8) -> None:
     check_share("power", power)
 
 
-def _effect_words(effect: float, sd: float) -> str:
-    d_z = f"d_z = {abs(effect) / sd:.3f}"
-    return d_z if sd == 1 else f"a difference of {abs(effect):g} ({d_z})"
-
-
 def answers_for_icc_width(
     icc: float, judges: int, width: float, *, assurance: float | None = None, confidence: float = 0.95
 ) -> PowerAnswer:
@@ -239,28 +297,8 @@ def answers_for_icc_width(
     (k (k - 1) w^2)`, :math:`f' = k - 2 - 2 (k - 1) \rho`, so that an interval is as narrow in that share of studies
     (simulated: in 78-82 % with three judges and 75 % with two, where 80 % was wanted).
 
-    Parameters
-    ----------
-    icc
-        Expected reliability of one judge, from 0 to below 1.
-    judges
-        Judges of each answer, two or more.
-    width
-        Wanted width of the whole interval.
-    assurance
-        Wanted probability, 0.5 or more, that the interval is as narrow; None for Bonett's number.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    PowerAnswer
-        In independent answers (one a base), not rounded.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
+    ``icc`` is the expected reliability of one of two ``judges`` or more, ``width`` that of the whole interval. The
+    number is of independent answers (one a base), not rounded.
 
     References
     ----------

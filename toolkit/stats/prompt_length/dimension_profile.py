@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.means import mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, combinations
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note
 from toolkit.stats.result import ROUNDING, Result
 from toolkit.words import SCORE, counted
@@ -218,13 +219,12 @@ def _tests(
         rows = slice(start, start + df1)
         start = rows.stop
         df2 = degrees[tuple(factor for factor in term if factor != "scenario")]
-        if df2 < 1:
-            reason = "not estimable: too few bases for this term"
-            tests.append(TermTest(name, None, df1, df2, None, note=reason))
-            continue
-        b = effects[rows]
-        f = float(b @ np.linalg.solve(covariance[rows, rows], b)) / df1
-        tests.append(TermTest(name, f, df1, df2, float(special.fdtrc(df1, df2, f))))
+        test = TermTest(name, None, df1, df2, None, note="not estimable: too few bases for this term")
+        if df2 >= 1:
+            b = effects[rows]
+            f = float(b @ np.linalg.solve(covariance[rows, rows], b)) / df1
+            test = TermTest(name, f, df1, df2, float(special.fdtrc(df1, df2, f)))
+        tests.append(test)
     corrected = holm([test.p_value for test in tests])
     return tuple(replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True))
 
@@ -270,7 +270,6 @@ def fit_blocks(values: np.ndarray, occupied: np.ndarray, design: np.ndarray, ker
     ----------
     Patterson & Thompson (1971), Biometrika 58, 545-554. Bates et al. (2015), Journal of Statistical Software 67(1),
     section 3, for the profiled criterion.
-
     """
     from scipy import optimize
 
@@ -305,17 +304,10 @@ def fit_blocks(values: np.ndarray, occupied: np.ndarray, design: np.ndarray, ker
         return size + degrees * math.log(squares), slope
 
     bounds, options = [(0.0, _LARGEST)] * len(kernels), {"ftol": 1e-14, "gtol": 1e-9}
-    fits = [
-        optimize.minimize(
-            criterion,
-            np.full(len(kernels), start),
-            method="L-BFGS-B",
-            bounds=bounds,
-            jac=True,
-            options=options,
-        )
-        for start in _STARTS
-    ]
+    search = partial(
+        optimize.minimize, criterion, method="L-BFGS-B", bounds=bounds, jac=True, options=options
+    )
+    fits = [search(np.full(len(kernels), start)) for start in _STARTS]
     best = min(fits, key=lambda fit: float(fit.fun))
     theta = best.x / (1 - best.x)
     _, information, effects, squares, _ = solve(theta)

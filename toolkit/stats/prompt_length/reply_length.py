@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
@@ -26,16 +26,11 @@ class LengthBias(Result):
     """The slope of score on reply length, and the effect of the prompt's length with and without it."""
 
     about: ClassVar[str] = "effect"
+    kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("slope", "total", "direct")}
     slope: Estimate
     total: tuple[Estimate, ...]
     direct: tuple[Estimate, ...]
     notes: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return every result with its kind."""
-        yield "slope", self.slope
-        yield from (("total", result) for result in self.total)
-        yield from (("direct", result) for result in self.direct)
 
     def sentence(self) -> str:
         """Return the results in words ready for the thesis."""

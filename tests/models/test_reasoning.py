@@ -1,0 +1,204 @@
+"""Reasoning models: efforts are methods of their own, thoughts are no answer, and reasoning is paid for once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_server import StubServer
+from stub_study import REASONED, is_judge, stub_study
+
+from toolkit.errors import StudyError
+from toolkit.models.catalogue import model_spec
+from toolkit.models.prices import price_of
+from toolkit.models.registry import open_model
+from toolkit.models.thoughts import split_thoughts
+from toolkit.runs.estimate import experience_of
+from toolkit.study import Study
+from toolkit.study_file import ModelEntry
+from toolkit.viewer.model import open_runs, with_people
+
+EFFORTS = {"none": 0, "low": 40, "high": 400}
+SECRET = "The attacker is the auditor"
+
+
+def entries(server: StubServer) -> str:
+    """Write one model at three efforts."""
+    served = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0, '
+    served += "usd_per_million_output = 2.0"
+    rows = (f'{{ name = "thinker", {served}, reasoning_effort = "{effort}" }}' for effort in EFFORTS)
+    return f"models = [{', '.join(rows)}]"
+
+
+@pytest.fixture(scope="module")
+def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A study of one reasoning server at three efforts, asked and judged."""
+
+    def answer(body: dict[str, Any]) -> str:
+        if is_judge(body):
+            return REASONED
+        thought = "" if body["reasoning_effort"] == "none" else f"<think>{SECRET}. Really?</think>\n\n"
+        return f"{thought}Isolate the host. {str(body['messages'])[-40:]}"
+
+    def change(reply: dict[str, Any]) -> dict[str, Any]:
+        asked = server.seen[-1].body
+        tokens = EFFORTS.get(asked.get("reasoning_effort", ""), 0)
+        reply["usage"] = {
+            "prompt_tokens": 100,
+            "completion_tokens": 50 + tokens,
+            "completion_tokens_details": {"reasoning_tokens": tokens},
+        }
+        return reply
+
+    folder = tmp_path_factory.mktemp("reasoned")
+    with StubServer(answer=answer, change=change) as server:
+        path = stub_study(folder, server.openai_url, bins='["S"]', runs="concurrency = 1\nrepeats = 3")
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(entries(server) if line.startswith("models") else line for line in lines))
+        with Study.load(path) as study:
+            study.execute(progress=False)
+            yield study, server
+
+
+def test_one_model_at_three_efforts_is_three_methods(reasoned: tuple[Study, StubServer]) -> None:
+    """Label, frame column, estimate and comparison tell them apart; each effort is on the wire."""
+    study, server = reasoned
+    names = {f"thinker ({effort})" for effort in EFFORTS}
+    runs = study.runs()
+    assert set(runs["model"]) == names
+    assert set(runs["reasoning_effort"]) == set(EFFORTS)
+    assert names <= set(study.estimate().reset_index()["model"])
+    assert len(study.compare_models().frame()) == 6  # three means and three differences
+    sent = [call.body.get("reasoning_effort") for call in server.seen if not is_judge(call.body)]
+    assert {effort: sent.count(effort) for effort in EFFORTS} == {
+        effort: len(runs) // 3 for effort in EFFORTS
+    }
+    decided = study.deviations()
+    assert decided.empty
+
+
+def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]) -> None:
+    """Cost to the cent is that of prompt and completion tokens, which hold the reasoning already."""
+    study, _ = reasoned
+    aud = price_of(study.plan.models["thinker (low)"]).aud_per_usd
+    for effort, tokens in EFFORTS.items():
+        rows = study.runs(model=f"thinker ({effort})")
+        assert set(rows["aud_cost"].round(12)) == {round((100 * 1 + (50 + tokens) * 2) / 1e6 * aud, 12)}
+        assert set(rows["output_tokens"]) == {50 + tokens}
+        counted = rows["reasoning_tokens"].fillna(0)
+        assert (counted >= tokens).all()
+        assert (counted <= rows["output_tokens"]).all()
+        experience = experience_of(study.plan, study.store, study.plan.models[f"thinker ({effort})"], "run")
+        assert (experience.mean, experience.measured) == (50 + tokens, True)
+    assert (study.frames().runs["output_tokens"] <= 50).all()  # the length of a reply is that of its text
+    calls = study.calls(purpose="run")
+    assert sorted(set(calls["reasoning_tokens"].dropna())) == [40, 400]
+
+
+def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned: tuple[Study, StubServer]) -> None:
+    """No judge reads them, no frame quotes them; the ledger has them, and the viewer shows them apart."""
+    study, server = reasoned
+    assert not any(SECRET in json.dumps(call.body) for call in server.seen if is_judge(call.body))
+    replies = study.runs(replies=True)
+    assert not replies["reply"].str.contains(SECRET).any()
+    raw = list(study.store.database["calls"].find({"purpose": "run"}))
+    assert sum(SECRET in call["text"] for call in raw) == 2 * len(raw) // 3
+    runs = with_people(study.plan, study.store, study.runs())
+    (opened,) = open_runs(
+        study.plan, study.store, runs, [runs.loc[runs["model"] == "thinker (low)", "run_id"].iloc[0]]
+    )
+    assert opened.reply is not None
+    assert opened.reply.startswith("Isolate the host.")
+    assert SECRET in opened.thoughts
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("<think>a</think>\n\nB", "B"),
+        ("<think>cut off at the limit", ""),
+        ("no beginning</think>B", "B"),
+        ("Plan.\n<think>x</think>\nDone.", "Plan.\n\nDone."),
+        ("<thinking>a</thinking>b<thinking>c</thinking>d", "bd"),
+        ("[THINK]x[/THINK]y", "y"),
+        ("◁think▷a◁/think▷b", "b"),
+        ("<|channel|>analysis<|message|>t<|end|><|start|>assistant<|channel|>final<|message|>A", "A"),
+        ("<analysis>was asked for</analysis>", "<analysis>was asked for</analysis>"),
+        ("Write `<think>` first, then </think>.", "Write `<think>` first, then </think>."),
+        ("```xml\n<think>x</think>\n```\nB", "```xml\n<think>x</think>\n```\nB"),
+        ("\n\nplain", "\n\nplain"),
+        ("", ""),
+    ],
+)
+def test_what_a_reply_is_without_its_thoughts(text: str, reply: str) -> None:
+    """Closed or not; quoted marks and other tags are text."""
+    found, thoughts = split_thoughts(text)
+    assert found == reply
+    assert bool(thoughts) == (found != text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"name": "gpt-6.1-sol", "reasoning_effort": "none"}, "takes no reasoning_effort 'none'"),
+        ({"name": "claude-sonnet-5-5", "verbosity": "low"}, "anthropic takes no verbosity"),
+        ({"name": "gpt-4o", "extra": {"temperature": 1}}, "extra.temperature is set by the toolkit"),
+        ({"name": "gpt-4o", "extra": {"headers": {"x": "sk-12345678abc"}}}, "looks like a key"),
+        ({"name": "gemini-4-argon", "thinking_level": "xhigh"}, "takes no thinking_level 'xhigh'"),
+    ],
+)
+def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields: dict[str, Any], line: str) -> None:
+    """One line names model, key and what to write."""
+    with pytest.raises(StudyError, match=line) as error:
+        _ = ModelEntry(**fields).spec
+    assert fields["name"] in str(error.value)
+    assert "sk-12345678abc" not in str(error.value)
+
+
+def body(name: str, make_request: Any, **fields: Any) -> dict[str, Any]:
+    """Return what a model of the catalogue is sent."""
+    spec = model_spec(name, **fields)
+    temperature = 0.2 if spec.takes_sampling else None
+    request = make_request(
+        model=spec.model, provider=spec.provider, temperature=temperature, options=spec.options
+    )
+    environment = {spec.api_key_env: "k"} if spec.api_key_env else {}
+    return open_model(spec, env=environment).body(request)
+
+
+def test_each_provider_is_sent_its_own_form(make_request: Any) -> None:
+    """Effort, level, verbosity and extra stand where each documentation has them; sampling only where it is taken."""
+    luna = body("gpt-6-luna", make_request, reasoning_effort="low", verbosity="high")
+    assert (luna["reasoning_effort"], luna["verbosity"], "temperature" in luna) == ("low", "high", False)
+    assert body("gpt-6-luna", make_request, reasoning_effort="none")["temperature"] == 0.2
+    opus = body("claude-opus-5-5", make_request, reasoning_effort="max")
+    assert (opus["output_config"], "temperature" in opus) == ({"effort": "max"}, False)
+    argon = body("gemini-4-argon", make_request, thinking_level="low")
+    assert argon["extra_body"] == {"google": {"thinking_config": {"thinking_level": "low"}}}
+    served = {"provider": "compatible", "base_url": "http://127.0.0.1:1/v1"}
+    extra = {"chat_template_kwargs": {"enable_thinking": False}}
+    assert body("m", make_request, **served, extra=extra)["chat_template_kwargs"] == {
+        "enable_thinking": False
+    }
+    assert body("qwen3.6-27b", make_request, reasoning_effort="none")["reasoning_effort"] == "none"
+    assert body("mistral-medium-3.5", make_request, extra={"random_seed": 7})["random_seed"] == 7
+
+
+def test_what_sets_nothing_keeps_its_identity(make_request: Any) -> None:
+    """Calls that were paid for before there were options are found again."""
+    plain = make_request()
+    assert "options" not in plain.canonical()
+    assert make_request(options='{"reasoning_effort": "low"}').identity() != plain.identity()
+
+
+def test_an_effort_for_all_models_is_that_of_each(tmp_path: Path) -> None:
+    """``[sampling]`` is for the models that do not say otherwise; a provider that takes none is refused."""
+    path = tmp_path / "all.toml"
+    models = 'models = ["gpt-6-luna", { name = "gpt-6-sol", reasoning_effort = "max" }'
+    path.write_text(f'name = "all"\n{models}]\n[sampling]\nreasoning_effort = "low"\n')
+    assert [*Study.load(path).plan.models] == ["gpt-6-luna (low)", "gpt-6-sol (max)"]
+    path.write_text(f'name = "all"\n{models}, "smollm2-135m"]\n[sampling]\nreasoning_effort = "low"\n')
+    with pytest.raises(StudyError, match="local takes no reasoning_effort; leave it out"):
+        Study.load(path)
