@@ -433,9 +433,7 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     """Refuse a model or rubric nobody knows now, not after an hour of calls."""
     from toolkit.judges.rubric import load_rubric
 
-    entries: dict[str, ModelEntry] = {
-        f"models[{number}]": entry for number, entry in enumerate(study.under_test)
-    }
+    entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
     seen: dict[tuple[str | None, ...], str] = {}
     for key, entry in entries.items():

@@ -123,7 +123,7 @@ def planted_and_found(study: Study) -> pd.DataFrame:
     --------
     ``planted_and_found(Study.load("templates/planted.toml"))``
     """
-    truths = {entry.label: entry.planted for entry in study.file.models if entry.planted}
+    truths = {entry.label: entry.planted for entry in study.file.under_test if entry.planted}
     rows: list[tuple[str, float, Estimate]] = []
     if len(truths) == len(study.file.models):
         contrasts = {estimate.name: estimate for estimate in study.length().contrasts}
