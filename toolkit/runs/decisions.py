@@ -224,10 +224,11 @@ def _history(store: Store, study: str) -> list[dict[str, Any]]:
 
 
 def _content(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was decided; earlier versions say nothing of two things.
+    """Return what was decided; earlier versions say nothing of three things.
 
     Before a study could choose its score, analyses compared the seed's composite. Replies that ended for an unknown
-    reason were not told from others; those that are stored stay as they are, so that nothing changes for them.
+    reason were not told from others, nor were thoughts taken out of replies; those that are stored stay as they are, so
+    that nothing changes for them.
     """
     earlier = {
         "analysis.score": "composite", "replies.unknown_finish": "exclude", "replies.thoughts": "strip"

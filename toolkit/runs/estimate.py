@@ -50,8 +50,8 @@ EXPECTED_SECONDS: Final = 2.34
 LOW_SHARE: Final = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
 ENOUGH_CALLS: Final = 5  # fewer done calls than this say too little of the next ones
 SAMPLE: Final = 1000
-OLD_RATE: Final = timedelta(days=90)  # an exchange rate before is worth a word
 """Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
+OLD_RATE: Final = timedelta(days=90)  # an exchange rate that is older is mentioned
 REPAIR_TOKENS: Final = 256
 """What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
 COLUMNS: Final = (

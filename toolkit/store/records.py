@@ -325,7 +325,7 @@ def _material(request: Mapping[str, Any]) -> str:
     messages = request["messages"]
     first = next((n for n, message in enumerate(messages) if message["role"] == "user"), 0)
     settings = ("provider", "model", "endpoint", "repeat", "temperature", "top_p", "seed")
-    return repr([*(request[name] for name in settings), messages[: first + 1]])
+    return repr([*(request[name] for name in settings), request.get("options"), messages[: first + 1]])
 
 
 def _continues(request: Mapping[str, Any], lead: Mapping[str, Any]) -> bool:
