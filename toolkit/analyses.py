@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolkit.stats.agreement.elements import RequiredElements
     from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.stats.agreement.reliability import Reliability
+    from toolkit.stats.comparisons.accuracy import Accuracy, LabelScores, PositionEffect
     from toolkit.stats.comparisons.ceiling import Ceiling
     from toolkit.stats.comparisons.cost_quality import Pareto
     from toolkit.stats.comparisons.focus import FocusContrast
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
+    from toolkit.stats.power.models import ModelPower
     from toolkit.stats.power.pilot import PilotPower
     from toolkit.stats.prompt_length.contrasts import LengthComparison
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
@@ -54,12 +56,20 @@ QUESTIONS: Final = {
     "length_by_model": "Prompt length, of each model by itself",
     "judge_cards": "Cards of the judges",
     "bland_altman": "Bland-Altman plots of the judges",
+    "accuracy": "Accuracy, beside chance and the commonest answer",
+    "position_effect": "Position of the right option",
+    "label_scores": "Labels, F1 and confusion",
+    "model_power": "Differences of models that this study can find",
 }
 """Title of each analysis, by the name of its method."""
 BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
 """Analyses that need two judges."""
 BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 """Analyses that need two prompt lengths."""
+BY_KEY: Final = ("accuracy", "position_effect", "label_scores", "model_power")
+"""Analyses of answers that were compared with a key."""
+ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "pareto", "missing"})
+"""Analyses that a test with a key can be asked for."""
 _NOT_BUNDLED: Final = ("dimension_profile", "length_by_model", "judge_cards", "bland_altman")
 """Analyses that the thesis bundle shows in figures only."""
 _FILE_NAMES: Final = {"pareto": "cost_quality", "compare_models": "models", "required_elements": "elements"}
@@ -193,7 +203,8 @@ class Analysable:
         ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
         """
         frames = self._frames_for("compare_models")
-        return frames.once(stats.compare_models, frames.runs, score=score or frames.score)
+        rate = frames.is_keyed and bool(frames.runs[score or frames.score].dropna().isin((0, 1)).all())
+        return frames.once(stats.compare_models, frames.runs, score=score or frames.score, rate=rate)
 
     def focus(self, score: str | None = None) -> FocusContrast:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
@@ -343,6 +354,44 @@ class Analysable:
         settings = {"effect": effect, "score": score or frames.score, "repeats": repeats}
         return frames.once(stats.pilot_power, frames.runs, **settings)
 
+    def accuracy(self, score: str | None = None) -> Accuracy:
+        """Return the accuracy of each model beside chance and the commonest answer, and what a right answer costs.
+
+        Parameters
+        ----------
+        score
+            A score of the test's scorer, such as ``exact`` or ``jaccard``; its first by default.
+
+        Returns
+        -------
+        Accuracy
+            One row a model: share of right answers with its interval over independent questions, what is missing and
+            why, and AUD per right answer.
+        """
+        frames = self._frames_for("accuracy")
+        return frames.once(stats.accuracy, frames.answers, score=score or frames.answers.attrs["score"])
+
+    def position_effect(self) -> PositionEffect:
+        """Return whether the position of the right option carries a model, and which positions it prefers."""
+        frames = self._frames_for("position_effect")
+        return frames.once(stats.position_effect, frames.answers)
+
+    def label_scores(self) -> LabelScores:
+        """Return macro F1 of each model over the labels of the key, with the confusion of labels."""
+        frames = self._frames_for("label_scores")
+        return frames.once(stats.label_scores, frames.answers, seed=frames.seed)
+
+    def model_power(self, effect: float | None = None) -> ModelPower:
+        """Return which difference of two models the questions can find, and how many an effect would need.
+
+        Parameters
+        ----------
+        effect
+            Difference of two shares of right answers, 0 to 1; None for what is detectable only.
+        """
+        frames = self._frames_for("model_power")
+        return frames.once(stats.model_power, frames.runs, score=frames.score, effect=effect)
+
     def analyses(self) -> dict[str, tuple[str, Any]]:
         """Return all of the above for the composite: title and result, by name.
 
@@ -424,9 +473,9 @@ class Analyses(Analysable):
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise, elements
-        One row a rating by a person, one a judgement of the other side of focus sentence prompting, and one a judge
-        that looked for the required elements in a run; none by default.
+    human, judged_otherwise, elements, answers
+        One row a rating by a person, one a judgement of the other side of focus sentence prompting, one a judge that
+        looked for the required elements in a run, and one an answer that was compared with a key; none by default.
     name, seed
         Of the study.
     score, margin, primary, ceiling_share
@@ -448,6 +497,7 @@ class Analyses(Analysable):
         human: Frame | None = None,
         judged_otherwise: Frame | None = None,
         elements: Frame | None = None,
+        answers: Frame | None = None,
         *,
         name: str = "",
         seed: int = 0,
@@ -463,7 +513,7 @@ class Analyses(Analysable):
     ) -> None:
         self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
-            "elements": elements,
+            "elements": elements, "answers": answers,
         }  # fmt: skip
         self.name = name
         self.seed = seed
@@ -484,6 +534,13 @@ class Analyses(Analysable):
     elements = _frame(
         "elements", "One row a run and judge that looked for the required elements of its base."
     )
+
+    answers = _frame("answers", "One row an answer that was compared with a key.")
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether scores come from a key and not from judges."""
+        return self._sources["answers"] is not None
 
     def frames(self) -> Analyses:
         """Return these frames."""
@@ -535,5 +592,5 @@ class Analyses(Analysable):
 
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
-        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements
+        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.answers
         return self

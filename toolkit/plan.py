@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -78,8 +78,10 @@ class PlannedRuns(Sequence[PlannedRun]):
         if isinstance(index, slice):
             return replace(self, numbers=self.numbers[index])
         model_number, number = divmod(self.numbers[index], self.per_model)
-        if self.together:
-            prompt_number, repeat = divmod(number, self.study.repeats)
+        if self.times == 1:
+            prompt_number, repeat = number, self.prompts[number][1].repeat or 0
+        elif self.together:
+            prompt_number, repeat = divmod(number, self.times)
         else:
             repeat, prompt_number = divmod(number, len(self.prompts))
         name, spec = self._specs[model_number]
@@ -102,7 +104,12 @@ class PlannedRuns(Sequence[PlannedRun]):
     @cached_property
     def per_model(self) -> int:
         """Runs of each model, were all of them here."""
-        return len(self.prompts) * self.study.repeats
+        return len(self.prompts) * self.times
+
+    @property
+    def times(self) -> int:
+        """How often each prompt is asked: once where it belongs to one repeat."""
+        return asked_times(self.study, (prompt for _, prompt in self.prompts))
 
     @cached_property
     def _specs(self) -> list[tuple[str, ModelSpec]]:
@@ -135,8 +142,10 @@ class PlannedRuns(Sequence[PlannedRun]):
         prompt_number, model_number = self._numbers[0].get(prompt_id), self._numbers[1].get(model)
         if prompt_number is None or model_number is None or not 0 <= repeat < self.study.repeats:
             return None
-        if self.together:
-            number = prompt_number * self.study.repeats + repeat
+        if self.times == 1:
+            number = prompt_number
+        elif self.together:
+            number = prompt_number * self.times + repeat
         else:
             number = repeat * len(self.prompts) + prompt_number
         number = model_number * self.per_model + number
@@ -148,7 +157,7 @@ class PlannedRuns(Sequence[PlannedRun]):
     def of_prompts(self, prompt_ids: Container[str]) -> PlannedRuns:
         """Return every run of some prompts."""
         prompts = tuple(pair for pair in self.prompts if pair[1].prompt_id in prompt_ids)
-        count = len(prompts) * self.study.repeats * len(self.models)
+        count = len(prompts) * self.times * len(self.models)
         return replace(self, prompts=prompts, numbers=range(count))
 
     def windows(self, size: int) -> Iterator[tuple[str, Sequence[PlannedRun]]]:
@@ -306,15 +315,21 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         chosen = set(random.Random(study.seed).sample(names, study.bases))
         prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
     arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
-    test = make_test(test_class, study.options, {**arguments, "folder": folder})
+    test = make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
     if not test.asks_judges:
         judges, judge_models = {}, {}
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
-    count = len(planned) * study.repeats * len(models)
+    count = len(planned) * asked_times(study, (prompt for _, prompt in planned)) * len(models)
     runs = PlannedRuns(study, models, planned, test.repeats_together, range(count))
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
+
+
+def asked_times(study: StudyFile, prompts: Iterable[PromptWithContext]) -> int:
+    """Return how often each prompt of a test is asked: once where prompts belong to one repeat."""
+    own = next((prompt for prompt in prompts if prompt.repeat is not None), None)
+    return 1 if own else study.repeats
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:

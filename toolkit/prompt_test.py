@@ -34,18 +34,25 @@ Result: TypeAlias = Estimate  # a number about a whole test
 
 @dataclass(frozen=True)
 class PromptWithContext:
-    """One prompt, named uniquely in its test, and the context for reading its reply, which the model never sees."""
+    """One prompt, named uniquely in its test, and the context for reading its reply, which the model never sees.
+
+    A prompt that has a ``repeat`` is asked in that repeat alone; others are asked in every repeat. In a test either all
+    prompts have one or none.
+    """
 
     prompt_id: str
     text: str
     context: Any = None
+    repeat: int | None = None
 
 
 @dataclass(frozen=True)
 class TestItem:
     """The smallest measurable piece: prompts that are read together, each in a call of its own.
 
-    ``item_id`` is unique in the test. The model never sees ``context``: an expected word, a base, a length bin.
+    ``item_id`` is unique in the test. The model never sees ``context``: an expected word, a base, a length bin. Items
+    with the same ``cluster``, such as questions on one document, are not independent of each other; ``category`` is
+    what results may be told by.
     """
 
     __test__: ClassVar[bool] = False  # pytest collects classes that begin with Test
@@ -53,6 +60,8 @@ class TestItem:
     item_id: str
     prompts: tuple[PromptWithContext, ...]
     context: Any = None
+    cluster: str | None = None
+    category: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,11 +145,13 @@ class PromptResponseTest(ABC):
     ``name`` is its name in the store. ``default_repeats`` is the number of repeats of a study that sets none.
     ``judged``: its annotators are the judges of the study, whose judgements are stored and compared. ``asks_judges``:
     its annotators ask judges at all. ``repeats_together``: all repeats of a prompt are asked before the next prompt.
+    ``keyed``: replies are compared with a key, and the first measurement of an item is its score, from 0 to 1.
     """
 
     name: str
     default_repeats: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    keyed: ClassVar[bool] = False
     repeats_together: ClassVar[bool] = False
     asks_judges: bool = False
 
@@ -224,6 +235,7 @@ def code_of_users(message: str, kind: type[InputError] = StudyError, advice: str
 
 SHIPPED: Final[Mapping[str, str]] = {
     "rubric_study": "toolkit.judges.rubric_study:RubricStudy",
+    "keyed": "toolkit.keyed.keyed_test:KeyedTest",
     "one_shot": "toolkit.traffic.one_shot:OneShotTest",
     "stereotypes": "toolkit.hallucination.stereotypes:Stereotypes",
 }
@@ -326,7 +338,7 @@ def mean_result(
 ) -> Result:
     """Return the mean of one measurement over items, with a t interval over the items.
 
-    The repeats of an item are one cluster: ten repeats are not ten items.
+    The repeats of an item are one cluster: ten repeats are not ten items. Items of one ``cluster`` are one, too.
 
     Parameters
     ----------
@@ -352,16 +364,17 @@ def mean_result(
     >>> mean_result("share right", items, "right").estimate
     0.5
     """
-    pairs = [(measured.item.item_id, measured.value(measurement)) for measured in measured_items]
+    pairs = [(measured.item, measured.value(measurement)) for measured in measured_items]
     present = [(item, value) for item, value in pairs if value is not None]
-    counts = {"items": len({item for item, _ in present}), "measurements": len(present)}
+    units = [item.cluster or item.item_id for item, _ in present]
+    counts = {"items": len({item.item_id for item, _ in present}), "measurements": len(present)}
     missing = len(pairs) - len(present)
     if not present:
         numbers = [number for measured in measured_items for number in measured.measurements]
         reasons = {number.reason for number in numbers if number.name == measurement and number.reason}
         reason = ", ".join(sorted(reasons)) or "there is no measurement"
         return Estimate(name, None, unit=unit, n=counts, missing=missing, note=reason)
-    mean = clustered_mean([value for _, value in present], [item for item, _ in present])
+    mean = clustered_mean([value for _, value in present], units)
     low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"
     if bounds is not None and low is not None and high is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS, Analysable, Analyses
 from toolkit.errors import InputError
@@ -33,9 +33,6 @@ def rooms_on_top() -> Iterator[None]:
 class Reported(Analysable):
     """Whatever can be analysed, with a name and an output folder of its own."""
 
-    _inapplicable: ClassVar[Collection[str]] = ()
-    """Questions that are never asked of this kind."""
-
     @property
     def name(self) -> str:
         """Name in captions and file names."""
@@ -44,6 +41,11 @@ class Reported(Analysable):
     @property
     def output(self) -> Path:
         """Folder of figures, tables and manifests."""
+        raise NotImplementedError
+
+    @property
+    def _inapplicable(self) -> Collection[str]:
+        """Questions that are never asked of this kind."""
         raise NotImplementedError
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
 
-from toolkit.analyses import BY_JUDGES, BY_LENGTH, QUESTIONS, Analyses, Results
+from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, ON_ANSWERS, QUESTIONS, Analyses, Results
 from toolkit.errors import InputError, Stopped
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
@@ -39,6 +39,7 @@ from toolkit.words import Summary
 if TYPE_CHECKING:
     from ipywidgets import VBox
 
+    from toolkit.keyed.keyed_test import KeyedTest
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
@@ -258,12 +259,17 @@ class Study(Reported):
             runs = self.runs()
             return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
 
+        sources: dict[str, Any] = {"runs": replies, "judgements": self.judgements}
+        if self.plan.test.keyed:
+            with rooms_on_top():
+                from toolkit.keyed.keyed_test import scored_runs
+
+            answers = cache(self.answers)
+            sources |= {"runs": lambda: scored_runs(replies(), answers()), "answers": answers}
+        else:
+            sources |= {name: getattr(self, name) for name in ("human", "judged_otherwise", "elements")}
         return Analyses(
-            replies,
-            self.judgements,
-            self.human,
-            self.judged_otherwise,
-            self.elements,
+            **sources,
             name=self.name,
             seed=self.file.seed,
             score=settings.score,
@@ -276,16 +282,34 @@ class Study(Reported):
         )
 
     @property
+    def _is_scored(self) -> bool:
+        """Whether runs have a score, from judges or from a key."""
+        return self.plan.test.judged or self.plan.test.keyed
+
+    @property
+    def _inapplicable(self) -> Collection[str]:
+        return QUESTIONS.keys() - ON_ANSWERS if self.plan.test.keyed else BY_KEY
+
+    @property
     def _without_judges(self) -> Mapping[str, str]:
-        """What a test without judges has no scores for."""
-        name = self.plan.test.name
-        reason = f"test {name} has no judges; study.results() and study.compare_models() have its numbers"
-        return {} if self.plan.test.judged else dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
+        """What the test of the study has no scores for."""
+        test: Any = self.plan.test
+        if test.judged:
+            return dict.fromkeys(BY_KEY, "answers are not compared with a key")
+        reason = f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
+        if not test.keyed:
+            return dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
+        lacking = {
+            "position_effect": "" if test.has_options else "questions have no options",
+            "label_scores": "" if test.scorer.name == "label" else "answers are no labels",
+        }
+        reasons = dict.fromkeys(QUESTIONS.keys() - ON_ANSWERS, reason)
+        return reasons | {name: why for name, why in lacking.items() if why}
 
     @property
     def unanswerable(self) -> Mapping[str, str]:
         """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
-        if self._without_judges:
+        if not self._is_scored:
             return self._without_judges
         frames = self.frames()
         if not frames.is_judged:
@@ -297,9 +321,10 @@ class Study(Reported):
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
             "one prompt length": (frames.runs["length_bin"].nunique() < 2, BY_LENGTH),
-            "one model": (frames.runs["model"].nunique() < 2, ("compare_models",)),
+            "one model": (frames.runs["model"].nunique() < 2, ("compare_models", "model_power")),
         }
-        return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        reasons = {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        return {**reasons, **self._without_judges}
 
     def summary(self) -> Summary:
         """Return how far the study is, and which questions can be answered and which not, and why."""
@@ -321,7 +346,7 @@ class Study(Reported):
         InputError
             When a test without judges has no such measurement.
         """
-        if self.plan.test.judged:
+        if self._is_scored:
             return super().compare_models(score)
         measured = self.measurements()
         names = list(dict.fromkeys(measured["name"]))
@@ -330,6 +355,7 @@ class Study(Reported):
             raise InputError(f"study {self.name}: {message}")
         rows = measured[measured["name"] == (score or names[0])]
         runs = rows.rename(columns={"test_item": "base"}).assign(length_bin=WHOLE)
+        runs["cluster"] = runs["base"].map(self.plan.clusters)
         return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
 
     @rooms_on_top()
@@ -400,6 +426,22 @@ class Study(Reported):
     def results(self) -> pd.DataFrame:
         """Return one row a result of the test and model, each with its interval."""
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
+
+    @rooms_on_top()
+    def answers(self) -> pd.DataFrame:
+        """Return one row an answer of a keyed test: key, what was read or why nothing, scores, chance and position.
+
+        Raises
+        ------
+        InputError
+            When the test of the study has no key.
+        """
+        from toolkit.keyed.keyed_test import answers_frame
+
+        if not self.plan.test.keyed:
+            raise InputError(f"study {self.name}: test {self.plan.test.name} has no key; only keyed has")
+        found = (item.found for item in self.annotations())
+        return answers_frame(cast("KeyedTest", self.plan.test), found, self.runs())
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
@@ -491,7 +533,7 @@ class Study(Reported):
 
         done = {"study": self.name, "done": (frames.runs["status"] == "succeeded").sum()}
         need_results(done, "run it first: `toolkit run STUDY`, or study.run()")
-        if not self.plan.test.judged:
+        if not self._is_scored:
             return self._test_figures(folder)
         return super()._draw(frames, folder, only, progress=progress)
 
@@ -509,7 +551,7 @@ class Study(Reported):
         from toolkit.thesis.methods import methods_section, what_was_done
 
         files = self._draw(frames, folder, progress=progress)
-        if self.plan.test.judged and frames.is_judged:
+        if self._is_scored and frames.is_judged:
             files += self._write_statistics(frames, folder)
         record = what_was_done(self.plan, self.store, frames, status, manifest, files)
         if record.decisions and record.decisions.at:

@@ -268,22 +268,26 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
     """Return the prompts of a test's own items as a dataset, versioned by their content; an item is a base."""
-    pairs = [(item.item_id, prompt) for item in items for prompt in item.prompts]
-    content = sorted([prompt.prompt_id, base, prompt.text] for base, prompt in pairs)
+    pairs = [(item, prompt) for item in items for prompt in item.prompts]
+    content = sorted([prompt.prompt_id, item.item_id, prompt.text] for item, prompt in pairs)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     version = f"{name}_{digest[:12]}"
     counts = count_all([prompt.text for _, prompt in pairs])
     prompts = tuple(
-        Prompt(prompt.prompt_id, prompt.text, "", "", "", tokens, version, base, {"base_scenario": base})
-        for (base, prompt), tokens in zip(pairs, counts, strict=True)
-    )
+        Prompt(
+            prompt.prompt_id, prompt.text, "", item.category, "", tokens, version, item.item_id,
+            {"base_scenario": item.item_id} | ({"cluster": item.cluster} if item.cluster else {}),
+        )
+        for (item, prompt), tokens in zip(pairs, counts, strict=True)
+    )  # fmt: skip
     return Dataset(name, version, prompts, digest)
 
 
 def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     """Return the cluster of each base: bases that share a text, directly or through others, are one independent unit.
 
-    One text is one call and one reply, and so one observation. A cluster has the name of its first base.
+    One text is one call and one reply, and so one observation. Bases of one ``cluster`` in the metadata are one unit
+    too. A cluster has the name of its first base.
 
     Examples
     --------
@@ -302,9 +306,10 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
 
     for prompt in prompts:
         above.setdefault(prompt.base, prompt.base)
-        shared = first.setdefault(" ".join(prompt.text.split()), prompt.base)
-        name, child = sorted((top(shared), top(prompt.base)))
-        above[child] = name
+        texts = [("text", " ".join(prompt.text.split())), ("cluster", prompt.metadata.get("cluster"))]
+        for shared in (first.setdefault(text, prompt.base) for text in texts if text[1] is not None):
+            name, child = sorted((top(shared), top(prompt.base)))
+            above[child] = name
     return {base: top(base) for base in above}
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.analyses import BY_JUDGES, BY_LENGTH, Analyses
+from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, Analyses
 from toolkit.errors import InputError
 from toolkit.reporting import Reported
 from toolkit.words import Summary, counted, one_line
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolkit.report.figure import About
     from toolkit.report.show import Files
 
-_STUDIES_ONLY: Final = ("required_elements", "focus")
+_STUDIES_ONLY: Final = ("required_elements", "focus", *BY_KEY)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 
@@ -63,8 +63,6 @@ class Scores(Reported):
     >>> round(scores.reliability().icc["composite"][0].estimate, 2)
     0.45
     """
-
-    _inapplicable = _STUDIES_ONLY
 
     def __init__(
         self,
@@ -215,6 +213,10 @@ class Scores(Reported):
     def note(self) -> str:
         """What every caption says besides its numbers."""
         return ""
+
+    @property
+    def _inapplicable(self) -> Sequence[str]:
+        return _STUDIES_ONLY
 
     def runs(self, **_: Any) -> pd.DataFrame:
         """Return one row an answer, with the mean of its judges under ``composite``."""

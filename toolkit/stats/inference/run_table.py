@@ -37,7 +37,9 @@ def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
 
 
 def score_unit(score: str, frame: pd.DataFrame) -> str:
-    """Return the unit of a column of scores in a frame: points for a dimension or composite, else its own name."""
+    """Return the unit of a column of scores in a frame: ``attrs["unit"]``, points of a rubric, or its own name."""
+    if "unit" in frame.attrs and score.startswith("composite"):
+        return str(frame.attrs["unit"])
     return Points(scale_of(frame)) if score in DIMENSIONS or score.startswith("composite") else score
 
 

@@ -1,0 +1,197 @@
+"""The keyed test: questions of a table that has their answers, each reply scored by comparison with the key."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.keyed.scorers import Read, Scorer, find_scorer
+from toolkit.keyed.table import KeyedItem, load_keyed
+from toolkit.prompt_test import (
+    MeasuredTestItem,
+    Measurement,
+    PromptReply,
+    PromptResponseTest,
+    PromptWithContext,
+    Result,
+    ResultType,
+    TestItem,
+    TestItemAnnotations,
+    mean_result,
+    one_model,
+)
+from toolkit.prompts.dataset import SHIPPED
+from toolkit.stats.inference.run_table import WHOLE
+
+if TYPE_CHECKING:
+    from toolkit.study_file import StudyFile
+
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SHARE: Final = "share of answers"
+UNREADABLE: Final = "without a readable answer"
+
+
+class KeyedTest(PromptResponseTest):
+    """Accuracy on a table of questions with a key; the options of a question are shuffled by seed and repeat."""
+
+    name = "keyed"
+    keyed = True
+
+    def __init__(
+        self,
+        *,
+        study: StudyFile,
+        folder: Path,
+        scorer: str = "choice",
+        columns: Mapping[str, Any] | None = None,
+        licence: str = "",
+        shuffle: bool = True,
+        tolerance: Mapping[str, float] | None = None,
+    ) -> None:
+        if study.dataset in SHIPPED:
+            raise InputError(f"dataset: {study.dataset!r} has no key; name a table that has one")
+        self.scorer: Scorer = find_scorer(scorer, folder, tolerance=tolerance)
+        self.table = load_keyed(Path(study.dataset), columns, needs_key=self.scorer.needs_key)
+        self.licence = licence
+        for item in self.table.items:
+            if fault := self.scorer.check(item):
+                raise InputError(f"{Path(study.dataset).name}, row {item.row}: {fault}")
+        items = self.table.items
+        if study.bases is not None:
+            if study.bases > len(items):
+                message = f"the table has {len(items)} questions; ask for at most as many"
+                raise InputError(f"bases = {study.bases}: {message}")
+            chosen = set(random.Random(study.seed).sample(range(len(items)), study.bases))
+            items = tuple(item for number, item in enumerate(items) if number in chosen)
+        # Options in another order make another prompt, so that each repeat has prompts of its own.
+        self._orders = study.repeats if shuffle and any(len(item.options) > 1 for item in items) else 1
+        self._shuffle, self._seed = shuffle, study.seed
+        keys = Counter(as_text(self.scorer.key(item)) for item in items)
+        self._commonest = None if any(item.options for item in items) else keys.most_common(1)[0][0]
+        self._items = tuple(self._item(item) for item in items)
+
+    def _item(self, item: KeyedItem) -> TestItem:
+        prompts = tuple(
+            PromptWithContext(
+                f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id,
+                self._text(item, self.options(item, repeat)),
+                item,
+                repeat if self._orders > 1 else None,
+            )
+            for repeat in range(self._orders)
+        )
+        return TestItem(item.item_id, prompts, item, cluster=item.cluster, category=item.group or "")
+
+    def _text(self, item: KeyedItem, options: Sequence[str]) -> str:
+        listed = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, options, strict=False))
+        return "\n\n".join(filter(None, (item.prompt, listed, self.scorer.form(item, options))))
+
+    @property
+    def has_options(self) -> bool:
+        """Whether questions come with options to choose from."""
+        return any(len(item.options) > 1 for item in self.table.items)
+
+    def options(self, item: KeyedItem, repeat: int) -> tuple[str, ...]:
+        """Return the options of a question in the order in which a repeat shows them."""
+        if not self._shuffle or len(item.options) < 2:
+            return item.options
+        dice = random.Random(f"{self._seed}/{item.item_id}/{repeat if self._orders > 1 else 0}")
+        return tuple(dice.sample(item.options, len(item.options)))
+
+    def majority(self, item: KeyedItem) -> float | None:
+        """Return what the commonest answer of the table scores here; none where each question has its own options."""
+        return None if self._commonest is None else float(as_text(self.scorer.key(item)) == self._commonest)
+
+    def make_test_items(self) -> tuple[TestItem, ...]:
+        """Return one item per question; with repeats it has a prompt for each order of its options."""
+        return self._items
+
+    def read(self, reply: PromptReply) -> Read:
+        """Return what a reply answers, or why it cannot be read."""
+        item: KeyedItem = reply.prompt.context
+        if reply.text is None:
+            return Read(None, f"run failed: {reply.failure}")
+        return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
+
+    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
+        """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
+        (reply,) = item_annotations.replies
+        read, item = self.read(reply), item_annotations.item.context
+        scores = {} if read.reason else self.scorer.score(read.value, item)
+        return [
+            Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures
+        ]
+
+    def result_types(self) -> tuple[ResultType, ...]:
+        """Return the mean of each score, and the share of answers that could not be read."""
+        return (*(ResultType(name, unit) for name, unit in self.scorer.measures), ResultType(UNREADABLE, SHARE))
+
+    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
+        """Return the results of one model, with intervals over independent questions."""
+        one_model(measured_items)
+        means = [
+            mean_result(name, measured_items, name, unit, bounds=(0.0, 1.0) if unit == SHARE else None)
+            for name, unit in self.scorer.measures
+        ]
+        main = self.scorer.measures[0][0]
+        unread = [
+            replace(measured, measurements=(Measurement(UNREADABLE, float(measured.value(main) is None)),))
+            for measured in measured_items
+        ]
+        return [*means, mean_result(UNREADABLE, unread, UNREADABLE, SHARE, bounds=(0.0, 1.0))]
+
+
+def answers_frame(
+    test: KeyedTest, annotated: Iterable[TestItemAnnotations], runs: pd.DataFrame
+) -> pd.DataFrame:
+    """Return one row an answer: what was read, what the key has, every score, and where the right option stood."""
+    measures = [name for name, _ in test.scorer.measures]
+    rows = []
+    for annotations in annotated:
+        (reply,), item = annotations.replies, annotations.item.context
+        if not reply.run_id:
+            continue
+        read, options = test.read(reply), test.options(item, reply.repeat)
+        key = test.scorer.key(item)
+        row = {"run_id": reply.run_id, "model": reply.model, "base": item.item_id, "repeat": reply.repeat}
+        row |= {"key": as_text(key), "answer": as_text(read.value), "reason": read.reason}
+        row |= dict.fromkeys(measures) if read.reason else dict(test.scorer.score(read.value, item))
+        row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
+        for name, value in (("position", key), ("chosen_position", read.value)):
+            row[name] = options.index(value) if isinstance(value, str) and value in options else None
+        rows.append(row)
+    types = dict.fromkeys(("run_id", "model", "base"), "string") | {"repeat": "Int64"}
+    types |= dict.fromkeys(("key", "answer", "reason"), "string") | dict.fromkeys(measures, "float64")
+    types |= dict.fromkeys(("chance", "majority"), "float64")
+    types |= dict.fromkeys(("options", "position", "chosen_position"), "Int64")
+    answers = pd.DataFrame(rows, columns=list(types)).astype(types)
+    answers = answers.merge(runs[["run_id", "cluster", "category", "aud_cost"]], on="run_id", how="left")
+    answers.attrs["score"] = measures[0]
+    return answers
+
+
+def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with the score of their answers as their composite, as the analyses of scores take them."""
+    by_run = answers.set_index("run_id")
+    score = runs["run_id"].map(by_run[answers.attrs["score"]]).astype("float64")
+    reasons = runs["run_id"].map(by_run["reason"])
+    table = runs.assign(
+        composite=score, composite_strict=score, judged=score.notna(), judge_count=0, zeros=0, length_bin=WHOLE,
+        failure=runs["failure"].where(runs["failure"].notna(), reasons),
+    )  # fmt: skip
+    table.attrs |= {"scale": (0.0, 1.0), "unit": SHARE}
+    return table
+
+
+def as_text(value: Any) -> str | None:
+    """Return an answer or a key as text."""
+    if value is None or isinstance(value, str):
+        return value
+    return ", ".join(map(str, value)) if isinstance(value, Iterable) else f"{value:g}"
