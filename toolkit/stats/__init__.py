@@ -21,6 +21,7 @@ _NAMES = {
         "agreement.reliability": ("Reliability", "reliability", "ReliabilityDetails"),
         "agreement.retest": ("Retest", "retest"),
         "agreement.severity": ("judge_severity", "Severity"),
+        "comparisons.accuracy": ("Accuracy", "accuracy"),
         "comparisons.ceiling": ("ceiling", "Ceiling"),
         "comparisons.cost_quality": ("pareto", "Pareto"),
         "comparisons.focus": ("focus_contrast", "FocusContrast"),
