@@ -59,6 +59,7 @@ class Planted(_Strict):
     l_minus_m: float = 0.0
     severity: float = 0.0  # what a judge takes off
     failures: float = Field(0.0, ge=0, le=1)  # share of requests that fail
+    accuracy: float | None = Field(None, ge=0, le=1)  # of the questions of templates/planted_keyed.csv
 
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -99,7 +99,7 @@ def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str
     found = all_estimates(study)
     assert len(found) > 100
     for place, one in found:
-        assert ("bases that share texts count as one" in one.remarks) == (GROUPS in one.n), (place, one)
+        assert ("bases that share texts or sources count as one" in one.remarks) == (GROUPS in one.n), (place, one)
         if "bases" in one.n:
             assert (one.n[GROUPS], one.n["bases"]) == (9, 12), (place, one.n)
         assert one.n.get(GROUPS, 9) <= 9, (place, one.n)
@@ -135,6 +135,6 @@ def test_one_group_alone_has_no_interval_and_no_test(
         assert exact or (one.low, one.high, one.p_value) == (None, None, None), (place, one)
     why = study.length().contrasts[2].remarks
     assert why == (
-        "not estimable: 1 base with a score, and two are needed; bases that share texts count as one"
+        "not estimable: 1 base with a score, and two are needed; bases that share texts or sources count as one"
     )
     assert "1 base " in study.mixed_model().note

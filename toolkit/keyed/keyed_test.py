@@ -72,7 +72,7 @@ class KeyedTest(PromptResponseTest):
             items = tuple(item for number, item in enumerate(items) if number in chosen)
         # Options in another order make another prompt, so that each repeat has prompts of its own.
         self._orders = study.repeats if shuffle and any(len(item.options) > 1 for item in items) else 1
-        self._shuffle, self._seed = shuffle, study.seed
+        self.shuffles, self._seed = shuffle, study.seed
         keys = Counter(as_text(self.scorer.key(item)) for item in items)
         self._commonest = None if any(item.options for item in items) else keys.most_common(1)[0][0]
         self._items = tuple(self._item(item) for item in items)
@@ -100,7 +100,7 @@ class KeyedTest(PromptResponseTest):
 
     def options(self, item: KeyedItem, repeat: int) -> tuple[str, ...]:
         """Return the options of a question in the order in which a repeat shows them."""
-        if not self._shuffle or len(item.options) < 2:
+        if not self.shuffles or len(item.options) < 2:
             return item.options
         dice = random.Random(f"{self._seed}/{item.item_id}/{repeat if self._orders > 1 else 0}")
         return tuple(dice.sample(item.options, len(item.options)))

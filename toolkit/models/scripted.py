@@ -12,6 +12,8 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import IPv4Network, ip_address, ip_network
+from statistics import NormalDist
 from typing import Any, Final
 
 from toolkit.errors import ModelError
@@ -26,6 +28,9 @@ Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
 OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
 JUDGE_SD: Final = 0.3  # of one judge's score of one dimension
+SHARED: Final = (0.3, 0.2)  # of what makes a question hard: of its network, and of the question for all models
+_NETWORK: Final = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
+_OPTION: Final = re.compile(r"^([A-Z])\. (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
 _TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
@@ -124,12 +129,14 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
         "" if reference else min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
     )
     opening = next((line for line in text.splitlines() if line.strip()), "")
-    subject = reference[1] if reference else f"{opening} {length_bin}"
     identity = (request.model, request.endpoint, request.repeat)
+    subject = reference[1] if reference else f"{opening} {length_bin}"
     case = hashlib.sha256(json.dumps([subject, *identity]).encode()).hexdigest()[:12]
     dice = random.Random(case)
     if dice.random() < truth["failures"]:
         raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")
+    if "accuracy" in truth and (network := _NETWORK.search(text)):
+        return _planted_choice(truth["accuracy"], ip_network(network[1]), text, identity)
     if reference:
         level = float(reference[2]) - truth["severity"]
         raw = {name: round((level + dice.gauss(0, JUDGE_SD)) * 2) / 2 for name in DIMENSIONS}
@@ -142,3 +149,19 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     chosen = dice.sample(facts, min(len(facts), dice.randint(2, 5)))
     listing = "\n".join(f"{number}. To be dealt with: {line[2:]}" for number, line in enumerate(chosen, 1))
     return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{listing}"
+
+
+def _planted_choice(accuracy: float, network: IPv4Network, text: str, identity: tuple[object, ...]) -> str:
+    """Return which address lies in a network, or another one: right with the planted probability.
+
+    What makes a question hard is normal and shared in part, within networks and between models, as in real sets.
+    """
+    letters = {address: letter for letter, address in _OPTION.findall(text)}
+    subject = (str(network), sorted(letters))
+    draws = [random.Random(repr(part)).gauss() for part in (subject[0], subject, (subject, identity))]
+    weights = (*SHARED, 1 - sum(SHARED))
+    hardness = sum(weight**0.5 * draw for weight, draw in zip(weights, draws, strict=True))
+    inside = {address: ip_address(address) in network for address in sorted(letters)}
+    wanted = NormalDist().cdf(hardness) < accuracy
+    options = [letters[address] for address, right in inside.items() if right == wanted]
+    return json.dumps({"answer": random.Random(repr((subject, identity))).choice(options)})

@@ -132,8 +132,11 @@ def about_study(analyses: Analyses, plan: Plan) -> About:
         captions.related_note(analyses.judge_means),
         plan.manner.sentence(),
     )
+    n = captions.counts(judged, study.repeats)
+    if analyses.is_keyed:
+        n.pop("judges")
     return About(
-        n=captions.counts(judged, study.repeats),
+        n=n,
         source=captions.source_words(runs, study.name, plan.dataset.version),
         missing=captions.missing_words(runs, judged),
         zeros=f"{captions.zeros_words(judged)}." if captions.zeros_left_out(judged) else "",
@@ -142,6 +145,7 @@ def about_study(analyses: Analyses, plan: Plan) -> About:
         # A model that has no run yet keeps its colour: it is of the study file, not of the frame.
         models=tuple(sorted(plan.models)),
         study=study.name,
+        scale=analyses.scale,
     )
 
 

@@ -49,6 +49,7 @@ _NAMES = {
         "one_shot.methods": ("compare_one_shot", "compare_two_methods", "GroupScore", "MethodScore",
         "OneShotComparison", "overall"),
         "power.experiments": ("experiments_needed",),
+        "power.models": ("model_power", "ModelPower"),
         "power.pilot": ("pilot_power", "PilotPower"),
         "power.sample_size": ("answers_for_icc_width", "bases_needed", "detectable_effect",
         "equivalence_bases", "PowerAnswer", "whole"),

@@ -40,7 +40,7 @@ _WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
 CONFIDENCE: Final = 0.95  # of every interval whose level is not said beside it
 GROUPS: Final = "independent groups"
 """What is counted where bases share texts."""
-_GROUPED: Final = "bases that share texts count as one"
+_GROUPED: Final = "bases that share texts or sources count as one"
 _HEADS: Final = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
 
 

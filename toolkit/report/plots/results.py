@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -115,13 +115,15 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     differences = data[data["part"] == "difference"]
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
     largest = differences[differences.index.isin(widest.index[:_MOST])]
-    text = captions.TEXTS["model_means"]
+    text = captions.TEXTS["model_means"] | (captions.TEXTS["accuracy"] if analyses.is_keyed else {})
+    lines = _lines(analyses.answers) if analyses.is_keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     return context.figure(
-        "model_means", _draw_means(data[data["part"] == "mean"], largest, context), data,
+        "model_means", _draw_means(data[data["part"] == "mean"], largest, context, text["axis"], lines), data,
         f"Means and differences: {values}.",
         text["title"].format(n=captions.n_words(context.n)),
         captions.interval_words(means),
+        *(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
         len(largest) > 0
         and text["differences"].format(intervals=captions.interval_words(result.differences)),
         len(largest) < len(differences) and text["largest"].format(most=_MOST, count=len(differences)),
@@ -133,7 +135,15 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _draw_means(means: pd.DataFrame, differences: pd.DataFrame, context: About) -> Figure:
+def _lines(answers: pd.DataFrame) -> dict[str, float]:
+    """Return what a guess and the commonest answer score on the questions that were answered."""
+    scored = answers.loc[answers[answers.attrs["score"]].notna(), ["chance", "majority"]]
+    return {str(name): float(value) for name, value in scored.mean().dropna().items()}
+
+
+def _draw_means(
+    means: pd.DataFrame, differences: pd.DataFrame, context: About, label: str, lines: Mapping[str, float]
+) -> Figure:
     heights = [len(part) for part in (means, differences) if len(part)]
     figure, panels = style.stacked(heights, _MEAN_ROW_MM, 16 * len(heights))
     styles = context.styles(means["name"])
@@ -145,7 +155,11 @@ def _draw_means(means: pd.DataFrame, differences: pd.DataFrame, context: About) 
             style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"]), 1.015)
         names = style.shortened(rows["name"], 44)
         style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])
-    style.score_axis(panels[0], context.scale, "Mean score", which="x")
+    style.score_axis(panels[0], context.scale, label, which="x")
+    for name, value in lines.items():
+        panels[0].axvline(
+            value, color=style.GREY, linewidth=1.0, linestyle="--" if name == "chance" else ":", zorder=0
+        )
     if len(differences):
         panels[1].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
         panels[1].set_xlabel("Difference within items (points)")

@@ -39,7 +39,7 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         if not (is_dataclass(result) and isinstance(notes, tuple)):
             return result
         note = (
-            f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts: "
+            f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts or sources: "
             "intervals and tests rest on groups, each counting once where bases would"
         )
         return replace(result, notes=(*notes, note))  # type: ignore[type-var]
@@ -71,10 +71,10 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     Examples
     --------
     >>> units_words({"a": "a", "b": "a", "c": "c"}, {"a", "b", "c"}), units_words({"a": "a"}, {"a"})
-    ('3 bases in 2 independent groups (bases that share texts)', '1 base')
+    ('3 bases in 2 independent groups (bases that share texts or sources)', '1 base')
     """
     groups = len({clusters[base] for base in bases})
-    clause = f" in {counted(groups, GROUPS)} (bases that share texts)" if groups != len(bases) else ""
+    clause = f" in {counted(groups, GROUPS)} (bases that share texts or sources)" if groups != len(bases) else ""
     return f"{counted(len(bases), 'bases')}{clause}"
 
 

@@ -1,0 +1,146 @@
+"""A test with a key through a whole study: asked, compared, analysed, drawn, and what the table may get wrong."""
+
+from __future__ import annotations
+
+import shutil
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from toolkit import Study
+from toolkit.errors import InputError, StudyError
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Return the keyed twin of the planted study, run once."""
+    folder = tmp_path_factory.mktemp("keyed")
+    for name in ("planted_keyed.toml", "planted_keyed.csv"):
+        shutil.copy(TEMPLATES / name, folder)
+    text = (folder / "planted_keyed.toml").read_text().replace("../results", "results")
+    (folder / "planted_keyed.toml").write_text(text)
+    study = Study.load(folder / "planted_keyed.toml")
+    study.run(progress=False)
+    return study
+
+
+def small(folder: Path, table: str, options: str = "", **keys: str) -> Study:
+    """Return a study of one scripted model over a table."""
+    (folder / "set.csv").write_text(table)
+    more = "\n".join(f"{name} = {value}" for name, value in keys.items())
+    model = keys.get("model", '{ name = "m", provider = "scripted", replies = ["Answer: A"] }')
+    (folder / "set.toml").write_text(
+        f'name = "small"\ntest = "keyed"\ndataset = "set.csv"\nmodels = [{model}]\n{more}\n[options]\n{options}\n'
+    )
+    return Study.load(folder / "set.toml")
+
+
+CHOICE = "id,question,option_a,option_b,answer\nq1,Which port has SSH?,22,23,A\nq2,Which port has DNS?,53,80,A\n"
+
+
+def test_the_shipped_key_is_true() -> None:
+    """Of each question exactly the option that the key names lies in the network of the question."""
+    table = pd.read_csv(TEMPLATES / "planted_keyed.csv")
+    for row in table.itertuples():
+        inside = [
+            letter
+            for letter, address in zip("ABCD", (row.option_a, row.option_b, row.option_c, row.option_d), strict=True)
+            if ip_address(address) in ip_network(row.network)
+        ]
+        assert inside == [row.answer], row.id
+        assert str(row.network) in row.question
+
+
+def test_planted_accuracies_are_in_their_intervals(planted: Study) -> None:
+    """The truth of the study file lies in each interval, and equal models are not told apart."""
+    truth = {entry.name: entry.planted.accuracy for entry in planted.file.models if entry.planted}
+    result = planted.accuracy()
+    assert len(result.accuracies) == 3
+    for estimate in result.accuracies:
+        assert estimate.low <= truth[estimate.facets["model"]] <= estimate.high
+        assert estimate.n["answers"] + estimate.missing == 200
+    differences = {d.name: d for d in planted.compare_models().differences}
+    assert differences["planted-a - planted-b"].low < 0 < differences["planted-a - planted-b"].high
+    assert differences["planted-a - planted-c"].low > 0
+    assert all(reason == {"planted_failure": n} for reason in result.missing.values() for n in reason.values())
+
+
+def test_five_questions_on_one_network_are_one_group(planted: Study) -> None:
+    """Intervals count the twenty networks of the table, not its hundred questions."""
+    assert {e.n["independent groups"] for e in planted.accuracy().accuracies} == {20}
+    assert set(planted.runs()["cluster"].groupby(planted.runs()["base"].str[:5]).nunique()) == {1}
+
+
+def test_options_are_shuffled_by_seed_and_repeat(planted: Study) -> None:
+    """The two repeats show different orders, the same ones when the study is loaded again, right option anywhere."""
+    answers = planted.answers()
+    places = answers.groupby(["base", "repeat"])["position"].first().unstack()
+    assert (places[0] != places[1]).mean() > 0.5
+    assert set(places[0]) == {0, 1, 2, 3}
+    again = Study.load(planted.path)
+    assert [run.call_id for run in again.plan.runs] == [run.call_id for run in planted.plan.runs]
+    prompts = planted.prompts().set_index("prompt_id")["text"]
+    assert prompts["net01-1"] != prompts["net01-1/order2"]
+    assert sorted(prompts["net01-1"]) == sorted(prompts["net01-1/order2"])
+
+
+def test_a_finished_study_asks_nothing(planted: Study) -> None:
+    """A second run pays nothing, and what it says is the same."""
+    before = planted.results()
+    assert planted.execute(progress=False).new_calls == 0
+    pd.testing.assert_frame_equal(planted.results(), before)
+
+
+def test_bundle_and_figures(planted: Study, tmp_path: Path) -> None:
+    """Figures, statistics and methods are those of accuracy, and say what the key was."""
+    paths = {path.name for path in planted.bundle(tmp_path / "bundle")}
+    assert {"model_means.pdf", "accuracy.csv", "models.csv", "methods.txt"} <= paths
+    methods = (tmp_path / "bundle" / "methods.txt").read_text()
+    assert "compared with the key of planted_keyed.csv" in methods
+    assert planted.plan.test.table.sha256[:12] in methods
+    assert "judge" not in methods.lower()
+
+
+def test_what_cannot_be_read_is_missing(tmp_path: Path) -> None:
+    """A reply without an answer in the form has no score and its reason; it is neither wrong nor right."""
+    model = '{ name = "m", provider = "scripted", replies = ["I would think about ports."] }'
+    study = small(tmp_path, CHOICE, model=model)
+    study.run(progress=False)
+    answers = study.answers()
+    assert answers["correct"].isna().all()
+    assert answers["reason"].notna().all()
+    (estimate,) = study.accuracy().accuracies
+    assert estimate.estimate is None
+    assert estimate.missing == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "keys", "words"),
+    [
+        (CHOICE.replace(",A\n", ",E\n", 1), {}, "row"),
+        (CHOICE.replace("q2", "q1"), {}, "q1"),
+        ("id,question,option_a,option_b,answer\n", {}, "set.csv"),
+        (CHOICE, {"bases": "3"}, "the table has 2 questions"),
+        (CHOICE.replace("answer", "solved"), {}, "answer"),
+    ],
+)
+def test_a_fault_of_the_table_is_one_line(
+    tmp_path: Path, table: str, keys: dict[str, str], words: str
+) -> None:
+    """Before anything is asked, the line names file and row."""
+    study = small(tmp_path, table, **keys)
+    with pytest.raises(InputError, match=words) as caught:
+        _ = study.plan
+    assert "\n" not in str(caught.value)
+
+
+def test_a_study_without_a_key_has_no_answers(tmp_path: Path) -> None:
+    """The demo dataset has no key, and a rubric study no answers: each is one line."""
+    text = 'name = "x"\ntest = "keyed"\nmodels = [{ name = "m", provider = "scripted" }]\n'
+    (tmp_path / "x.toml").write_text(text)
+    with pytest.raises(StudyError | InputError, match="has no key"):
+        _ = Study.load(tmp_path / "x.toml").plan
