@@ -255,21 +255,24 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
         allowed = f"{choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         raise StudyError(f"test: {name!r} is not known; {allowed}")
     with code_of_users(f"test: {name!r} cannot be imported"):
-        if source.endswith(".py"):
-            module = _from_file(folder / source)
-        else:
-            sys.path.insert(0, str(folder))
-            try:
-                module = importlib.import_module(source)
-            finally:
-                sys.path.remove(str(folder))
-    test_class = getattr(module, class_name, None)
+        test_class = getattr(module_of_users(source, folder), class_name, None)
     if not (inspect.isclass(test_class) and issubclass(test_class, PromptResponseTest)):
         raise StudyError(f"test: {name!r}: {source} has no class {class_name} that is a PromptResponseTest")
     if inspect.isabstract(test_class):
         missing = ", ".join(sorted(test_class.__abstractmethods__))
         raise StudyError(f"test: {name!r}: {class_name} lacks {missing}")
     return test_class
+
+
+def module_of_users(source: str, folder: Path, what: str = "test") -> ModuleType:
+    """Return a module by its name, or by its file beside the study."""
+    if source.endswith(".py"):
+        return _from_file(folder / source, what)
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(source)
+    finally:
+        sys.path.remove(str(folder))
 
 
 def make_test(
@@ -301,10 +304,10 @@ def parameters_of(test: type[PromptResponseTest]) -> dict[str, inspect.Parameter
     return {parameter.name: parameter for parameter in parameters if parameter.kind in named}
 
 
-def _from_file(path: Path) -> ModuleType:
+def _from_file(path: Path, what: str) -> ModuleType:
     if not path.is_file():
         advice = f"{similar_file(path)}check the name"
-        raise StudyError(f"test: {path.name}: no such file beside the study; {advice}")
+        raise StudyError(f"{what}: {path.name}: no such file beside the study; {advice}")
     # Named by path and content: two studies may each have a tests.py, and a notebook may edit and load it again.
     digest = hashlib.sha256(str(path.resolve()).encode() + path.read_bytes()).hexdigest()[:12]
     name = f"toolkit_user_{path.stem}_{digest}"
@@ -312,7 +315,7 @@ def _from_file(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise StudyError(f"test: {path.name}: not a Python file")
+        raise StudyError(f"{what}: {path.name}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it is made
     try:
