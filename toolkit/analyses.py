@@ -369,17 +369,17 @@ class Analysable:
             why, and AUD per right answer.
         """
         frames = self._frames_for("accuracy")
-        return frames.once(stats.accuracy, frames.answers, score=score or frames.answers.attrs["score"])
+        return frames.once(stats.accuracy, frames.keyed_answers, score=score or frames.keyed_answers.attrs["score"])
 
     def position_effect(self) -> PositionEffect:
         """Return whether the position of the right option carries a model, and which positions it prefers."""
         frames = self._frames_for("position_effect")
-        return frames.once(stats.position_effect, frames.answers)
+        return frames.once(stats.position_effect, frames.keyed_answers)
 
     def label_scores(self) -> LabelScores:
         """Return macro F1 of each model over the labels of the key, with the confusion of labels."""
         frames = self._frames_for("label_scores")
-        return frames.once(stats.label_scores, frames.answers, seed=frames.seed)
+        return frames.once(stats.label_scores, frames.keyed_answers, seed=frames.seed)
 
     def model_power(self, effect: float | None = None) -> ModelPower:
         """Return which difference of two models the questions can find, and how many an effect would need.
@@ -473,7 +473,7 @@ class Analyses(Analysable):
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise, elements, answers
+    human, judged_otherwise, elements, keyed_answers
         One row a rating by a person, one a judgement of the other side of focus sentence prompting, one a judge that
         looked for the required elements in a run, and one an answer that was compared with a key; none by default.
     name, seed
@@ -497,7 +497,7 @@ class Analyses(Analysable):
         human: Frame | None = None,
         judged_otherwise: Frame | None = None,
         elements: Frame | None = None,
-        answers: Frame | None = None,
+        keyed_answers: Frame | None = None,
         *,
         name: str = "",
         seed: int = 0,
@@ -513,7 +513,7 @@ class Analyses(Analysable):
     ) -> None:
         self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
-            "elements": elements, "answers": answers,
+            "elements": elements, "keyed_answers": keyed_answers,
         }  # fmt: skip
         self.name = name
         self.seed = seed
@@ -535,12 +535,12 @@ class Analyses(Analysable):
         "elements", "One row a run and judge that looked for the required elements of its base."
     )
 
-    answers = _frame("answers", "One row an answer that was compared with a key.")
+    keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
 
     @property
     def is_keyed(self) -> bool:
         """Whether scores come from a key and not from judges."""
-        return self._sources["answers"] is not None
+        return self._sources["keyed_answers"] is not None
 
     def frames(self) -> Analyses:
         """Return these frames."""
@@ -592,5 +592,5 @@ class Analyses(Analysable):
 
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
-        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.answers
+        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.keyed_answers
         return self

@@ -264,8 +264,8 @@ class Study(Reported):
             with rooms_on_top():
                 from toolkit.keyed.keyed_test import scored_runs
 
-            answers = cache(self.answers)
-            sources |= {"runs": lambda: scored_runs(replies(), answers()), "answers": answers}
+            answers = cache(self.keyed_answers)
+            sources |= {"runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers}
         else:
             sources |= {name: getattr(self, name) for name in ("human", "judged_otherwise", "elements")}
         return Analyses(
@@ -296,7 +296,9 @@ class Study(Reported):
         test: Any = self.plan.test
         if test.judged:
             return dict.fromkeys(BY_KEY, "answers are not compared with a key")
-        reason = f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
+        reason = (
+            f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
+        )
         if not test.keyed:
             return dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
         lacking = {
@@ -428,7 +430,7 @@ class Study(Reported):
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
 
     @rooms_on_top()
-    def answers(self) -> pd.DataFrame:
+    def keyed_answers(self) -> pd.DataFrame:
         """Return one row an answer of a keyed test: key, what was read or why nothing, scores, chance and position.
 
         Raises

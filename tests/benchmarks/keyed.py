@@ -1,6 +1,6 @@
 """A test with a key, end to end: questions times scripted models asked, compared with the key, analysed and drawn.
 
-    python tests/benchmarks/keyed.py [--questions 1000] [--models 4]          # asked: 60 s
+python tests/benchmarks/keyed.py [--questions 1000] [--models 4]          # asked: 60 s
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from toolkit import Study
-from toolkit.errors import InputError, StudyError
+from toolkit.errors import InputError
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
@@ -31,15 +31,17 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Study:
 def small(folder: Path, table: str, options: str = "", **keys: str) -> Study:
     """Return a study of one scripted model over a table."""
     (folder / "set.csv").write_text(table)
+    model = keys.pop("model", '{ name = "m", provider = "scripted", replies = ["Answer: A"] }')
     more = "\n".join(f"{name} = {value}" for name, value in keys.items())
-    model = keys.get("model", '{ name = "m", provider = "scripted", replies = ["Answer: A"] }')
     (folder / "set.toml").write_text(
         f'name = "small"\ntest = "keyed"\ndataset = "set.csv"\nmodels = [{model}]\n{more}\n[options]\n{options}\n'
     )
     return Study.load(folder / "set.toml")
 
 
-CHOICE = "id,question,option_a,option_b,answer\nq1,Which port has SSH?,22,23,A\nq2,Which port has DNS?,53,80,A\n"
+CHOICE = (
+    "id,question,option_a,option_b,answer\nq1,Which port has SSH?,22,23,A\nq2,Which port has DNS?,53,80,A\n"
+)
 
 
 def test_the_shipped_key_is_true() -> None:
@@ -48,7 +50,9 @@ def test_the_shipped_key_is_true() -> None:
     for row in table.itertuples():
         inside = [
             letter
-            for letter, address in zip("ABCD", (row.option_a, row.option_b, row.option_c, row.option_d), strict=True)
+            for letter, address in zip(
+                "ABCD", (row.option_a, row.option_b, row.option_c, row.option_d), strict=True
+            )
             if ip_address(address) in ip_network(row.network)
         ]
         assert inside == [row.answer], row.id
@@ -66,7 +70,7 @@ def test_planted_accuracies_are_in_their_intervals(planted: Study) -> None:
     differences = {d.name: d for d in planted.compare_models().differences}
     assert differences["planted-a - planted-b"].low < 0 < differences["planted-a - planted-b"].high
     assert differences["planted-a - planted-c"].low > 0
-    assert all(reason == {"planted_failure": n} for reason in result.missing.values() for n in reason.values())
+    assert {reason for reasons in result.missing.values() for reason in reasons} == {"planted_failure"}
 
 
 def test_five_questions_on_one_network_are_one_group(planted: Study) -> None:
@@ -77,7 +81,7 @@ def test_five_questions_on_one_network_are_one_group(planted: Study) -> None:
 
 def test_options_are_shuffled_by_seed_and_repeat(planted: Study) -> None:
     """The two repeats show different orders, the same ones when the study is loaded again, right option anywhere."""
-    answers = planted.answers()
+    answers = planted.keyed_answers()
     places = answers.groupby(["base", "repeat"])["position"].first().unstack()
     assert (places[0] != places[1]).mean() > 0.5
     assert set(places[0]) == {0, 1, 2, 3}
@@ -110,7 +114,7 @@ def test_what_cannot_be_read_is_missing(tmp_path: Path) -> None:
     model = '{ name = "m", provider = "scripted", replies = ["I would think about ports."] }'
     study = small(tmp_path, CHOICE, model=model)
     study.run(progress=False)
-    answers = study.answers()
+    answers = study.keyed_answers()
     assert answers["correct"].isna().all()
     assert answers["reason"].notna().all()
     (estimate,) = study.accuracy().accuracies
@@ -142,5 +146,5 @@ def test_a_study_without_a_key_has_no_answers(tmp_path: Path) -> None:
     """The demo dataset has no key, and a rubric study no answers: each is one line."""
     text = 'name = "x"\ntest = "keyed"\nmodels = [{ name = "m", provider = "scripted" }]\n'
     (tmp_path / "x.toml").write_text(text)
-    with pytest.raises(StudyError | InputError, match="has no key"):
+    with pytest.raises(InputError, match="has no key"):
         _ = Study.load(tmp_path / "x.toml").plan

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.keyed.scorers import Read, Scorer, find_scorer
-from toolkit.keyed.table import KeyedItem, load_keyed
+from toolkit.keyed.answers import Read
+from toolkit.keyed.scorers import LETTERS, Scorer, check_table
+from toolkit.keyed.scorers import scorer as find_scorer
+from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.prompt_test import (
     MeasuredTestItem,
     Measurement,
@@ -28,13 +30,13 @@ from toolkit.prompt_test import (
     one_model,
 )
 from toolkit.prompts.dataset import SHIPPED
+from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.inference.run_table import WHOLE
 
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
-LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-SHARE: Final = "share of answers"
+SHARE: Final = "share of items"
 UNREADABLE: Final = "without a readable answer"
 
 
@@ -57,12 +59,11 @@ class KeyedTest(PromptResponseTest):
     ) -> None:
         if study.dataset in SHIPPED:
             raise InputError(f"dataset: {study.dataset!r} has no key; name a table that has one")
-        self.scorer: Scorer = find_scorer(scorer, folder, tolerance=tolerance)
-        self.table = load_keyed(Path(study.dataset), columns, needs_key=self.scorer.needs_key)
+        self.table = load_keyed(Path(study.dataset), columns)
+        settings = {} if tolerance is None else {"tolerance": tolerance}
+        self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
+        check_table(self.table, self.scorer)
         self.licence = licence
-        for item in self.table.items:
-            if fault := self.scorer.check(item):
-                raise InputError(f"{Path(study.dataset).name}, row {item.row}: {fault}")
         items = self.table.items
         if study.bases is not None:
             if study.bases > len(items):
@@ -71,27 +72,26 @@ class KeyedTest(PromptResponseTest):
             chosen = set(random.Random(study.seed).sample(range(len(items)), study.bases))
             items = tuple(item for number, item in enumerate(items) if number in chosen)
         # Options in another order make another prompt, so that each repeat has prompts of its own.
-        self._orders = study.repeats if shuffle and any(len(item.options) > 1 for item in items) else 1
+        self.shuffled = tuple(
+            item.item_id for item in items if len(item.options) > 1 and not keeps_order(item)
+        )
+        self._orders = study.repeats if shuffle and self.shuffled else 1
         self.shuffles, self._seed = shuffle, study.seed
-        keys = Counter(as_text(self.scorer.key(item)) for item in items)
-        self._commonest = None if any(item.options for item in items) else keys.most_common(1)[0][0]
+        keys = Counter(as_text(item.answer) for item in items if item.answer is not None)
+        self._commonest = None if self.has_options or not keys else keys.most_common(1)[0][0]
         self._items = tuple(self._item(item) for item in items)
 
     def _item(self, item: KeyedItem) -> TestItem:
         prompts = tuple(
             PromptWithContext(
                 f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id,
-                self._text(item, self.options(item, repeat)),
+                f"{item.prompt}\n{self.scorer.form(item, self.options(item, repeat))}",
                 item,
                 repeat if self._orders > 1 else None,
             )
             for repeat in range(self._orders)
         )
         return TestItem(item.item_id, prompts, item, cluster=item.cluster, category=item.group or "")
-
-    def _text(self, item: KeyedItem, options: Sequence[str]) -> str:
-        listed = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, options, strict=False))
-        return "\n\n".join(filter(None, (item.prompt, listed, self.scorer.form(item, options))))
 
     @property
     def has_options(self) -> bool:
@@ -100,14 +100,14 @@ class KeyedTest(PromptResponseTest):
 
     def options(self, item: KeyedItem, repeat: int) -> tuple[str, ...]:
         """Return the options of a question in the order in which a repeat shows them."""
-        if not self.shuffles or len(item.options) < 2:
+        if not self.shuffles or len(item.options) < 2 or keeps_order(item):
             return item.options
         dice = random.Random(f"{self._seed}/{item.item_id}/{repeat if self._orders > 1 else 0}")
         return tuple(dice.sample(item.options, len(item.options)))
 
     def majority(self, item: KeyedItem) -> float | None:
         """Return what the commonest answer of the table scores here; none where each question has its own options."""
-        return None if self._commonest is None else float(as_text(self.scorer.key(item)) == self._commonest)
+        return None if self._commonest is None else float(as_text(item.answer) == self._commonest)
 
     def make_test_items(self) -> tuple[TestItem, ...]:
         """Return one item per question; with repeats it has a prompt for each order of its options."""
@@ -117,7 +117,7 @@ class KeyedTest(PromptResponseTest):
         """Return what a reply answers, or why it cannot be read."""
         item: KeyedItem = reply.prompt.context
         if reply.text is None:
-            return Read(None, f"run failed: {reply.failure}")
+            return Read(None, reply.failure or "no reply")
         return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
@@ -125,27 +125,38 @@ class KeyedTest(PromptResponseTest):
         (reply,) = item_annotations.replies
         read, item = self.read(reply), item_annotations.item.context
         scores = {} if read.reason else self.scorer.score(read.value, item)
-        return [
-            Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures
-        ]
+        return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures]
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of each score, and the share of answers that could not be read."""
-        return (*(ResultType(name, unit) for name, unit in self.scorer.measures), ResultType(UNREADABLE, SHARE))
+        return (
+            *(ResultType(name, unit) for name, unit in self.scorer.measures),
+            ResultType(UNREADABLE, SHARE),
+        )
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
-        means = [
-            mean_result(name, measured_items, name, unit, bounds=(0.0, 1.0) if unit == SHARE else None)
-            for name, unit in self.scorer.measures
-        ]
+        means = [self._mean(measured_items, name, unit) for name, unit in self.scorer.measures]
         main = self.scorer.measures[0][0]
         unread = [
             replace(measured, measurements=(Measurement(UNREADABLE, float(measured.value(main) is None)),))
             for measured in measured_items
         ]
         return [*means, mean_result(UNREADABLE, unread, UNREADABLE, SHARE, bounds=(0.0, 1.0))]
+
+    def _mean(self, measured_items: Sequence[MeasuredTestItem], name: str, unit: str) -> Result:
+        if unit != SHARE:
+            return mean_result(name, measured_items, name, unit)
+        items = [measured.item for measured in measured_items]
+        rows = {
+            "model": "",
+            "base": [item.item_id for item in items],
+            name: [m.value(name) for m in measured_items],
+        }
+        rows["cluster"] = [item.cluster or item.item_id for item in items]
+        (rate,) = accuracy(pd.DataFrame(rows).astype({name: "float64"}), score=name).accuracies
+        return replace(rate, name=name, unit=unit, statistic="", facets={})
 
 
 def answers_frame(
@@ -154,18 +165,18 @@ def answers_frame(
     """Return one row an answer: what was read, what the key has, every score, and where the right option stood."""
     measures = [name for name, _ in test.scorer.measures]
     rows = []
-    for annotations in annotated:
-        (reply,), item = annotations.replies, annotations.item.context
+    for answered in annotated:
+        (reply,), item = answered.replies, answered.item.context
         if not reply.run_id:
             continue
         read, options = test.read(reply), test.options(item, reply.repeat)
-        key = test.scorer.key(item)
+        key = _right_letter(test, item) or item.answer
         row = {"run_id": reply.run_id, "model": reply.model, "base": item.item_id, "repeat": reply.repeat}
         row |= {"key": as_text(key), "answer": as_text(read.value), "reason": read.reason}
         row |= dict.fromkeys(measures) if read.reason else dict(test.scorer.score(read.value, item))
         row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
         for name, value in (("position", key), ("chosen_position", read.value)):
-            row[name] = options.index(value) if isinstance(value, str) and value in options else None
+            row[name] = options.index(item.options[LETTERS.index(value)]) if _is_letter(item, value) else None
         rows.append(row)
     types = dict.fromkeys(("run_id", "model", "base"), "string") | {"repeat": "Int64"}
     types |= dict.fromkeys(("key", "answer", "reason"), "string") | dict.fromkeys(measures, "float64")
@@ -188,6 +199,18 @@ def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
     table.attrs |= {"scale": (0.0, 1.0), "unit": SHARE}
     return table
+
+
+def _right_letter(test: KeyedTest, item: KeyedItem) -> str | None:
+    """Return the letter of the right option, in the order of the file, where one of several is right."""
+    if test.scorer.name != "choice":
+        return None
+    letters = LETTERS[: len(item.options)]
+    return next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
+
+
+def _is_letter(item: KeyedItem, value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value in LETTERS[: len(item.options)]
 
 
 def as_text(value: Any) -> str | None:

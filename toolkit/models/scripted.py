@@ -28,9 +28,12 @@ Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
 OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
 JUDGE_SD: Final = 0.3  # of one judge's score of one dimension
-SHARED: Final = (0.3, 0.2)  # of what makes a question hard: of its network, and of the question for all models
+SHARED: Final = (
+    0.3,
+    0.2,
+)  # of what makes a question hard: of its network, and of the question for all models
 _NETWORK: Final = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
-_OPTION: Final = re.compile(r"^([A-Z])\. (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
+_OPTION: Final = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
 _TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 

@@ -116,7 +116,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
     largest = differences[differences.index.isin(widest.index[:_MOST])]
     text = captions.TEXTS["model_means"] | (captions.TEXTS["accuracy"] if analyses.is_keyed else {})
-    lines = _lines(analyses.answers) if analyses.is_keyed else {}
+    lines = _lines(analyses.keyed_answers) if analyses.is_keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     return context.figure(
         "model_means", _draw_means(data[data["part"] == "mean"], largest, context, text["axis"], lines), data,

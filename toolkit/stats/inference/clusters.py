@@ -74,7 +74,9 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     ('3 bases in 2 independent groups (bases that share texts or sources)', '1 base')
     """
     groups = len({clusters[base] for base in bases})
-    clause = f" in {counted(groups, GROUPS)} (bases that share texts or sources)" if groups != len(bases) else ""
+    clause = (
+        f" in {counted(groups, GROUPS)} (bases that share texts or sources)" if groups != len(bases) else ""
+    )
     return f"{counted(len(bases), 'bases')}{clause}"
 
 

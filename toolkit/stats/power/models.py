@@ -73,7 +73,11 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
         check_size("the effect", abs(effect), 0, above=True)
     prompts = ["prompt_id"] if "prompt_id" in runs else []
     checked = checked_runs(runs, score, labels=prompts)
-    cells = checked.groupby(["base", "situation", "length_bin", *prompts, "model"])["score"].mean().unstack("model")
+    cells = (
+        checked.groupby(["base", "situation", "length_bin", *prompts, "model"])["score"]
+        .mean()
+        .unstack("model")
+    )
     pairs = list(itertools.combinations(cells.columns, 2))
     level, unit = ALPHA / max(len(pairs), 1), score_unit(score, runs)
     detectable, needed = [], []
@@ -82,11 +86,11 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
         bases = list(difference.index.get_level_values("base"))
         answers = _answers(difference, bases, effect, level, unit)
         facets = {"models": name}
-        for answer, listed, kind in zip(answers, (detectable, needed), ("detectable", "needed"), strict=False):
+        for answer, listed, kind in zip(
+            answers, (detectable, needed), ("detectable", "needed"), strict=False
+        ):
             words = answer.words and f"{name}: {answer.words}"
-            listed.append(
-                replace(answer, name=f"{kind}, {name}", statistic=kind, facets=facets, words=words)
-            )
+            listed.append(replace(answer, name=f"{kind}, {name}", statistic=kind, facets=facets, words=words))
     return ModelPower(tuple(detectable), tuple(needed), level)
 
 
@@ -96,7 +100,9 @@ def _answers(
     n = len(set(bases))
     error = clustered_mean(difference, bases).error if n > 1 else None
     if not error:
-        reason = "the answers of both models agree on every item" if n > 1 else "fewer than two bases have both"
+        reason = (
+            "the answers of both models agree on every item" if n > 1 else "fewer than two bases have both"
+        )
         return [unanswerable("", reason)] * (1 if effect is None else 2)
     sd = error * n**0.5
     answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
