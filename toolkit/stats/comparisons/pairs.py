@@ -142,7 +142,7 @@ def compare_pairs(votes: pd.DataFrame, *, seed: int = 0) -> PairComparison:
     >>> result.frame()[["model_a", "model_b", "votes", "ties", "win_rate"]].round(3).values.tolist()
     [['x', 'y', 12, 3, 0.792]]
     >>> result.strengths()[["model", "estimate"]].round(2).values.tolist()
-    [['x', 0.62], ['y', -0.62]]
+    [['x', 0.55], ['y', -0.55]]
     """
     table = _checked(votes)
     cast = table.dropna(subset=["vote"]).reset_index(drop=True)
