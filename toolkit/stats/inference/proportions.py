@@ -101,12 +101,17 @@ def share(
 
 
 def rate_mean(
-    empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None
+    empty: Estimate,
+    values: ArrayLike,
+    clusters: Sequence[Hashable],
+    alike: float | None = None,
+    *,
+    nothing: str = "no answer has a score",
 ) -> Estimate:
     """Return the mean of scores from 0 to 1 with an interval that allows for their clusters (see `share`)."""
     scores = np.asarray(values, dtype=float)
     if not len(scores):
-        return empty.not_estimable("no answer has a score")
+        return empty.not_estimable(nothing)
     if not np.isin(scores, (0.0, 1.0)).all():
         return bounded_mean(empty, scores, clusters, (0.0, 1.0))
     rate = share(empty.name, list(scores), clusters, alike=alike)
