@@ -68,7 +68,7 @@ BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "
 """Analyses that need two prompt lengths."""
 BY_KEY: Final = ("accuracy", "position_effect", "label_scores", "model_power")
 """Analyses of answers that were compared with a key."""
-ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "pareto", "missing"})
+ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
 _NOT_BUNDLED: Final = ("dimension_profile", "length_by_model", "judge_cards", "bland_altman")
 """Analyses that the thesis bundle shows in figures only."""
@@ -369,7 +369,9 @@ class Analysable:
             why, and AUD per right answer.
         """
         frames = self._frames_for("accuracy")
-        return frames.once(stats.accuracy, frames.keyed_answers, score=score or frames.keyed_answers.attrs["score"])
+        return frames.once(
+            stats.accuracy, frames.keyed_answers, score=score or frames.keyed_answers.attrs["score"]
+        )
 
     def position_effect(self) -> PositionEffect:
         """Return whether the position of the right option carries a model, and which positions it prefers."""

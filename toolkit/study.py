@@ -260,7 +260,10 @@ class Study(Reported):
             return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
 
         sources: dict[str, Any] = {"runs": replies, "judgements": self.judgements}
-        if self.plan.test.keyed:
+        scored: dict[str, Any] = {"score": settings.score}
+        test = cast("KeyedTest", self.plan.test)
+        if test.keyed:
+            scored = {"score": test.scorer.measures[0][0], "scale": (0.0, 1.0)}
             with rooms_on_top():
                 from toolkit.keyed.keyed_test import scored_runs
 
@@ -272,7 +275,7 @@ class Study(Reported):
             **sources,
             name=self.name,
             seed=self.file.seed,
-            score=settings.score,
+            **scored,
             margin=settings.equivalence_margin,
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,

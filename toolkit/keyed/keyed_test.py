@@ -31,6 +31,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.dataset import SHIPPED
 from toolkit.stats.comparisons.accuracy import accuracy
+from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.inference.run_table import WHOLE
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
         composite=score, composite_strict=score, judged=score.notna(), judge_count=0, zeros=0, length_bin=WHOLE,
         failure=runs["failure"].where(runs["failure"].notna(), reasons),
     )  # fmt: skip
-    table.attrs |= {"scale": (0.0, 1.0), "unit": SHARE}
+    table[answers.attrs["score"]] = score
+    table.attrs |= {"scale": (0.0, 1.0), "units": {answers.attrs["score"]: RATE_UNIT}}
     return table
 
 

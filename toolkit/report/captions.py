@@ -41,7 +41,7 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
         **unit_counts(judged),
         "answers": len(judged),
         "models": int(judged["model"].nunique()),
-        "judges": int(judged["judge_count"].max()),
+        **({"judges": judges} if (judges := int(judged["judge_count"].max())) else {}),
         "repeats": repeats if repeats is not None else int(judged["repeat"].nunique()),
     }
 

@@ -132,11 +132,8 @@ def about_study(analyses: Analyses, plan: Plan) -> About:
         captions.related_note(analyses.judge_means),
         plan.manner.sentence(),
     )
-    n = captions.counts(judged, study.repeats)
-    if analyses.is_keyed:
-        n.pop("judges")
     return About(
-        n=n,
+        n=captions.counts(judged, study.repeats),
         source=captions.source_words(runs, study.name, plan.dataset.version),
         missing=captions.missing_words(runs, judged),
         zeros=f"{captions.zeros_words(judged)}." if captions.zeros_left_out(judged) else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from toolkit.errors import InputError
 from toolkit.report.show import plain_text
@@ -124,6 +124,19 @@ def score_axis(
     look["label"] = f"{label} ({scale_words(scale, '–')})" if label else ""
     axes.set(**{f"{which}{name}": value for name, value in look.items()})
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
+
+
+PLAIN_NUMBERS: Final = FuncFormatter(lambda value, _: f"{value:,.6g}")
+
+
+def log_axis(axes: Axes, smallest: float, largest: float) -> None:
+    """Scale the horizontal axis by its logarithm, with plain numbers."""
+    axes.set_xscale("log")
+    axes.set_xlim(smallest / 2, largest * 1.5)
+    subs = (1.0,) if largest / smallest > 500 else (1.0, 3.0)
+    axes.xaxis.set_major_locator(LogLocator(base=10, subs=subs))
+    axes.xaxis.set_major_formatter(PLAIN_NUMBERS)
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def cut_axis(axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0) -> str:
@@ -266,11 +279,14 @@ def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
     return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 
-def interval(value: float, low: float | None, high: float | None) -> str:
+def interval(
+    value: float, low: float | None, high: float | None, printed: Callable[[float], str] | None = None
+) -> str:
     """Return an estimate with its interval, where it has one, as a figure prints them."""
+    printed = printed or decimals
     if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return decimals(value)
-    return f"{decimals(value)} [{decimals(low)}, {decimals(high)}]"
+        return printed(value)
+    return f"{printed(value)} [{printed(low)}, {printed(high)}]"
 
 
 def _line(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
@@ -135,17 +135,10 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
 def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:
     """Scale the cost axis; return whether it is logarithmic, which the caption has to declare."""
     smallest, largest = float(marks["cost"].min()), float(marks[_ENDS].max().max())
-    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
     if smallest > 0 and float(marks["cost"].max()) / smallest > _LOG_FROM:
-        axes.set_xscale("log")
-        axes.set_xlim(smallest / 2, largest * 1.5)
-        axes.xaxis.set_major_locator(
-            LogLocator(base=10, subs=(1.0,) if largest / smallest > 500 else (1.0, 3.0))
-        )
-        axes.xaxis.set_major_formatter(plain)
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        style.log_axis(axes, smallest, largest)
         return True
     axes.set_xlim(0, largest * 1.08 or 1.0)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(plain)
+    axes.xaxis.set_major_formatter(style.PLAIN_NUMBERS)
     return False

@@ -15,7 +15,7 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw, nothing_drawn, save_figure
 from toolkit.report.show import Files
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, rounded
 
 NAME: Final = "results"
 _ROW_MM: Final = 5.0
@@ -99,40 +99,56 @@ def _panel(axes: Axes, estimated: pd.DataFrame, styles: dict[str, style.ModelSty
 
 
 def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean of each model with its interval, and below the differences of two within items."""
+    """Draw the mean of each model with its interval, and below the differences of two within items.
+
+    Of answers with a key the means are accuracies, beside what a guess scores, and AUD per right answer stand below.
+    """
     result = analyses.compare_models()
     means = [mean for _, mean in result.models]
-    parts = [("mean", e) for e in means] + [("difference", e) for e in result.differences]
+    costs = analyses.accuracy().cost_per_right if analyses.is_keyed else ()
+    paid = [replace(_of_thousand(e), name=e.facets["model"]) for e in costs if e.estimate]
+    parts = [*(("mean", e) for e in means), *(("difference", e) for e in result.differences)]
+    parts += [("cost", e) for e in paid]
     rows = [
         (part, e.name, e.estimate, e.low, e.high, e.p_value, e.n.get("bases"))
         for part, e in parts
         if e.estimable
     ]
     data = pd.DataFrame(rows, columns=list(_MEANS))
-    if data.empty:
+    if not (data["part"] == "mean").any():
         raise NothingToDraw("no item has a score")
     data = data.astype(dict.fromkeys(("estimate", "low", "high", "p_value"), "float64"))
     differences = data[data["part"] == "difference"]
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
-    largest = differences[differences.index.isin(widest.index[:_MOST])]
+    drawn = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
     text = captions.TEXTS["model_means"] | (captions.TEXTS["accuracy"] if analyses.is_keyed else {})
     lines = _lines(analyses.keyed_answers) if analyses.is_keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    compared = len(differences) > 0
     return context.figure(
-        "model_means", _draw_means(data[data["part"] == "mean"], largest, context, text["axis"], lines), data,
+        "model_means", _draw_means(drawn, context, text, lines), data,
         f"Means and differences: {values}.",
         text["title"].format(n=captions.n_words(context.n)),
         captions.interval_words(means),
         *(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
-        len(largest) > 0
-        and text["differences"].format(intervals=captions.interval_words(result.differences)),
-        len(largest) < len(differences) and text["largest"].format(most=_MOST, count=len(differences)),
-        len(largest) > 0 and text["exploratory"],
+        compared and text["differences"].format(intervals=captions.interval_words(result.differences)),
+        len(differences) > _MOST and text["largest"].format(most=_MOST, count=len(differences)),
+        compared and text["exploratory"],
+        len(paid) > 0 and text["cost"].format(intervals=captions.interval_words(paid)),
         captions.not_estimable_words(estimate for _, estimate in parts if not estimate.estimable),
         captions.notes_words(result.notes),
         context.end,
         estimates=[estimate for _, estimate in parts],
     )  # fmt: skip
+
+
+def _of_thousand(cost: Estimate) -> Estimate:
+    """Return a cost as that of a thousand: fractions of a cent are not read well."""
+    ends = {
+        name: None if (end := getattr(cost, name)) is None else end * 1000
+        for name in ("estimate", "low", "high")
+    }
+    return replace(cost, **ends)
 
 
 def _lines(answers: pd.DataFrame) -> dict[str, float]:
@@ -142,25 +158,29 @@ def _lines(answers: pd.DataFrame) -> dict[str, float]:
 
 
 def _draw_means(
-    means: pd.DataFrame, differences: pd.DataFrame, context: About, label: str, lines: Mapping[str, float]
+    drawn: pd.DataFrame, context: About, text: Mapping[str, str], lines: Mapping[str, float]
 ) -> Figure:
-    heights = [len(part) for part in (means, differences) if len(part)]
-    figure, panels = style.stacked(heights, _MEAN_ROW_MM, 16 * len(heights))
-    styles = context.styles(means["name"])
-    for axes, part in zip(panels, (means, differences), strict=False):
-        rows = part.iloc[::-1]
+    parts = dict(list(drawn.groupby("part", sort=False)))
+    figure, panels = style.stacked(list(map(len, parts.values())), _MEAN_ROW_MM, 16 * len(parts))
+    styles = context.styles(parts["mean"]["name"])
+    of_part = dict(zip(parts, panels, strict=True))
+    for part, axes in of_part.items():
+        rows, printed = parts[part].iloc[::-1], rounded if part == "cost" else style.decimals
         for up, (_, row) in enumerate(rows.iterrows()):
             look = styles.get(str(row["name"]), style.PLAIN)
             style.forest(axes, rows.iloc[up : up + 1], [up], look, width=1.6)
-            style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"]), 1.015)
+            style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"], printed), 1.015)
         names = style.shortened(rows["name"], 44)
         style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])
-    style.score_axis(panels[0], context.scale, label, which="x")
+    style.score_axis(of_part["mean"], context.scale, text["axis"], which="x")
     for name, value in lines.items():
-        panels[0].axvline(
-            value, color=style.GREY, linewidth=1.0, linestyle="--" if name == "chance" else ":", zorder=0
-        )
-    if len(differences):
-        panels[1].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-        panels[1].set_xlabel("Difference within items (points)")
+        dashes = "--" if name == "chance" else ":"
+        of_part["mean"].axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
+    if "difference" in of_part:
+        of_part["difference"].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+        of_part["difference"].set_xlabel(text["difference"])
+    if "cost" in of_part:
+        costs = parts["cost"]
+        style.log_axis(of_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max())
+        of_part["cost"].set_xlabel(text["paid"])
     return style.settle(figure)

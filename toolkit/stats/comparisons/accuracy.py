@@ -100,7 +100,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     (0.8, 0.38, 0.96, 1)
     """
     frame = rows.assign(length_bin=WHOLE) if chance is None else rows.assign(length_bin=WHOLE, chance=chance)
-    numbers = [name for name in ("chance", "majority", "aud_cost") if name in frame]
+    numbers = [n for n in ("chance", "majority", "aud_cost") if n in frame and frame[n].notna().any()]
     table = checked_runs(frame, score, numbers=numbers)
     for name in ("score", *(name for name in numbers if name != "aud_cost")):
         outside = table[name].notna() & ~table[name].between(0, 1)

@@ -39,8 +39,8 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         if not (is_dataclass(result) and isinstance(notes, tuple)):
             return result
         note = (
-            f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts or sources: "
-            "intervals and tests rest on groups, each counting once where bases would"
+            f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts or "
+            "sources: intervals and tests rest on groups, each counting once where bases would"
         )
         return replace(result, notes=(*notes, note))  # type: ignore[type-var]
 

@@ -37,9 +37,9 @@ def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
 
 
 def score_unit(score: str, frame: pd.DataFrame) -> str:
-    """Return the unit of a column of scores in a frame: ``attrs["unit"]``, points of a rubric, or its own name."""
-    if "unit" in frame.attrs and score.startswith("composite"):
-        return str(frame.attrs["unit"])
+    """Return the unit of a column of scores in a frame: by ``attrs["units"]``, points of a rubric, or its own name."""
+    if unit := frame.attrs.get("units", {}).get(score):
+        return str(unit)
     return Points(scale_of(frame)) if score in DIMENSIONS or score.startswith("composite") else score
 
 
@@ -124,6 +124,7 @@ def at_length(model: object, length_bin: object) -> str:
 def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:
     """Return a note of how many runs have no score; none where all have one."""
     missing = int(checked["score"].isna().sum()) if count is None else count
+    score = score if score in DIMENSIONS or score.startswith("composite") else "score"
     lack = agreeing(missing, f"have no {score} and are left out")
     return [f"{missing} of {counted(len(checked), 'runs')} {lack}"] if missing else []
 

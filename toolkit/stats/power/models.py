@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pandas as pd
 
@@ -22,13 +23,15 @@ from toolkit.stats.power.sample_size import (
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE
 
+KINDS: Final = ("detectable difference", "bases needed")
+
 
 @dataclass(frozen=True)
 class ModelPower(Result):
     """What is detectable of each pair of models, and the bases that an effect needs where one was asked for."""
 
     about: ClassVar[str] = "models"
-    kinds: ClassVar = {"detectable": "detectable", "needed": "needed"}
+    kinds: ClassVar[Mapping[str, str]] = dict(zip(("detectable", "needed"), KINDS, strict=True))
     detectable: tuple[Estimate, ...]
     needed: tuple[Estimate, ...]
     level: float
@@ -86,11 +89,9 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
         bases = list(difference.index.get_level_values("base"))
         answers = _answers(difference, bases, effect, level, unit)
         facets = {"models": name}
-        for answer, listed, kind in zip(
-            answers, (detectable, needed), ("detectable", "needed"), strict=False
-        ):
-            words = answer.words and f"{name}: {answer.words}"
-            listed.append(replace(answer, name=f"{kind}, {name}", statistic=kind, facets=facets, words=words))
+        for answer, listed, kind in zip(answers, (detectable, needed), KINDS, strict=False):
+            label = f"{kind}, {name}"
+            listed.append(replace(answer, name=label, statistic=kind, facets=facets, words=""))
     return ModelPower(tuple(detectable), tuple(needed), level)
 
 
