@@ -122,7 +122,7 @@ def test_whatever_order_is_shown_the_value_is_the_letter_of_the_file() -> None:
             assert read.value == "ABCD"[OPTIONS.index(option)]
             assert choice.score(read.value, keyed) == {"correct": float(option == OPTIONS[1])}
     assert choice.form(keyed, SHOWN).startswith(
-        "\n\nA) Account Control\nB) Configuration\nC) Audit\nD) Execution Pre"
+        "\nA) Account Control\nB) Configuration\nC) Audit\nD) Execution Pre"
     )
     assert 'one line "Answer: X"' in choice.form(keyed, SHOWN)
     assert choice.chance(keyed) == 0.25

@@ -114,6 +114,10 @@ def test_sevenllm(tmp_path: Path) -> None:
     columns = {"prompt": "{instruction.question}\n\n{input}", "options": "instruction.choice"}
     item = load(tmp_path, "mcq.jsonl", [row], columns).items[0]
     assert (item.prompt, item.options, item.answer) == ("Which port?\n\nBeacon on 8443.", ("53", "8443"), "B")
+    mixed = [row, {**row, "id": 4, "instruction": "Name it."}]
+    assert fault(tmp_path, "mcq.jsonl", mixed, columns).startswith(
+        "mcq.jsonl, row 2: has no instruction.question, which its prompt needs"
+    )
 
 
 def test_seceval(tmp_path: Path) -> None:
@@ -182,9 +186,8 @@ def test_nist_mappings_are_collected_by_control(tmp_path: Path) -> None:
         KeyedItem("AC-2", "Which does AC-2 mitigate?", (), ["T1110", "T1556.009"], None, "AC", 1),
         KeyedItem("AC-3", "Which does AC-3 mitigate?", (), ["T1003"], None, "AC", 2),
     )
-    assert "row 3: differs from row 1" in fault(
-        tmp_path, "nist.json", content, {**columns, "prompt": "{capability_id} {attack_object_id}?"}
-    )
+    varied = {**columns, "prompt": "{capability_id} {attack_object_id}?"}
+    assert "row 3: differs from row 1 of the same id" in fault(tmp_path, "nist.json", {"a": rows[:3]}, varied)
     assert "rows 1, 3, 4: have one id, 'AC-2'" in fault(
         tmp_path, "nist.json", content, {**columns, "answer": "attack_object_id"}
     )

@@ -18,7 +18,7 @@ from toolkit.traffic.questions import json_objects
 from toolkit.words import one_line
 
 SHARE: Final = "share of items"
-_HOW: Final = '\n\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
+_HOW: Final = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
 _MARK: Final = re.compile(r"[\s>*_`#-]*(?:final\s+)?answer[\s*_`]*[:：][\s*_`]*", re.IGNORECASE)
 _LONGEST: Final = 20_000
 """Characters of an answer: a list of all techniques of ATT&CK has half as many."""
@@ -100,7 +100,7 @@ def same(text: str) -> str:
 class Scorer:
     """The functions of one kind of answer; the first of ``measures``, pairs of name and unit, is the main one.
 
-    ``form(item, shown)`` is appended to the prompt: the options as shown and how to answer. ``check(item)`` is a fault
+    ``form(item, shown)`` stands below the prompt: the options as shown and how to answer. ``check(item)`` is a fault
     of the key. ``read(text, item, shown)`` reads a reply; a letter in its value is that of the file's order, whatever
     order was shown. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main measure that is
     expected of a blind guess, where there is one. Without ``needs_key`` an item need not have an answer.
@@ -146,9 +146,10 @@ def make_scorer(
 
 
 def listed(options: Sequence[str]) -> str:
-    """Return options with the letters they are answered by, to be appended to a prompt."""
-    lines = (f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False))
-    return "\n" + "".join(lines) if options else ""
+    """Return options with the letters they are answered by, a line each."""
+    return "".join(
+        f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False)
+    ) + "\n" * bool(options)
 
 
 def one_key(item: KeyedItem) -> str:

@@ -172,7 +172,7 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
             )
         if not all(map(math.isfinite, scores.values())):
             return Read(None, "the scorer gives no finite number")
-        return Read({measure: scores[measure] for measure in measures})
+        return Read(tuple(scores[measure] for measure in measures))
 
     return Scorer(
         name,
@@ -180,6 +180,6 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
         lambda item, shown: listed(shown) + str(getattr(function, "form", "")),
         lambda item: None,
         read,
-        lambda value, item: value,
+        lambda value, item: dict(zip(measures, value, strict=True)),
         needs_key=False,
     )

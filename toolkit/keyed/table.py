@@ -209,15 +209,22 @@ def _item(place: str, number: int, line: int, row: Mapping[str, Any], roles: Map
     def cell(column: str) -> str:
         return _text(_cell(row, column), f"{place}, {column}")
 
+    def filled(field: re.Match[str]) -> str:
+        if _cell(row, field[1]) is None:
+            raise InputError(
+                f"{place}: has no {field[1]}, which its prompt needs; write it, or take the row out"
+            )
+        return cell(field[1])
+
     def text(role: str) -> str:
         return cell(roles[role]).strip() if role in roles else ""
 
     column = roles["prompt"]
     template = column not in row and _FIELD.search(column)
-    prompt = _FIELD.sub(lambda field: cell(field[1]), column).strip() if template else cell(column)
+    prompt = _FIELD.sub(filled, column).strip() if template else cell(column)
     item_id = text("id") if "id" in roles else f"{number:05d}"
-    for role, filled in (("prompt", prompt.strip()), ("id", item_id)):
-        if not filled:
+    for role, content in (("prompt", prompt.strip()), ("id", item_id)):
+        if not content:
             raise InputError(
                 f"{place}: has no {role} ({one_line(roles[role], _CUT)}); write it, or take the row out"
             )
