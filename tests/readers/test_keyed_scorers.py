@@ -305,9 +305,8 @@ def test_identifiers_are_scored_with_and_without_sub_technique(tmp_path: Path) -
     one = scorer("identifier", tmp_path, single)
     assert [name for name, _ in one.measures] == ["exact", "parent"]
     assert one.score("T1059.003", single[0]) == {"exact": 0.0, "parent": 1.0}
-    assert value(one, "Answer: T1059.001, T1204", single[0]) == (
-        "2 identifiers where one was asked: 'T1059.001, T1204'",
-    )
+    assert value(one, "Answer: T1059.001, T1204", single[0]) == ("several identifiers: 'T1059.001, T1204'",)
+    assert value(one, '{"answer": []}', single[0]) == ("no identifier: '[]'",)
     assert "one identifier, Tnnnn or Tnnnn.nnn" in one.form(single[0], ())
     many = scorer("identifier", tmp_path, [*single, item("T1071, T1573.001, T1083")])
     assert many.score("T1071, T1573.002, T1083", item(["T1071", "T1573.001", "T1083"])) == {
@@ -369,9 +368,9 @@ def test_cvss_scores_are_those_of_first() -> None:
         ("Answer: CVSS:3.1/AV:L/AC:L", "no CVSS vector: "),
         ("Answer: CVSS:3.1/AV:X/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
         ("Answer: CVSS:3.1/AV:L/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
-        (f"Answer: {VECTORS[4][0]}", "no vector of CVSS 3.1: "),
-        ("Answer: 9.8", "no vector of CVSS 3.1: '9.8'"),
-        ('{"answer": 9.8}', "no vector of CVSS 3.1: '9.8'"),
+        (f"Answer: {VECTORS[4][0]}", "no CVSS vector: "),
+        ("Answer: 9.8", "no CVSS vector: '9.8', of version 3.1"),
+        ('{"answer": 9.8}', "no CVSS vector: '9.8', of version 3.1"),
         ("Answer: CVSS:3.9/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
     ],
 )

@@ -130,7 +130,7 @@ def identifier_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
         if strange := {_kind(name) for name in answered} - {_kind(name) for name in _keys(item)}:
             raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(value)}")
         if len(answered) != 1 and not several:
-            raise Unread(f"{len(answered)} identifiers where one was asked: {quoted(value)}")
+            raise Unread(f"{'several identifiers' if answered else 'no identifier'}: {quoted(value)}")
         return ", ".join(sorted(answered))
 
     def answer(item: KeyedItem) -> str:
@@ -220,7 +220,7 @@ def _vector(value: Any, key: str) -> tuple[str, float]:
         text = f"{key.partition('/')[0] or 'CVSS:3.1'}/{text}"
     version = text[5:6]
     if version not in _BASE or (key and version != key[5]):
-        raise Unread(f"no vector of CVSS {key[5:8] or '3 or 4'}: {quoted(value)}")
+        raise Unread(f"no CVSS vector: {quoted(value)}, of version {key[5:8] or '3 or 4'}")
     kind = CVSS4 if version == "4" else CVSS3
     try:
         metrics = kind(text).metrics
