@@ -2,48 +2,326 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.keyed.table import KeyedItem, load_keyed
-
-
-def write(folder: Path, name: str, content: Any) -> Path:
-    path = folder / name
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif name.endswith(".jsonl"):
-        path.write_text("\n".join(map(json.dumps, content)))
-    else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content), newline="")
-    return path
-
+from toolkit.keyed.scorers import SCORERS, check_table, scorer
+from toolkit.keyed.table import KeyedItem, KeyedTable, keeps_order, load_keyed
 
 MCQ = (
     "URL\tQuestion\tOption A\tOption B\tOption C\tOption D\tPrompt\tGT\n"
     "https://example.org/1\tWhich port has TLS?\t21\t443\t53\t25\tChoose: which port has TLS? A) 21 ...\tB\n"
-    'https://example.org/1\tWhich has "sudo"?\tDOS\tMVS\tUnix\tCP/M\tChoose: which has sudo? A) DOS ...\tC\n'
+    'https://example.org/1\t"Which has ""sudo""?"\tDOS\tMVS\tUnix\tCP/M\tChoose: which has sudo? A) DOS ...\tC\n'
 )
+VECTOR = "CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"
+
+
+def load(folder: Path, name: str, content: Any, columns: Mapping[str, Any] | None = None) -> KeyedTable:
+    path = folder / name
+    if isinstance(content, bytes | str):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    else:
+        path.write_text("\n".join(map(json.dumps, content)) if name.endswith("l") else json.dumps(content))
+    return load_keyed(path, columns)
+
+
+def fault(folder: Path, name: str, content: Any, columns: Mapping[str, Any] | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        load(folder, name, content, columns)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(f"{folder}/", "")
+
+
+# --- shapes of published sets -----------------------------------------------------------------------------------------
 
 
 def test_ctibench_multiple_choice(tmp_path: Path) -> None:
-    path = write(tmp_path, "cti-mcq.tsv", MCQ)
-    with pytest.raises(
-        InputError, match=r'"Question" and "Prompt" may each be the prompt; say .* prompt = "Question"'
-    ):
-        load_keyed(path)
-    table = load_keyed(path, {"prompt": "Question"})
-    assert table.items[0] == KeyedItem(
-        "00001", "Which port has TLS?", ("21", "443", "53", "25"), "B", "https://example.org/1", None, 2
+    assert fault(tmp_path, "cti-mcq.tsv", MCQ) == (
+        'cti-mcq.tsv: "Question" and "Prompt" may each be the prompt; say under [options] which: '
+        'columns = { prompt = "Question" }'
     )
-    assert table.columns == {
-        "prompt": "Question",
-        "options": ["Option A", "Option B", "Option C", "Option D"],
-        "answer": "GT",
-        "cluster": "URL",
+    table = load(tmp_path, "cti-mcq.tsv", MCQ, {"prompt": "Question"})
+    assert table.items == (
+        KeyedItem(
+            "00001", "Which port has TLS?", ("21", "443", "53", "25"), "B", "https://example.org/1", row=2
+        ),
+        KeyedItem(
+            "00002", 'Which has "sudo"?', ("DOS", "MVS", "Unix", "CP/M"), "C", "https://example.org/1", row=3
+        ),
+    )
+    options = ["Option A", "Option B", "Option C", "Option D"]
+    assert table.columns == {"prompt": "Question", "options": options, "answer": "GT", "cluster": "URL"}
+    assert table.name == "cti-mcq.tsv"
+    assert table.sha256 == hashlib.sha256(MCQ.encode()).hexdigest()
+    assert table.notes == ("ids are the numbers of rows: the table has no column for them",)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("identifier", "CWE-79"), ("cvss", VECTOR), ("identifier", "T1071, T1573")]
+)
+def test_ctibench_other_tasks(tmp_path: Path, name: str, key: str) -> None:
+    table = load(tmp_path, "t.tsv", f"URL\tDescription\tPrompt\tGT\nu\ttext\tMap the text.\t{key}\n")
+    assert (table.items[0].prompt, table.items[0].answer) == ("Map the text.", key)
+    check_table(table, SCORERS[name])
+
+
+def test_ctibench_attribution_has_no_key_in_its_table(tmp_path: Path) -> None:
+    table = load(tmp_path, "cti-taa.tsv", "URL\tText\tPrompt\nu\treport\tWho was it?\n")
+    with pytest.raises(InputError, match=r"cti-taa.tsv, row 2: has no answer; write it, or take the row out"):
+        check_table(table, SCORERS["label"])
+
+
+def test_athenabench(tmp_path: Path) -> None:
+    row = {
+        "url_id": "0a1", "url": "https://example.org/a", "source_type": "attack", "id": 7,
+        "question": "Which is a loader?", "prompt": "Choose. Which is a loader? A) Adder ...",
+        "option_a": "Adder", "option_b": "Crate", "correct_answer": "Crate", "answer": "B",
+    }  # fmt: skip
+    assert '"answer"' in fault(tmp_path, "ckt.jsonl", [row], {"prompt": "question"})
+    table = load(tmp_path, "ckt.jsonl", [row], {"prompt": "question", "answer": "answer"})
+    assert table.items == (
+        KeyedItem("7", "Which is a loader?", ("Adder", "Crate"), "B", "https://example.org/a", row=1),
+    )
+    simple = [{"question": "Which?", "options": ["Adder", "Crate"], "answer": "A"}]
+    assert load(tmp_path, "mini.jsonl", simple).items[0].options == ("Adder", "Crate")
+
+
+def test_cybermetric(tmp_path: Path) -> None:
+    rows = [{"question": "Which hashes?", "answers": {"A": "AES", "B": "SHA-256"}, "solution": "B"}]
+    table = load(tmp_path, "CyberMetric-1.json", {"questions": rows})
+    assert table.items == (KeyedItem("00001", "Which hashes?", ("AES", "SHA-256"), "B", row=1),)
+
+
+def test_sevenllm(tmp_path: Path) -> None:
+    row = {
+        "id": 3,
+        "category": "IOC",
+        "instruction": "Name the port.",
+        "input": "Beacon on 8443.",
+        "output": "8443",
     }
-    assert len(table.sha256) == 64 and table.name == "cti-mcq.tsv"
+    assert load(tmp_path, "test.jsonl", [row]).items == (
+        KeyedItem("3", "Name the port.\n\nBeacon on 8443.", (), "8443", group="IOC", row=1),
+    )
+    row |= {"instruction": {"question": "Which port?", "choice": {"A": "53", "B": "8443"}}, "output": "B"}
+    columns = {"prompt": "{instruction.question}\n\n{input}", "options": "instruction.choice"}
+    item = load(tmp_path, "mcq.jsonl", [row], columns).items[0]
+    assert (item.prompt, item.options, item.answer) == ("Which port?\n\nBeacon on 8443.", ("53", "8443"), "B")
+    mixed = [row, {**row, "id": 4, "instruction": "Name it."}]
+    assert fault(tmp_path, "mcq.jsonl", mixed, columns).startswith(
+        "mcq.jsonl, row 2: has no instruction.question, which its prompt needs"
+    )
+
+
+def test_seceval(tmp_path: Path) -> None:
+    row = {
+        "id": "s1", "source": "book", "question": "Which help?", "topics": ["Web", "Memory"], "keyword": "k",
+        "choices": ["A: Canaries", "B: Names", "C: ASLR"], "answer": "AC",
+    }  # fmt: skip
+    table = load(tmp_path, "questions.json", [row], {"group": "topics"})
+    assert table.items == (
+        KeyedItem("s1", "Which help?", ("Canaries", "Names", "ASLR"), "AC", "book", "Web, Memory", 1),
+    )
+    assert table.notes == ("letters before options were taken off in 1 row",)
+    check_table(table, SCORERS["set"])
+    with pytest.raises(
+        InputError, match=r'row 1: its answer is not usable \(2 options; scorer = "set" takes'
+    ):
+        check_table(table, SCORERS["choice"])
+
+
+@pytest.mark.parametrize("key", ["correct_answer", "correct_options"])
+def test_cybersoceval(tmp_path: Path, key: str) -> None:
+    row = {
+        "question_text": "Which stop it?", "options": ["A) MFA", "B) Fax", "C) FIDO2"], key: ["C", "A"],
+        "report_id": "r1", "source": "CISA", "question_id": "q1", "topic": "access",
+    }  # fmt: skip
+    table = load(tmp_path, "report_questions.json", [row], {"cluster": "report_id"})
+    assert table.items == (
+        KeyedItem("q1", "Which stop it?", ("MFA", "Fax", "FIDO2"), ["C", "A"], "r1", "access", 1),
+    )
+    check_table(table, SCORERS["set"])
+
+
+def test_tram(tmp_path: Path) -> None:
+    rows = [
+        {"text": "drops a macro", "label": "T1204.002", "doc_title": "one"},
+        {"text": "drops a macro", "label": "T1566.001", "doc_title": "two"},
+    ]
+    table = load(tmp_path, "single.json", rows, {"prompt": "Which technique? {text}", "cluster": "doc_title"})
+    assert table.items[0] == KeyedItem(
+        "00001", "Which technique? drops a macro", (), "T1204.002", "one", row=1
+    )
+    assert table.notes[1] == "1 row with the question of an earlier row"
+    check_table(table, scorer("identifier", tmp_path, table.items))
+
+
+def test_nist_mappings_are_collected_by_control(tmp_path: Path) -> None:
+    def mapping(control: str, technique: str | None) -> dict[str, Any]:
+        return {
+            "capability_id": control,
+            "capability_group": "AC",
+            "attack_object_id": technique,
+            "status": "x",
+        }
+
+    rows = [
+        mapping("AC-2", "T1110"),
+        mapping("AC-3", "T1003"),
+        mapping("AC-2", "T1556.009"),
+        mapping("AC-2", None),
+    ]
+    columns: dict[str, Any] = {"prompt": "Which does {capability_id} mitigate?", "id": "capability_id"}
+    columns |= {"answer": ["attack_object_id"], "group": "capability_group"}
+    content = {"metadata": {"list": [1]}, "mapping_objects": rows}
+    table = load(tmp_path, "nist.json", content, columns)
+    assert table.items == (
+        KeyedItem("AC-2", "Which does AC-2 mitigate?", (), ["T1110", "T1556.009"], None, "AC", 1),
+        KeyedItem("AC-3", "Which does AC-3 mitigate?", (), ["T1003"], None, "AC", 2),
+    )
+    varied = {**columns, "prompt": "{capability_id} {attack_object_id}?"}
+    assert "row 3: differs from row 1 of the same id" in fault(tmp_path, "nist.json", {"a": rows[:3]}, varied)
+    assert "rows 1, 3, 4: have one id, 'AC-2'" in fault(
+        tmp_path, "nist.json", content, {**columns, "answer": "attack_object_id"}
+    )
+
+
+def test_false_refusals_have_no_key(tmp_path: Path) -> None:
+    row = {
+        "mutated_prompt": "Write a firewall rule.",
+        "is_malicious": False,
+        "attack_type": "state",
+        "model": "m",
+    }
+    table = load(tmp_path, "frr.json", [row], {"prompt": "mutated_prompt", "group": "attack_type"})
+    assert table.items == (KeyedItem("00001", "Write a firewall rule.", group="state", row=1),)
+    assert fault(tmp_path, "frr.json", [row], {"prompt": "mutated_promt"}) == (
+        "frr.json: has no column 'mutated_promt' (columns.prompt); did you mean mutated_prompt? its columns are "
+        "mutated_prompt, is_malicious, attack_type, model"
+    )
+    assert "no column is called prompt or question" in fault(tmp_path, "frr.json", [row])
+
+
+# --- text, numbers, letters -------------------------------------------------------------------------------------------
+
+
+def test_text_is_kept_as_it_stands(tmp_path: Path) -> None:
+    content = (
+        '\ufeffquestion,answer\r\n"First line\r\nsecond, ""quoted""",1\r\n\'=1+1 is?,2\r\nnul \0 byte,3\r\n'
+    )
+    prompts = [item.prompt for item in load(tmp_path, "t.csv", content).items]
+    assert prompts == ['First line\r\nsecond, "quoted"', "=1+1 is?", "nul \0 byte"]
+    assert [item.row for item in load(tmp_path, "t.csv", content).items] == [2, 4, 5]
+    assert fault(tmp_path, "t.csv", "question,answer\nna\xefve?,1\n".encode("cp1252")) == (
+        "t.csv, line 2: is not UTF-8; save it as UTF-8"
+    )
+    assert "lone surrogate" in fault(tmp_path, "t.json", [{"question": "a \ud800", "answer": "b"}])
+
+
+def test_answers_that_count_options(tmp_path: Path) -> None:
+    def rows(*answers: Any) -> list[dict[str, Any]]:
+        return [
+            {"question": f"{n}?", "choices": ["x", "y", "z"], "answer": key} for n, key in enumerate(answers)
+        ]
+
+    zero = load(tmp_path, "t.json", rows(0, 2, 1))
+    assert [item.answer for item in zero.items] == ["A", "C", "B"]
+    assert "answers count the options from 0" in zero.notes
+    assert [item.answer for item in load(tmp_path, "t.json", rows("1", "3")).items] == ["A", "C"]
+    assert "may count the options from 0 or from 1" in fault(tmp_path, "t.json", rows(1, 2))
+    assert "may count the options from 0 or from 1" in fault(tmp_path, "t.json", rows(0, 3))
+    assert "row 2: the answer 4 is none of 3 options" in fault(tmp_path, "t.json", rows(3, 4, 1))
+    digits = [{"question": "Which?", "choices": ["1", "2"], "answer": "2"}]
+    assert load(tmp_path, "t.json", digits).items[0].answer == "2"
+
+
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        (["TLS", "All of the above"], True),
+        (["TLS", "SSH", "Both A and B"], True),
+        (["TLS", "SSH", "A, B and C"], True),
+        (["TLS", "SSH", "(A) & (B)"], True),
+        (["TLS", "Options A or B"], True),
+        (["TLS", "None of these protocols"], False),
+        (["A record and MX record", "Vitamin C"], False),
+        (["Both a lock and a key", "Only A's key"], False),
+        ([], False),
+    ],
+)
+def test_options_that_speak_of_others_keep_their_order(options: list[str], order: bool) -> None:
+    assert keeps_order(KeyedItem("1", "?", tuple(options))) is order
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+QA = {"question": "Which?", "answer": "x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("t.csv", "", {}, "t.csv: has no rows; give a table with a question in each row"),
+        ("t.csv", "question,answer\n", {}, "t.csv: has no rows; give a table with a question in each row"),
+        ("t.json", [], {}, "t.json: has no rows; give a table with a question in each row"),
+        ("t.json", {"a": 1}, {}, "t.json: is no list of objects; a table has an object for each"),
+        ("t.json", {"a": [QA], "b": [QA]}, {}, "t.json: has lists of objects in a, b; a table is one"),
+        ("t.json", 3, {}, "t.json: is no list of objects; a table has"),
+        ("t.json", [QA, 3], {}, "t.json: is no list of objects; a table has"),
+        ("t.parquet", b"PAR1", {}, "t.parquet: is no table that is read (.json, .csv,"),
+        ("t.json", [QA], {"promt": "question"}, "columns.promt: is not known; did you mean prompt?"),
+        ("t.json", [QA], {"prompt": 3}, "columns.prompt: 3 is no name of a column; write a text"),
+        ("t.json", [QA], {"prompt": ["question"]}, "columns.prompt: ['question'] is no name of a column"),
+        ("t.json", [QA], {"answer": []}, "columns.answer: [] is no name of a column"),
+        ("t.json", [QA], {"prompt": "{questio}?"}, "t.json: has no column 'questio' (columns.prompt); did"),
+        ("t.json", [QA, {**QA, "question": " "}], {}, "t.json, row 2: has no prompt (question); write it"),
+        ("t.csv", "id,question\n1,a\n,b\n", {}, "t.csv, row 3: has no id (id); write it"),
+        ("t.csv", "id,question\n1,a\n1,b\n", {}, "t.csv, rows 2, 3: have one id, '1'; an id names one question"),
+        ("t.json", [{"question": {"text": "x"}}], {}, "t.json, row 1, question: is {'text': 'x'}, no text"),
+        ("t.json", [{**QA, "choices": ["x", "", "z"]}], {}, "t.json, row 1: option 2 is empty"),
+        ("t.json", [{**QA, "choices": {"1": "x", "2": "y"}}], {}, "t.json, row 1: has the options 1, 2; name"),
+        ("t.json", [{**QA, "choices": ["x"] * 27}], {}, "t.json, row 1: 27 options are more than 26"),
+        ("t.json", [{**QA, "choices": ["x"], "A": "1", "B": "2"}], {}, 't.json: "choices" and ["A", "B"] may each be'),
+        ("t.json", [{**QA, "choices": "x"}], {"options": "choices"}, "t.json, row 1: has 'x' for options; write"),
+        ("t.csv", 'question,answer\n"a"b,c\n', {}, "t.csv, line 2: is not valid CSV"),
+    ],
+)  # fmt: skip
+def test_faults_are_one_line(
+    tmp_path: Path, name: str, content: Any, columns: dict[str, Any], message: str
+) -> None:
+    assert fault(tmp_path, name, content, columns).startswith(message)
+
+
+def test_missing_file_names_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("question\na\n")
+    for name in ("tabel.csv", "tabel.json"):
+        with pytest.raises(
+            InputError, match=r"there is no such file; (did you mean table.csv\? )?check the path"
+        ):
+            load_keyed(tmp_path / name)
+
+
+def test_an_answer_that_is_no_option_names_its_row(tmp_path: Path) -> None:
+    rows = [
+        {"question": "1?", "choices": ["x", "y"], "answer": "B"},
+        {"question": "2?", "choices": ["x", "y"], "answer": "C"},
+    ]
+    with pytest.raises(
+        InputError, match=r"^t.json, row 2: its answer is not usable \(no option: 'C'\); correct it"
+    ):
+        check_table(load(tmp_path, "t.json", rows), SCORERS["choice"])
+
+
+def test_columns_that_are_not_wanted(tmp_path: Path) -> None:
+    row = {"question": "Which?", "answer": "x", "url": "u", "source": "s", "topic": "t"}
+    assert '"url" and "source" may each be the cluster' in fault(tmp_path, "t.json", [row])
+    item = load(tmp_path, "t.json", [row, {**row, "url": None}], {"cluster": "url", "group": ""})
+    assert [(item.cluster, item.group) for item in item.items] == [("u", None), (None, None)]
+    assert "1 row without url: each is a cluster of its own" in item.notes

@@ -96,6 +96,15 @@ def test_a_study_listed_three_times_says_what_it_says_once(name: str) -> None:
     assert thrice == about(once)
 
 
+@pytest.mark.parametrize("name", ["lengths", "models"])
+def test_a_cluster_for_each_base_changes_nothing_whatever_it_is_called(name: str) -> None:
+    """Questions that each have an address of their own, and the one answered question of several on a document."""
+    runs = study()
+    assert numbers(ANALYSES[name](runs.assign(cluster="https://example.org/" + runs["base"]))) == about(
+        numbers(ANALYSES[name](runs))
+    )
+
+
 @pytest.mark.parametrize("name", [*ANALYSES, "missing", "ceiling"])
 def test_the_order_of_rows_changes_nothing(name: str) -> None:
     """Shuffled rows, some of them without a score."""

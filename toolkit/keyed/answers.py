@@ -1,22 +1,27 @@
-"""Reads what a reply states as its answer: a JSON object or a last line, never a guess from prose.
+"""Reads what a reply states as its answer, a JSON object or a last line, and makes scorers of it; nothing is guessed.
 
-A guess would measure the reader and not the model. So a reply without a stated answer, with two that differ or with one
-that is not among those asked for is unreadable, with the reason; the score is then missing and not 0.
+A guess from prose would measure the reader and not the model. So a reply without a stated answer, with two that differ
+or with one that was not among those asked for is unreadable, with the reason; its score is missing and not 0.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from string import ascii_uppercase
 from typing import Any, Final
 
+from toolkit.keyed.table import KeyedItem
 from toolkit.traffic.questions import json_objects
 from toolkit.words import one_line
 
-HOW: Final = 'End with one line "Answer: X", or with one JSON object {{"answer": "X"}}, where X is {answer}.'
+SHARE: Final = "share of items"
+_HOW: Final = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
 _MARK: Final = re.compile(r"[\s>*_`#-]*(?:final\s+)?answer[\s*_`]*[:：][\s*_`]*", re.IGNORECASE)
+_LONGEST: Final = 20_000
+"""Characters of an answer: a list of all techniques of ATT&CK has half as many."""
 _AROUND: Final = " \t*_`\"'“”"
 
 
@@ -49,6 +54,8 @@ def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
         stated += [line[mark.end() :] for line in lines if (mark := _MARK.match(line))]
     if not stated:
         return Read(None, "no answer: no JSON object and no last line 'Answer: X'")
+    if (signs := len(str(stated[-1]))) > _LONGEST:
+        return Read(None, f"too long: an answer of {signs:,} characters")
     try:
         value = parse(_alone(stated[-1]))
     except Unread as fault:
@@ -87,3 +94,71 @@ def quoted(value: Any) -> str:
 def same(text: str) -> str:
     """Return a text as it is compared: in small letters, with single blanks, without marks around it."""
     return plain(text).casefold()
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The functions of one kind of answer; the first of ``measures``, pairs of name and unit, is the main one.
+
+    ``form(item, shown)`` stands below the prompt: the options as shown and how to answer. ``check(item)`` is a fault
+    of the key. ``read(text, item, shown)`` reads a reply; a letter in its value is that of the file's order, whatever
+    order was shown. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main measure that is
+    expected of a blind guess, where there is one. Without ``needs_key`` an item need not have an answer.
+    """
+
+    name: str
+    measures: tuple[tuple[str, str], ...]
+    form: Callable[[KeyedItem, Sequence[str]], str]
+    check: Callable[[KeyedItem], str | None]
+    read: Callable[[str, KeyedItem, Sequence[str]], Read]
+    score: Callable[[Any, KeyedItem], Mapping[str, float]]
+    chance: Callable[[KeyedItem], float | None] = lambda item: None
+    needs_key: bool = True
+
+
+def make_scorer(
+    name: str,
+    measures: Mapping[str, str],
+    asked: Callable[[KeyedItem], str],
+    key: Callable[[KeyedItem], Any],
+    parse: Callable[[Any, KeyedItem, Sequence[str]], Any],
+    score: Callable[[Any, KeyedItem], Mapping[str, float]],
+    chance: Callable[[KeyedItem], float | None] = lambda item: None,
+) -> Scorer:
+    """Return a scorer that asks for what `asked` says; `key` and `parse` raise `Unread` for what they cannot take."""
+
+    def check(item: KeyedItem) -> str | None:
+        if item.answer in (None, "", []):
+            return "has no answer; write it, or take the row out"
+        try:
+            key(item)
+        except Unread as fault:
+            return f"its answer is not usable ({fault}); correct it, or name another scorer"
+        return None
+
+    def form(item: KeyedItem, shown: Sequence[str]) -> str:
+        return listed(shown) + _HOW + asked(item) + "."
+
+    def read(text: str, item: KeyedItem, shown: Sequence[str]) -> Read:
+        return read_answer(text, lambda value: parse(value, item, shown))
+
+    return Scorer(name, tuple(measures.items()), form, check, read, score, chance)
+
+
+def listed(options: Sequence[str]) -> str:
+    """Return options with the letters they are answered by, a line each."""
+    return "".join(
+        f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False)
+    ) + "\n" * bool(options)
+
+
+def one_key(item: KeyedItem) -> str:
+    """Return a key of one text; raises `Unread` where there are several."""
+    if isinstance(item.answer, list) and len(item.answer) > 1:
+        raise Unread(f"{len(item.answer)} answers where this scorer takes one")
+    return str(item.answer[0] if isinstance(item.answer, list) else item.answer)
+
+
+def set_scores(answered: set[str], key: set[str]) -> dict[str, float]:
+    """Return whether two sets are equal, and which share of their union is in both (Jaccard 1901)."""
+    return {"exact": float(answered == key), "jaccard": len(answered & key) / len(answered | key)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,9 +29,9 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "group": ("topic", "category", "bucket"),
 }
 """What columns are for, and what published sets call them, in small letters."""
-_LETTER_COLUMN: Final = re.compile(r"(?:option|choice|answer)?[ _-]?([a-z])", re.IGNORECASE)
+_LETTER_COLUMN: Final = re.compile(r"(?:(?:option|choice|answer)[ _-])?([a-z])", re.IGNORECASE)
 _FIELD: Final = re.compile(r"\{([^{}]+)\}")
-_POSITIONS: Final = re.compile(
+_PLACES: Final = re.compile(
     r"(?i:\bof the (?:above|below|preceding|previous|other)|\b(?:above|previous) (?:options?|answers?|choices?))"
     r"|(?i:\b(?:both|neither|only|options?|answers?|choices?)) \(?[A-Z]\b(?!')"
     r"|^\(?[A-Z]\)?(?:, ?\(?[A-Z]\)?)*,? (?:and|or|&) \(?[A-Z]\)?\W*$"
@@ -72,29 +71,35 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
     with ``{NAME}`` in it is filled from columns, options may be a list of columns, and an answer in a list, such as
     ``["technique"]``, is collected from all rows of one id.
     """
-    rows = _read(path)
-    unknown = [role for role in columns or {} if role not in USUAL]
-    if unknown:
-        raise InputError(f"columns.{unknown[0]}: is not known; {choices(unknown[0], USUAL)}")
-    roles = _roles(path, [row for _, row in rows], dict(columns or {}))
-    items = [_item(path, number, line, row, roles) for number, (line, row) in enumerate(rows, 1)]
-    notes = [] if "id" in roles else ["ids are the numbers of rows: the table has no column for them"]
+    rows = _rows(path)
+    roles = _roles(path, [row for _, row in rows], columns or {})
+    items = [
+        _item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in enumerate(rows, 1)
+    ]
     if isinstance(roles.get("answer"), list):
         items = _collected(path, items)
-    if twice := [name for name, times in Counter(item.item_id for item in items).items() if times > 1]:
-        lines = [str(item.row) for item in items if item.item_id == twice[0]]
+    lines: dict[str, list[str]] = {}
+    for item in items:
+        lines.setdefault(item.item_id, []).append(str(item.row))
+    if twice := [name for name in lines if len(lines[name]) > 1]:
+        name = one_line(twice[0], _CUT)
         raise InputError(
-            f"{path}, rows {', '.join(lines[:3])}: have one id, {one_line(twice[0], _CUT)!r}; an id names one question"
+            f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {name!r}; an id names one question"
         )
-    items, more = _without_letters(items)
-    items, numbered = _lettered(path, items)
-    notes += more + numbered
+    bare = [_without_letters(item) for item in items]
+    stripped = sum(item.options != plain.options for item, plain in zip(items, bare, strict=True))
+    items, notes = _lettered(path, bare)
+    if stripped:
+        notes.append(f"letters before options were taken off in {counted(stripped, 'rows')}")
+    if "id" not in roles:
+        notes.append("ids are the numbers of rows: the table has no column for them")
     if doubled := len(items) - len({(item.prompt, item.options) for item in items}):
-        notes.append(f"{counted(doubled, 'rows')} ask what an earlier row asks")
+        notes.append(f"{counted(doubled, 'rows')} with the question of an earlier row")
     if "cluster" in roles and (alone := sum(item.cluster is None for item in items)):
         notes.append(f"{counted(alone, 'rows')} without {roles['cluster']}: each is a cluster of its own")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return KeyedTable(path.name, tuple(items), digest, roles, tuple(notes))
+    return KeyedTable(
+        path.name, tuple(items), hashlib.sha256(path.read_bytes()).hexdigest(), roles, tuple(notes)
+    )
 
 
 def keeps_order(item: KeyedItem) -> bool:
@@ -103,99 +108,82 @@ def keeps_order(item: KeyedItem) -> bool:
     >>> keeps_order(KeyedItem("1", "Which?", ("TLS", "SSH", "Both A and B")))
     True
     """
-    return any(_POSITIONS.search(option) for option in item.options)
+    return any(_PLACES.search(option) for option in item.options)
 
 
-def _read(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return the rows of a file, each with its line or its number in a list."""
-    suffix = path.suffix.lower()
-    if suffix == ".json":
+def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
+    """Return the rows of a file, each with its line, or its number in the list of a JSON file."""
+    if path.suffix.lower() == ".json":
         content = read_json(path)
         if isinstance(content, Mapping):
-            lists = {name: value for name, value in content.items() if isinstance(value, list) and value}
-            lists = {name: value for name, value in lists.items() if isinstance(value[0], Mapping)}
-            if len(lists) != 1:
-                has = f"lists of objects in {', '.join(lists)}" if lists else "no list of objects"
-                raise InputError(f"{path}: has {has}; a table is one list of objects")
-            (content,) = lists.values()
-        if not isinstance(content, list):
-            raise InputError(f"{path}: is no list of objects; a table is one list of objects")
-        for number, row in enumerate(content, 1):
-            if not isinstance(row, Mapping):
-                raise InputError(f"{path}, row {number}: is no object; a table is one list of objects")
+            lists = [
+                name
+                for name, part in content.items()
+                if isinstance(part, list) and isinstance((part or [0])[0], Mapping)
+            ]
+            if len(lists) > 1:
+                raise InputError(
+                    f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
+                )
+            content = content[lists[0]] if lists else None
+        if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
+            raise InputError(f"{path}: is no list of objects; a table has an object for each question")
         rows = list(enumerate(content, 1))
-    elif suffix in ROW_FILES:
+    elif path.suffix.lower() in ROW_FILES:
         rows = list(read_rows(path))
     else:
-        raise InputError(f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one")
+        raise InputError(
+            f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
+        )
     if not rows:
         raise InputError(f"{path}: has no rows; give a table with a question in each row")
     return rows
 
 
-def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: dict[str, Any]) -> dict[str, Any]:
+def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is taken for what: what a study gives, then the usual names; two candidates are one line."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-
-    def existing(role: str, column: Any) -> None:
-        if not isinstance(column, str):
-            raise InputError(
-                f"columns.{role}: {one_line(repr(column), _CUT)} is no name of a column; write a text"
-            )
-        if not any(_cell(row, column) is not None for row in rows):
-            near = suggestion(column, names)
-            listed = one_line(", ".join(map(str, names)), 200)
-            raise InputError(
-                f"{path}: has no column {column!r} (columns.{role}); {near}its columns are {listed}"
-            )
-
+    listed = f"its columns are {one_line(', '.join(names), 200)}"
     roles: dict[str, Any] = {}
+    used: set[str] = set()
     for role, column in columns.items():
-        fields = _FIELD.findall(column) if role == "prompt" and isinstance(column, str) else []
-        if column == "" or (fields and column not in names):
-            parts = fields
-        else:
-            several = isinstance(column, list) and role in ("options", "answer") and column
-            parts = column if several else [column]
+        if role not in USUAL:
+            raise InputError(f"columns.{role}: is not known; {choices(role, USUAL)}")
+        parts = column if isinstance(column, list) and role in ("options", "answer") and column else [column]
+        if role == "prompt" and column not in names and _FIELD.search(str(column)):
+            parts = _FIELD.findall(column)
         for part in parts:
-            existing(role, part)
-        if column != "":
-            roles[role] = column
-    given = {
-        str(part)
-        for column in columns.values()
-        for part in (column if isinstance(column, list) else [column])
-    }
-    free = [name for name in names if name not in given]
-    for role, usual in USUAL.items():
-        if role in columns:
-            continue
-        found = [name for name in free if name.strip().casefold() in usual]
-        candidates: list[Any] = [name for name in found if role != "options" or _holds_options(rows, name)]
-        if role == "options" and (lettered := _letter_columns(free)):
-            candidates.append(lettered)
-        if (
-            role == "prompt"
-            and not candidates
-            and {"instruction", "input"} <= {name.casefold() for name in free}
-        ):
-            pair = [name for word in ("instruction", "input") for name in free if name.casefold() == word]
-            candidates = [f"{{{pair[0]}}}\n\n{{{pair[1]}}}"]
+            if not isinstance(part, str):
+                raise InputError(
+                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
+                )
+            if part and all(_cell(row, part) is None for row in rows):
+                raise InputError(
+                    f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
+                )
+        roles[role] = column
+        used.update(parts)
+    free = {name: name.strip().casefold() for name in names if name not in used}
+    for role in [role for role in USUAL if role not in columns]:
+        candidates: list[Any] = [name for name, plain in free.items() if plain in USUAL[role]]
+        if role == "options":  # some call the key "answers"
+            candidates = [
+                name
+                for name in candidates
+                if all(isinstance(row.get(name, []), list | Mapping) for row in rows)
+            ]
+            candidates += [lettered] if (lettered := _letter_columns(free)) else []
+        if role == "prompt" and not candidates and {"instruction", "input"} <= set(free):
+            candidates = ["{instruction}\n\n{input}"]
         if len(candidates) > 1:
-            texts = [json.dumps(candidate, ensure_ascii=False) for candidate in candidates]
-            raise InputError(
-                f"{path}: {' and '.join(texts)} may each be the {role}; say under [options] which: "
-                f"columns = {{ {role} = {texts[0]} }}"
-            )
-        if candidates:
-            roles[role] = candidates[0]
-    if "prompt" not in roles:
-        listed = one_line(", ".join(map(str, names)), 200)
-        raise InputError(
-            f"{path}: no column is called {' or '.join(USUAL['prompt'])}; say under [options] which has the question: "
-            f'columns = {{ prompt = "NAME" }}; its columns are {listed}'
-        )
-    return roles
+            first, *more = (json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
+            advice = f"say under [options] which: columns = {{ {role} = {first} }}"
+            raise InputError(f"{path}: {' and '.join([first, *more])} may each be the {role}; {advice}")
+        roles |= {role: candidates[0]} if candidates else {}
+    if not roles.get("prompt"):
+        advice = 'say under [options] which has the question: columns = { prompt = "NAME" }'
+        raise InputError(f"{path}: no column is called {' or '.join(USUAL['prompt'])}; {advice}; {listed}")
+    return {role: column for role, column in roles.items() if column != ""}
 
 
 def _letter_columns(names: Iterable[str]) -> list[str]:
@@ -204,15 +192,7 @@ def _letter_columns(names: Iterable[str]) -> list[str]:
         match[1].upper(): name for name in names if (match := _LETTER_COLUMN.fullmatch(name.strip()))
     }
     columns = [by_letter[letter] for letter in LETTERS[: len(by_letter)] if letter in by_letter]
-    return columns if len(columns) > 1 and len(columns) == len(by_letter) else []
-
-
-def _holds_options(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Return whether a column has several values in a cell: "answers" is also what some call the key."""
-    cells = (row.get(name) for row in rows)
-    return all(
-        isinstance(cell, list | Mapping) or str(cell)[:1] in ("[", "{") for cell in cells if cell is not None
-    )
+    return columns if 1 < len(columns) == len(by_letter) else []
 
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
@@ -225,48 +205,53 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def _item(path: Path, number: int, line: int, row: Mapping[str, Any], roles: Mapping[str, Any]) -> KeyedItem:
-    place = f"{path}, row {line}"
+def _item(place: str, number: int, line: int, row: Mapping[str, Any], roles: Mapping[str, Any]) -> KeyedItem:
+    def cell(column: str) -> str:
+        return _text(_cell(row, column), f"{place}, {column}")
+
+    def filled(field: re.Match[str]) -> str:
+        if _cell(row, field[1]) is None:
+            raise InputError(
+                f"{place}: has no {field[1]}, which its prompt needs; write it, or take the row out"
+            )
+        return cell(field[1])
 
     def text(role: str) -> str:
-        return _text(_cell(row, roles[role]), f"{place}, {roles[role]}") if role in roles else ""
+        return cell(roles[role]).strip() if role in roles else ""
 
     column = roles["prompt"]
-    if _FIELD.search(column) and column not in row:
-        prompt = _FIELD.sub(lambda field: _text(_cell(row, field[1]), f"{place}, {field[1]}"), column).strip()
-    else:
-        prompt = text("prompt")
-    if not prompt.strip():
-        raise InputError(
-            f"{place}: has no prompt ({one_line(column, _CUT)} is empty); write one, or take the row out"
-        )
+    template = column not in row and _FIELD.search(column)
+    prompt = _FIELD.sub(filled, column).strip() if template else cell(column)
     item_id = text("id") if "id" in roles else f"{number:05d}"
-    if not item_id.strip():
-        raise InputError(f"{place}: has no id ({roles['id']} is empty); write one, or take the row out")
+    for role, content in (("prompt", prompt.strip()), ("id", item_id)):
+        if not content:
+            raise InputError(
+                f"{place}: has no {role} ({one_line(roles[role], _CUT)}); write it, or take the row out"
+            )
+    options = _options(row, roles["options"], place) if "options" in roles else ()
+    answer: Any = None
+    if isinstance(roles.get("answer"), list):
+        answer = [found for name in roles["answer"] if (found := cell(name).strip())]
+    elif "answer" in roles:
+        answer = _cell(row, roles["answer"])
+        answer = (
+            [_text(part, place).strip() for part in answer] if isinstance(answer, list) else text("answer")
+        )
     return KeyedItem(
-        item_id.strip(),
-        prompt,
-        _options(row, roles["options"], place) if "options" in roles else (),
-        _answer(row, roles["answer"], place) if "answer" in roles else None,
-        text("cluster").strip() or None,
-        text("group").strip() or None,
-        line,
+        item_id, prompt, options, answer or None, text("cluster") or None, text("group") or None, line
     )
 
 
 def _text(value: Any, place: str) -> str:
     """Return a cell as the text that a person would write; a list of texts is joined."""
-    if isinstance(value, list) and not any(isinstance(part, list | Mapping) for part in value):
+    if isinstance(value, list):
         return ", ".join(_text(part, place) for part in value)
-    if isinstance(value, list | Mapping):
+    if isinstance(value, Mapping):
         raise InputError(
-            f"{place}: is {one_line(repr(value), _CUT)}, no text; name what is in it, as in answer.text"
+            f"{place}: is {one_line(repr(value), _CUT)}, no text; name a part of it, such as NAME.PART"
         )
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = "" if value is None else str(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        text = str(int(value))
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
+    text = "" if value is None else str(int(value)) if whole else str(value)
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         raise InputError(
             f"{place}: holds half of a character (a lone surrogate), which cannot be sent; correct it"
@@ -276,116 +261,78 @@ def _text(value: Any, place: str) -> str:
 
 def _options(row: Mapping[str, Any], column: str | list[str], place: str) -> tuple[str, ...]:
     """Return the texts of an item's options; empty ones at the end are none, one before others is a fault."""
-    if isinstance(column, list):
-        cells: Any = [_cell(row, name) for name in column]
-    else:
-        place, cells = f"{place}, {column}", _parsed(_cell(row, column), f"{place}, {column}")
+    cells: Any = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
     if isinstance(cells, Mapping):
-        names = sorted(str(name).strip() for name in cells)
-        if names != list(LETTERS[: len(names)]):
+        if sorted(cells) != list(LETTERS[: len(cells)]):
             raise InputError(
-                f"{place}: has the options {one_line(', '.join(names), _CUT)}; name them A, B, C, ..."
+                f"{place}: has the options {one_line(', '.join(cells), _CUT)}; name them A, B, C, ..."
             )
-        by_letter = {str(name).strip(): cell for name, cell in cells.items()}
-        cells = [by_letter[name] for name in names]
-    if cells in (None, ""):
-        return ()
-    if not isinstance(cells, list):
-        raise InputError(f"{place}: is {one_line(repr(cells), _CUT)}, no list of options; write a JSON list")
-    texts = [_text(cell, place).strip() for cell in cells]
+        cells = [cells[letter] for letter in sorted(cells)]
+    if not isinstance(cells or [], list):
+        raise InputError(
+            f"{place}: has {one_line(repr(cells), _CUT)} for options; write a list, or a column for each"
+        )
+    texts = [_text(cell, place).strip() for cell in cells or []]
     while texts and not texts[-1]:
         texts.pop()
-    if "" in texts:
-        raise InputError(
-            f"{place}: option {LETTERS[texts.index('') % 26]} is empty; write it, or take the row out"
+    if "" in texts or len(texts) > len(LETTERS):
+        fault = (
+            f"option {texts.index('') + 1} is empty"
+            if "" in texts
+            else f"{len(texts)} options are more than 26"
         )
-    if len(texts) > len(LETTERS):
-        raise InputError(
-            f"{place}: has {len(texts)} options, more than the {len(LETTERS)} letters; take some out"
-        )
+        raise InputError(f"{place}: {fault}; correct it, or take the row out")
     return tuple(texts)
-
-
-def _parsed(cell: Any, place: str) -> Any:
-    """Return a cell of CSV that holds a JSON list or object as that."""
-    if isinstance(cell, str) and cell.strip()[:1] in ("[", "{"):
-        try:
-            return json.loads(cell)
-        except (ValueError, RecursionError):
-            raise InputError(
-                f'{place}: {one_line(cell, _CUT)} is no JSON list; write ["...", "..."]'
-            ) from None
-    return cell
-
-
-def _answer(row: Mapping[str, Any], column: str | list[str], place: str) -> Any:
-    """Return the key of a row: a text, a list of texts, or `None`."""
-    cell = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
-    if isinstance(cell, list):
-        texts = [_text(part, f"{place}, {column}").strip() for part in cell]
-        return [text for text in texts if text] or None
-    return _text(cell, f"{place}, {column}").strip() or None
 
 
 def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
     """Return one item an id, its key all answers of its rows; the rows must ask the same."""
-    by_id: dict[str, list[KeyedItem]] = {}
+    first: dict[str, KeyedItem] = {}
+    answers: dict[str, dict[str, None]] = {}
     for item in items:
-        by_id.setdefault(item.item_id, []).append(item)
-    collected = []
-    for first, *more in by_id.values():
-        for item in more:
-            if replace(item, answer=None, row=0) != replace(first, answer=None, row=0):
-                raise InputError(
-                    f"{path}, row {item.row}: differs from row {first.row} of the same id in more than the answer; "
-                    "give rows that ask the same the same prompt, options, cluster and group"
-                )
-        answers = [answer for item in (first, *more) for answer in item.answer or ()]
-        collected.append(replace(first, answer=list(dict.fromkeys(answers)) or None))
-    return collected
-
-
-def _without_letters(items: Sequence[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
-    """Return items whose options lost the letters that the file wrote before them: shown in another order, they lie."""
-    changed, count = [], 0
-    for item in items:
-        marks = [
-            re.match(rf"\(?{letter}[).:]\s+", option)
-            for letter, option in zip(LETTERS, item.options, strict=False)
-        ]
-        if len(item.options) > 1 and all(marks):
-            bare = [option[mark.end() :] for option, mark in zip(item.options, marks, strict=True) if mark]
-            names = dict(zip(item.options, bare, strict=True))
-            keys = item.answer if isinstance(item.answer, list) else [item.answer]
-            keys = [names.get(key, key) for key in keys]
-            item = replace(
-                item, options=tuple(bare), answer=keys if isinstance(item.answer, list) else keys[0]
+        earlier = first.setdefault(item.item_id, item)
+        if replace(item, answer=None, row=0) != replace(earlier, answer=None, row=0):
+            same = f"row {earlier.row} of the same id"
+            raise InputError(
+                f"{path}, row {item.row}: differs from {same} in more than the answer; make them alike"
             )
-            count += 1
-        changed.append(item)
-    return changed, [f"letters before options were taken off in {counted(count, 'rows')}"] if count else []
+        answers.setdefault(item.item_id, {}).update(dict.fromkeys(item.answer or ()))
+    return [replace(item, answer=list(answers[name]) or None) for name, item in first.items()]
+
+
+def _without_letters(item: KeyedItem) -> KeyedItem:
+    """Return an item whose options lost the letters that the file wrote before them: in another order they lie."""
+    pairs = zip(LETTERS, item.options, strict=False)
+    bare = [re.sub(rf"^\(?{letter}[).:]\s+", "", option) for letter, option in pairs]
+    if len(bare) < 2 or any(text == option for text, option in zip(bare, item.options, strict=True)):
+        return item
+    names = dict(zip(item.options, bare, strict=True))
+    answer = (
+        [names.get(key, key) for key in item.answer]
+        if isinstance(item.answer, list)
+        else names.get(item.answer, item.answer)
+    )
+    return replace(item, options=tuple(bare), answer=answer)
 
 
 def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
     """Return items whose key is a letter where the table counts options from 0 or 1; where it is open, one line."""
-    keyed = [item for item in items if item.options and isinstance(item.answer, str)]
-    numbers = [item for item in keyed if re.fullmatch(r"[0-9]{1,2}", item.answer)]
-    if not numbers or len(numbers) < len(keyed) or all(item.answer in item.options for item in numbers):
+    keyed = [item for item in items if item.options and item.answer]
+    counts = {item.row: int(item.answer) for item in keyed if re.fullmatch("[0-9]{1,2}", str(item.answer))}
+    if not counts or len(counts) < len(keyed) or all(item.answer in item.options for item in keyed):
         return items, []
-    from_zero = any(int(item.answer) == 0 for item in numbers)
-    from_one = any(int(item.answer) == len(item.options) for item in numbers)
-    if from_zero == from_one:
-        raise InputError(
-            f"{path}, row {numbers[0].row}: the answer {numbers[0].answer} may count the options from 0 or from 1; "
-            "write its letter"
-        )
-    first = 0 if from_zero else 1
-    wrong = [item for item in numbers if not 0 <= int(item.answer) - first < len(item.options)]
-    if wrong:
-        raise InputError(
-            f"{path}, row {wrong[0].row}: the answer {wrong[0].answer} is none of the {len(wrong[0].options)} options, "
-            f"counted from {first}; correct it"
-        )
-    of_rows = {item.row: LETTERS[int(item.answer) - first] for item in numbers}
-    lettered = [replace(item, answer=of_rows.get(item.row, item.answer)) for item in items]
-    return lettered, [f"answers count the options from {first}"]
+    first = 0 if 0 in counts.values() else 1
+    open_key = (first == 0) == any(counts[item.row] == len(item.options) for item in keyed)
+    for item in keyed:
+        if open_key or not first <= counts[item.row] < len(item.options) + first:
+            fault = (
+                "may count the options from 0 or from 1"
+                if open_key
+                else f"is none of {len(item.options)} options"
+            )
+            raise InputError(f"{path}, row {item.row}: the answer {item.answer} {fault}; write its letter")
+    changed = [
+        replace(item, answer=LETTERS[counts[item.row] - first]) if item.row in counts else item
+        for item in items
+    ]
+    return changed, [f"answers count the options from {first}"]

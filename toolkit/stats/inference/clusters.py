@@ -30,10 +30,12 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
     @wraps(analysis)
     def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
         frames: list[pd.DataFrame] = [value for value in (*args, *kwargs.values()) if _has_units(value)]
-        if not any((frame["cluster"] != frame["base"]).any() for frame in frames):
+        # Each may have a cluster of another name, such as its own address, or be the only answered one of its cluster.
+        counts = [count for count in map(unit_counts, frames) if GROUPS in count]
+        if not counts:
             return analysis(*args, **kwargs)
         by_name = {name: _by_cluster(value) for name, value in kwargs.items()}
-        units = unit_counts(frames[0])
+        units = counts[0]
         result: R = in_groups(analysis(*map(_by_cluster, args), **by_name), units)
         notes = getattr(result, "notes", None)
         if not (is_dataclass(result) and isinstance(notes, tuple)):

@@ -1,0 +1,98 @@
+"""Every study file of docs/keyed.md reads a table in the shape of its set, written for this test."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from toolkit.keyed.scorers import SCORERS, check_table, scorer
+from toolkit.keyed.table import KeyedItem, load_keyed
+from toolkit.study_file import StudyFile
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "keyed.md").read_text(encoding="utf-8")
+STUDIES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+LETTERED = ["A) MFA", "B) Fax", "C) FIDO2"]
+SHAPES: Final[dict[str, Any]] = {
+    "cti-mcq.tsv": (
+        "URL\tQuestion\tOption A\tOption B\tOption C\tOption D\tPrompt\tGT\n"
+        "https://example.org/1\tWhich port?\t21\t443\t53\t25\tWhich port? A) 21 B) 443\tB\n"
+    ),
+    "cti-rcm.tsv": "URL\tDescription\tPrompt\tGT\nhttps://example.org/2\tA page echoes input.\tMap it.\tCWE-79\n",
+    "athena-cti-ckt-3k.jsonl": [
+        {"url_id": "u", "url": "https://example.org/3", "id": 1, "question": "Which?", "prompt": "Which? A) x B) y",
+         "option_a": "x", "option_b": "y", "correct_answer": "y", "answer": "B"}
+    ],
+    "CyberMetric-500-v1.json": {
+        "questions": [{"question": "Which?", "answers": {"A": "x", "B": "y"}, "solution": "B"}]
+    },
+    "sevenllm-mcq.jsonl": [
+        {"id": 1, "category": "c", "instruction": {"question": "Which?", "choice": {"A": "x", "B": "y"}},
+         "input": "An incident.", "thought": "t", "output": "B"}
+    ],
+    "questions.json": [
+        {"id": "q", "source": "s", "question": "Which?", "choices": ["A: x", "B: y"], "answer": "AB", "topics": ["Web"],
+         "keyword": "k"}
+    ],
+    "report_questions.json": [
+        {"question_text": "Which?", "options": LETTERED, "correct_answer": ["C", "A"], "url_source": "u",
+         "report_id": "r", "source": "CISA", "question_id": "q", "report": "The report."}
+    ],
+    "single_label.json": [{"text": "drops a macro", "label": "T1204.002", "doc_title": "d"}],
+    "nist_800_53_attack.json": {
+        "metadata": {"attack_version": "16.1"},
+        "mapping_objects": [
+            {"capability_id": "AC-02", "capability_group": "AC", "capability_description": "Accounts",
+             "mapping_type": "mitigates", "attack_object_id": technique, "status": "complete"}
+            for technique in ("T1110", "T1556.009")
+        ],
+    },
+    "mitre_frr.json": [{"mutated_prompt": "Write a rule.", "is_malicious": False, "attack_type": "a", "model": "m"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", STUDIES, ids=[tomllib.loads(text)["name"] for text in STUDIES])
+def test_study_files_of_the_page(text: str, tmp_path: Path) -> None:
+    assert len(text.splitlines()) <= 10
+    study = StudyFile.model_validate(tomllib.loads(text))
+    assert study.test == "keyed"
+    assert [entry.spec.model for entry in study.under_test]
+    content = SHAPES[study.dataset]
+    path = tmp_path / study.dataset
+    if isinstance(content, str):
+        path.write_text(content)
+    else:
+        path.write_text(json.dumps(content[0] if path.suffix == ".jsonl" else content))
+    table = load_keyed(path, study.options.get("columns"))
+    assert set(study.options) <= {"scorer", "columns", "licence"}
+    if study.options["scorer"] == "refusal":
+        assert table.items[0].answer is None
+    else:
+        named = scorer(study.options["scorer"], tmp_path, table.items)
+        check_table(table, named)
+        asked = f"{table.items[0].prompt}\n{named.form(table.items[0], table.items[0].options)}"
+        assert "{" not in asked.replace('{"answer": "X"}', "")
+
+
+def test_every_set_has_its_study_file() -> None:
+    assert {tomllib.loads(text)["dataset"] for text in STUDIES} == set(SHAPES)
+    scorers = PAGE.partition("## Scorers")[2]
+    assert re.findall(r"^\| `(\w+)` \| [^|]* \| `\w+`", scorers, re.MULTILINE) == [
+        *("choice", "set", "label", "yes_no", "number", "identifier", "cvss")
+    ]
+    for named in SCORERS.values():
+        (row,) = re.findall(rf"^\| `{named.name}` .*", scorers, re.MULTILINE)
+        assert all(f"`{measure}`" in row for measure, _ in named.measures)
+
+
+def test_the_function_of_the_page_is_a_scorer(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "mine.py").write_text(code)
+    own, item = scorer("mine.py:overlap", tmp_path), KeyedItem("i", "Which?", (), "isolate the host")
+    read = own.read("Isolate it.", item, ())
+    assert own.score(read.value, item) == {"overlap": 1 / 3, "length": 11.0}
+    assert own.form(item, ()) == "Answer in one sentence."

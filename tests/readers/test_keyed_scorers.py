@@ -1,0 +1,455 @@
+"""Scorers of keyed tests: what counts as an answer, what is unreadable and why, and what answers are worth."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.errors import InputError, StudyError
+from toolkit.keyed.answers import Scorer
+from toolkit.keyed.scorers import SCORERS, scorer
+from toolkit.keyed.table import KeyedItem
+
+NOTHING = "no answer: no JSON object and no last line 'Answer: X'"
+OPTIONS = ("Audit", "Execution Prevention", "Configuration", "Account Control")
+SHOWN = ("Account Control", "Configuration", "Audit", "Execution Prevention")
+
+
+def item(answer: Any, options: tuple[str, ...] = ()) -> KeyedItem:
+    return KeyedItem("i", "?", options, answer, row=3)
+
+
+def value(name: Scorer, text: str, keyed: KeyedItem, shown: tuple[str, ...] = ()) -> Any:
+    read = name.read(text, keyed, shown or keyed.options)
+    assert (read.value is None) is (read.reason is not None)
+    return read.value if read.reason is None else (read.reason,)
+
+
+# --- what a reply states ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Answer: D", "B"),
+        ("Because.\n\n**Answer:** D\n", "B"),
+        ("**Answer: D**", "B"),
+        ("> answer: (d)", "B"),
+        ("## Final Answer: D.", "B"),
+        ("Answer：Ｄ", "B"),
+        ("Answer: D) Execution Prevention", "B"),
+        ("Answer: D - execution  prevention", "B"),
+        ("Answer: Execution Prevention", "B"),
+        ('Answer: "D"', "B"),
+        ('{"answer": "D"}', "B"),
+        ('So:\n```json\n{"reason": "x", "answer": "D"}\n```\nThat is it.', "B"),
+        ('{"answer": ["D"]}', "B"),
+        ('{"answer": "D"}\nAnswer: D) Execution Prevention', "B"),
+        ("Answer: X\nor so\nAnswer: D", "B"),
+        ("```\nAnswer: D\n```", "B"),
+        ("", ("empty",)),
+        ("  \n", ("empty",)),
+        ("D", (NOTHING,)),
+        ("The answer is not A", (NOTHING,)),
+        ("The answer is: D", (NOTHING,)),
+        ("Answer: D\n\nFor the program must be allowed first.", (NOTHING,)),
+        ("Аnswer: D", (NOTHING,)),
+        ('{"result": {"answer": "D"}}', (NOTHING,)),
+        ('{"answer": "D", "answer": "A"}', (NOTHING,)),
+        ("Answer: A or B", ("no option: 'A or B'",)),
+        ("Answer: not A", ("no option: 'not A'",)),
+        ("Answer: A, because", ("no option: 'A, because'",)),
+        ("Answer: A and D", ("no option: 'A and D'",)),
+        ("Answer: E", ("no option: 'E'",)),
+        ("Answer: А", ("no option: 'А'",)),
+        ("Answer:", ("no option: ''",)),
+        ("Answer: D) Audit", ("no option: 'D) Audit'",)),
+        ("Answer: 4", ("no option: '4'",)),
+        ('{"answer": 4}', ("no option: '4.0'",)),
+        ('{"answer": null}', ("no option: 'None'",)),
+        ('{"answer": ["A", "D"]}', ("no option: \"['A', 'D']\"",)),
+        ('{"answer": {"letter": "D"}}', ("no option: \"{'letter': 'D'}\"",)),
+        ("Answer: A\nNo, wait.\nAnswer: D", ("two answers: 'A' and 'D'",)),
+        ('{"answer": "A"} {"answer": "D"}', ("two answers: 'A' and 'D'",)),
+        ('{"answer": "A"}\nAnswer: D', ("two answers: 'A' and 'D'",)),
+    ],
+)
+def test_only_a_stated_answer_is_read(text: str, expected: Any) -> None:
+    assert value(SCORERS["choice"], text, item("B", OPTIONS), SHOWN) == expected
+
+
+@pytest.mark.parametrize("name", sorted(SCORERS))
+def test_hostile_replies_are_read_in_time(name: str) -> None:
+    options = OPTIONS if name in ("choice", "set") else ()
+    keys = {"number": "5", "identifier": "T1059", "cvss": VECTORS[0][0], "label": "x", "yes_no": "yes"}
+    keyed = item(keys.get(name, "A"), options)
+    named = scorer(name, Path(), [keyed])
+    n = 200_000
+    start = time.process_time()
+    for text in (
+        "Answer: " + "A" * n,
+        "Answer: " + "A, " * n,
+        "Answer: T1059: " + "( " * n,
+        "*" * n + "answer" + " *" * n,
+        "{" * n,
+        '{"answer": ' * n,
+        '{"answer": ' + "[" * n,
+        "Answer: " + "1," * n,
+        "Answer: " + " " * n + "y",
+        "Answer: CVSS:3.1/" + "AV:N/" * n,
+        "\n" * n + "Answer:",
+        "Answer: \ud800",
+    ):
+        assert named.read(text, keyed, options).value is None
+    assert time.process_time() - start < 4
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_whatever_order_is_shown_the_value_is_the_letter_of_the_file() -> None:
+    choice, keyed = SCORERS["choice"], item("B", OPTIONS)
+    for shown in itertools.permutations(OPTIONS):
+        letters = dict(zip("ABCD", shown, strict=True))
+        for letter, option in letters.items():
+            read = choice.read(f"Answer: {letter}", keyed, shown)
+            assert read.value == "ABCD"[OPTIONS.index(option)]
+            assert choice.score(read.value, keyed) == {"correct": float(option == OPTIONS[1])}
+    assert choice.form(keyed, SHOWN).startswith(
+        "\nA) Account Control\nB) Configuration\nC) Audit\nD) Execution Pre"
+    )
+    assert 'one line "Answer: X"' in choice.form(keyed, SHOWN)
+    assert choice.chance(keyed) == 0.25
+    assert choice.measures == (("correct", "share of items"),)
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "fault"),
+    [
+        ("b", OPTIONS, None),
+        ("(B)", OPTIONS, None),
+        ("B) Execution Prevention", OPTIONS, None),
+        ("execution prevention", OPTIONS, None),
+        (["B"], OPTIONS, None),
+        ("A", ("A", "B"), None),
+        (None, OPTIONS, "has no answer; write it, or take the row out"),
+        ([], OPTIONS, "has no answer; write it, or take the row out"),
+        ("E", OPTIONS, "no option: 'E'"),
+        ("AC", OPTIONS, '2 options; scorer = "set" takes several'),
+        ("A", (), "0 options: give their columns, or take a scorer without options"),
+        ("A", ("B", "A"), "'A' is a letter and the text of another option: write the letter"),
+    ],
+)
+def test_keys_of_choices(answer: Any, options: tuple[str, ...], fault: str | None) -> None:
+    said = SCORERS["choice"].check(item(answer, options))
+    assert said is None if fault is None else said is not None and fault in said
+
+
+def test_either_of_two_equal_options_is_right() -> None:
+    keyed = item("C", ("one", "two", "one"))
+    assert SCORERS["choice"].score(value(SCORERS["choice"], "Answer: A", keyed), keyed) == {"correct": 1.0}
+
+
+@pytest.mark.parametrize("answer", ["BD", "B, D", "D and B", ["B", "D"], ["Account Control", "B"], "D;B"])
+def test_sets(answer: Any) -> None:
+    sets, keyed = SCORERS["set"], item(answer, OPTIONS)
+    assert sets.check(keyed) is None
+    shown = ("Account Control", "Audit", "Configuration", "Execution Prevention")
+    for text, letters, exact, jaccard in [
+        ("Answer: D, A", "BD", 1.0, 1.0),
+        ('{"answer": ["A", "Execution Prevention"]}', "BD", 1.0, 1.0),
+        ("Answer: DA.", "BD", 1.0, 1.0),
+        ("Answer: (A) & (B)", "AD", 0.0, 1 / 3),
+        ("Answer: D", "B", 0.0, 1 / 2),
+        ('{"answer": []}', "", 0.0, 0.0),
+        ("Answer: A, B, C, D", "ABCD", 0.0, 1 / 2),
+    ]:
+        assert value(sets, text, keyed, shown) == letters
+        assert sets.score(letters, keyed) == {"exact": exact, "jaccard": jaccard}
+    for text in ("Answer: A or B", "Answer: none", "Answer: A, E", "Answer: all", "Answer: AA and B"):
+        assert value(sets, text, keyed)[0].startswith("no option: ")
+    assert sets.chance(keyed) == 1 / 15
+
+
+# --- labels, yes or no ------------------------------------------------------------------------------------------------
+
+
+def test_labels_are_those_of_the_keys(tmp_path: Path) -> None:
+    items = [item("Lazarus Group"), item("APT29"), item("APT29")]
+    labels = scorer("label", tmp_path, items)
+    assert labels.form(items[0], ()).endswith("where X is one of: APT29, Lazarus Group.")
+    assert value(labels, "Answer: lazarus  group.", items[0]) == "Lazarus Group"
+    assert labels.score("Lazarus Group", items[0]) == {"correct": 1.0}
+    assert labels.score("APT29", items[0]) == {"correct": 0.0}
+    assert value(labels, "Answer: APT28", items[0]) == ("no label: 'APT28'",)
+    assert value(labels, "Answer: APT29 or Lazarus Group", items[0]) == (
+        "no label: 'APT29 or Lazarus Group'",
+    )
+    assert labels.chance(items[0]) == 0.5
+    assert value(scorer("label", tmp_path, [item("1"), item("2")]), '{"answer": 2}', item("2")) == "2"
+    assert "2 answers where" in str(labels.check(item(["a", "b"])))
+
+
+def test_yes_and_no() -> None:
+    yes_no = SCORERS["yes_no"]
+    for text, expected in [
+        ("Answer: YES!", ("no label: 'YES!'",)), ("Answer: **Yes.**", "yes"), ('{"answer": false}', "no"),
+        ("Answer: true", "yes"),
+        ("Answer: yes and no", ("no label: 'yes and no'",)), ("Answer: yes, but", ("no label: 'yes, but'",)),
+    ]:  # fmt: skip
+        assert value(yes_no, text, item("True")) == expected
+    assert yes_no.score("yes", item("True")) == {"correct": 1.0}
+    assert yes_no.check(item("maybe")) is not None
+    assert yes_no.chance(item("no")) == 0.5
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        ("Answer: 443", "443", 443.0),
+        ('{"answer": 443}', "443", 443.0),
+        ("Answer: 1,234,567.5", "1", 1234567.5),
+        ("Answer: −3", "1", -3.0),
+        ("Answer: +.5", "1", 0.5),
+        ("Answer: 2e3", "1", 2000.0),
+        ("Answer: 12 %", "10%", 12.0),
+        ("Answer: 12 percent", "10%", 12.0),
+        ("Answer: 12", "10%", 12.0),
+        ("Answer: 5 minutes", "3 minute", 5.0),
+        ("Answer: 12%", "10", ("other unit: '%' where none was asked",)),
+        ("Answer: 5 GB", "5 MB", ("other unit: 'GB' where MB was asked",)),
+        ("Answer: 1,5", "1.5", ("no number: '1,5'",)),
+        ("Answer: 1.234,5", "1", ("no number: '1.234,5'",)),
+        ("Answer: 12,34", "1", ("no number: '12,34'",)),
+        ("Answer: 1.2.3", "1", ("no number: '1.2.3'",)),
+        ("Answer: 1_000", "1", ("no number: '1_000'",)),
+        ("Answer: about 5", "5", ("no number: 'about 5'",)),
+        ("Answer: 5 or 6", "5", ("no number: '5 or 6'",)),
+        ("Answer: 5-6", "5", ("no number: '5-6'",)),
+        ("Answer: 443/tcp", "443", ("no number: '443/tcp'",)),
+        ("Answer: nan", "5", ("no number: 'nan'",)),
+        ('{"answer": NaN}', "5", ("no finite number: 'nan'",)),
+        ("Answer: 1e999", "5", ("no finite number: '1e999'",)),
+        ('{"answer": true}', "1", ("no number: 'True'",)),
+    ],
+)
+def test_numbers_are_read_strictly(text: str, key: str, expected: Any) -> None:
+    assert value(SCORERS["number"], text, item(key)) == expected
+
+
+def test_tolerance(tmp_path: Path) -> None:
+    def correct(answered: float, key: str, **settings: Any) -> float:
+        return scorer("number", tmp_path, **settings).score(answered, item(key))["correct"]
+
+    assert correct(5.0, "5") == 1
+    assert correct(5.01, "5") == 0
+    assert correct(4.35, "4.3", tolerance={"absolute": 0.05}) == 1
+    assert correct(4.36, "4.3", tolerance={"absolute": 0.05}) == 0
+    assert [correct(x, "-200", tolerance={"relative": 0.1}) for x in (-180.0, -179.9, 200.0)] == [1, 0, 0]
+    assert correct(0.0, "0", tolerance={"relative": 0.1}) == 1
+    assert SCORERS["number"].score(7.5, item("10"))["absolute_error"] == 2.5
+    for wrong in ({"absolut": 1}, {"absolute": -1}, {"absolute": True}, {"absolute": 1, "relative": 1}):
+        with pytest.raises(
+            StudyError, match=r"options.tolerance: .* write \{ absolute = 0.5 \} or \{ relative"
+        ):
+            scorer("number", tmp_path, tolerance=wrong)
+    with pytest.raises(
+        StudyError, match=r"options.tolerence: scorer number has no such setting; its settings are tol"
+    ):
+        scorer("number", tmp_path, tolerence=1)
+
+
+# --- identifiers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Answer: T1059.001", "T1059.001"),
+        ("Answer: t1059.001", "T1059.001"),
+        ("Answer: T1059.001: Command and Scripting Interpreter: PowerShell", "T1059.001"),
+        ("Answer: T1059 (Command and Scripting Interpreter)", "T1059"),
+        ("Answer: T1204, T1059", "T1059, T1204"),
+        ("Answer: T1059 and T1204", "T1059, T1204"),
+        ("Answer: T1059 T1204", "T1059, T1204"),
+        ("Answer: T1036: Masquerading, Renamed; T1059 - Shell", "T1036, T1059"),
+        ('{"answer": ["T1059", "T1204 (User Execution)"]}', "T1059, T1204"),
+        ("Answer: T1059 or T1204", ("no identifier: 'T1059 or T1204'",)),
+        ("Answer: T1059: rather than T1204", ("no identifier: 'T1059: rather than T1204'",)),
+        ("Answer: T1059 (or T1204)", ("no identifier: 'T1059 (or T1204)'",)),
+        ("Answer: not T1059", ("no identifier: 'not T1059'",)),
+        ("Answer: PowerShell", ("no identifier: 'PowerShell'",)),
+        ("Answer: Т1059", ("no identifier: 'Т1059'",)),
+        ("Answer: T10590", ("no identifier: 'T10590'",)),
+        ("Answer: T1059.1", ("no identifier: 'T1059.1'",)),
+        ("Answer: CWE-79", ("other identifiers: CWE was not asked, 'CWE-79'",)),
+        ('{"answer": []}', ""),
+        ('{"answer": 1059}', ("no identifier: '1059.0'",)),
+    ],
+)
+def test_identifiers(text: str, expected: Any) -> None:
+    assert value(SCORERS["identifier"], text, item("T1059, T1204")) == expected
+
+
+def test_identifiers_are_scored_with_and_without_sub_technique(tmp_path: Path) -> None:
+    single = [item("T1059.001"), item("T1566")]
+    one = scorer("identifier", tmp_path, single)
+    assert [name for name, _ in one.measures] == ["exact", "parent"]
+    assert one.score("T1059.003", single[0]) == {"exact": 0.0, "parent": 1.0}
+    assert value(one, "Answer: T1059.001, T1204", single[0]) == ("several identifiers: 'T1059.001, T1204'",)
+    assert value(one, '{"answer": []}', single[0]) == ("no identifier: '[]'",)
+    assert "one identifier, Tnnnn or Tnnnn.nnn" in one.form(single[0], ())
+    many = scorer("identifier", tmp_path, [*single, item("T1071, T1573.001, T1083")])
+    assert many.score("T1071, T1573.002, T1083", item(["T1071", "T1573.001", "T1083"])) == {
+        "exact": 0.0,
+        "parent": 1.0,
+        "jaccard": 0.5,
+    }
+    assert "every identifier" in many.form(single[0], ())
+    for key, text in [
+        ("CWE-79", "CWE‑79"),
+        ("CVE-2021-44228", "cve-2021-44228"),
+        ("M1036", "M1036 (Account Policies)"),
+    ]:
+        read = one.read(f"Answer: {text}", item(key), ())
+        assert one.score(read.value, item(key))["exact"] == 1.0
+    assert one.check(item("none")) is not None
+    assert many.score("", item("T1566")) == {"exact": 0.0, "parent": 0.0, "jaccard": 0.0}
+
+
+# --- CVSS -------------------------------------------------------------------------------------------------------------
+
+# Published base scores: examples of FIRST for 3.0 and 3.1 (CVE-2015-8252, CVE-2013-1937, CVE-2013-0375, CVE-2014-3566)
+# and for 4.0 (CVE-2014-0160).
+VECTORS = [
+    ("CVSS:3.1/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", 9.8),
+    ("CVSS:3.1/AV:N/AC:L/PR:N/UI:R/S:C/C:L/I:L/A:N", 6.1),
+    ("CVSS:3.0/AV:N/AC:L/PR:L/UI:N/S:C/C:L/I:L/A:N", 6.4),
+    ("CVSS:3.0/AV:N/AC:H/PR:N/UI:R/S:U/C:L/I:N/A:N", 3.1),
+    ("CVSS:4.0/AV:N/AC:L/AT:N/PR:N/UI:N/VC:H/VI:N/VA:N/SC:N/SI:N/SA:N", 8.7),
+]
+
+
+def test_cvss_scores_are_those_of_first() -> None:
+    cvss = SCORERS["cvss"]
+    zero = {
+        "3": "AV:P/AC:H/PR:H/UI:R/S:U/C:N/I:N/A:N",
+        "4": "AV:P/AC:H/AT:P/PR:H/UI:A/VC:N/VI:N/VA:N/SC:N/SI:N/SA:N",
+    }
+    for vector, points in VECTORS:
+        keyed = item(vector)
+        assert cvss.check(keyed) is None
+        assert cvss.score(vector, keyed) == {"exact": 1.0, "score_error": 0.0, "metrics": 1.0}
+        nothing = value(cvss, f"Answer: {zero[vector[5]]}", keyed)
+        assert cvss.score(nothing, keyed)["score_error"] == pytest.approx(points)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Answer: CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H",
+            "CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H",
+        ),
+        (
+            "Answer: `cvss:3.0/AC:L/AV:L/PR:N/UI:N/S:U/C:H/I:H/A:H`",
+            "CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H",
+        ),
+        ("Answer: AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H/E:P", "CVSS:3.1/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H"),
+        ("Answer: CVSS:3.1/AV:L/AC:L", "no CVSS vector: "),
+        ("Answer: CVSS:3.1/AV:X/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
+        ("Answer: CVSS:3.1/AV:L/AV:N/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
+        (f"Answer: {VECTORS[4][0]}", "no CVSS vector: "),
+        ("Answer: 9.8", "no CVSS vector: '9.8', of version 3.1"),
+        ('{"answer": 9.8}', "no CVSS vector: '9.8', of version 3.1"),
+        ("Answer: CVSS:3.9/AV:L/AC:L/PR:N/UI:N/S:U/C:H/I:H/A:H", "no CVSS vector: "),
+    ],
+)
+def test_cvss_vectors(text: str, expected: str) -> None:
+    answered = value(SCORERS["cvss"], text, item(VECTORS[0][0]))
+    assert answered == expected if isinstance(answered, str) else answered[0].startswith(expected)
+    if isinstance(answered, str):
+        scores = SCORERS["cvss"].score(answered, item(VECTORS[0][0]))
+        assert scores == {"exact": 0.0, "score_error": pytest.approx(9.8 - 8.4), "metrics": 7 / 8}
+
+
+def test_damaged_vectors_are_unreadable() -> None:
+    rng = random.Random(1)
+    for vector, _ in VECTORS * 20:
+        signs = list(vector)
+        for _ in range(rng.randrange(1, 4)):
+            signs[rng.randrange(len(signs))] = rng.choice("/:ANLX4.é \0")
+        read = SCORERS["cvss"].read(json.dumps({"answer": "".join(signs)}), item(vector), ())
+        assert read.value is None or read.value.startswith(vector[:7])
+
+
+# --- one's own --------------------------------------------------------------------------------------------------------
+
+OWN = """
+def words(text, item):
+    return len(text.split()) if text else None
+
+def two(text, item):
+    return {"exact": text == item.answer, "long": float(len(text))}
+
+two.measures = {"exact": "share of items", "long": "characters"}
+two.form = "Be short."
+
+def broken(text, item):
+    return 1 / 0
+
+def undeclared(text, item):
+    return {"exact": 1.0}
+
+def odd(text, item):
+    return float("nan")
+"""
+
+
+def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    keyed = item("abc")
+    words = scorer("mine.py:words", tmp_path)
+    assert (words.measures, words.needs_key, words.check(item(None))) == ((("score", "none"),), False, None)
+    assert words.score(value(words, "two words", keyed), keyed) == {"score": 2.0}
+    assert value(words, "", keyed) == ("the scorer gives no score",)
+    two = scorer("mine.py:two", tmp_path)
+    assert two.score(value(two, "abc", keyed), keyed) == {"exact": 1.0, "long": 3.0}
+    assert two.form(keyed, ()) == "Be short."
+    assert value(scorer("mine.py:odd", tmp_path), "x", keyed) == ("the scorer gives no finite number",)
+    with pytest.raises(InputError, match=r"scorer mine.py:broken failed on item i: ZeroDivisionError"):
+        scorer("mine.py:broken", tmp_path).read("x", keyed, ())
+    with pytest.raises(
+        InputError, match=r"gives exact for item i and not score; declare .* undeclared.measures = "
+    ):
+        scorer("mine.py:undeclared", tmp_path).read("x", keyed, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "choise",
+            r"options.scorer: 'choise' is not known; did you mean choice\? use one of choice, set, number",
+        ),
+        ("mine.py:absent", r"options.scorer: mine.py has no function absent; check the name"),
+        (
+            "mien.py:words",
+            r"options.scorer: mien.py: no such file beside the study; did you mean mine.py\? check",
+        ),
+        ("no_such_module:f", r"options.scorer: 'no_such_module:f' cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_unknown_scorers_are_one_line(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "mine.py").write_text(OWN)
+    with pytest.raises(StudyError, match=message):
+        scorer(name, tmp_path)
