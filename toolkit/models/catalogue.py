@@ -40,6 +40,18 @@ def toml_table(name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Exchange:
+    """What a US dollar costs in AUD, since which day, and who says so."""
+
+    aud_per_usd: float
+    day: date
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.aud_per_usd:g} AUD a USD ({self.source}, {self.day})"
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """One model as a study sees it."""
 
@@ -69,6 +81,7 @@ class ModelSpec:
     verbosity: str | None = None
     extra: Mapping[str, Any] | None = field(default=None, hash=False)
     tokens_per_o200k: float = 1.0
+    exchange: Exchange | None = None
 
     @cached_property
     def endpoint(self) -> str | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
-from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, exchange_day, price_of, worst_cost
+from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import MESSAGE_TOKENS
@@ -157,7 +157,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for spec, row in by_row
             if row["worst_aud"] and not spec.encoding
         },
-        rate_of=exchange_day().isoformat(),
+        rate_of=plan.exchange.day.isoformat(),
+        aud_per_usd=plan.exchange.aud_per_usd,
         spent_aud=spent,
         held_aud=reserved,
     )
@@ -319,8 +320,9 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
         )
     if fields["worst_aud"] and utc_now().date() - date.fromisoformat(fields["rate_of"]) > OLD_RATE:
         yield (
-            f"The exchange rate is of {fields['rate_of']}, more than {OLD_RATE.days} days ago: the bill in AUD follows "
-            "the rate of its own day"
+            f"The exchange rate, {fields['aud_per_usd']:g} AUD a USD, is of {fields['rate_of']}, more than "
+            f"{OLD_RATE.days} days ago: the bill follows the rate of its own day; give that of today as "
+            f"budget.aud_per_usd = {{ rate = ..., on = {utc_now():%Y-%m-%d} }}"
         )
     if not fields["calls"]:
         yield "Nothing is left to be asked."
