@@ -27,6 +27,7 @@ _OF_WEIGHTS: Final = frozenset(
         *("sampling_supported", "sampling_at", "efforts"),
     }
 )
+_OF_ROW: Final = ("aliases", "source", "as_of")  # of a model: what is said of its row
 _LONG: Final = 12
 """Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
@@ -142,7 +143,7 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     entry: dict[str, Any] = next(
         (
-            {key: value for key, value in entry.items() if key != "aliases"}
+            {key: value for key, value in entry.items() if key not in _OF_ROW}
             for model_name, entry in toml_table("catalogue")["models"].items()
             if name in (model_name, *entry.get("aliases", ()))
         ),
