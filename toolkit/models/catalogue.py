@@ -211,6 +211,8 @@ def _options_fault(spec: ModelSpec) -> str | None:
             return f"{spec.provider} takes no {name}; leave it out" + (
                 f", or write {' or '.join(taken)}" if taken else ""
             )
+    if spec.reasoning_effort and spec.thinking_level:
+        return "reasoning_effort and thinking_level say one thing twice, which its provider refuses; give one of them"
     if spec.efforts:
         for name in ("reasoning_effort", "thinking_level"):
             if (value := getattr(spec, name)) and value not in spec.efforts:
