@@ -373,6 +373,27 @@ def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., St
     assert frame["calls"].tolist() == [10_008] * 4
 
 
+def test_a_context_that_is_too_small_is_said(opened: Callable[..., Study]) -> None:
+    """Of a model and of a judge; where it is known and not enough, and nowhere else."""
+    study = opened()
+    assert study.estimate().attrs["contexts"] == {}
+    models = (PRICED, PRICED.replace(" }]", ", context_tokens = 2200 }]"))
+    frame = opened(changes=[models]).estimate()
+    ((name, (need, context)),) = frame.attrs["contexts"].items()
+    assert (name, context) == ("scripted", 2200)
+    assert 2200 < need < 2000 + 1200
+    assert f"scripted has 2200 tokens of context; its longest request and max_tokens are about {need}" in (
+        estimate_summary(frame).text
+    )
+    enough = opened(changes=[(PRICED, PRICED.replace(" }]", f", context_tokens = {need} }}]"))])
+    assert enough.estimate().attrs["contexts"] == {}
+    prices = (
+        f'provider = "scripted", {PRICE} }}',
+        f'provider = "scripted", {PRICE}, context_tokens = 1000 }}',
+    )
+    assert set(opened(changes=[prices]).estimate().attrs["contexts"]) == {"judge-a", "judge-b", "judge-c"}
+
+
 def test_an_old_exchange_rate_is_said_where_something_costs(
     opened: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
