@@ -282,11 +282,13 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     dataset = None
     if "prompts" in parameters:
         dataset = load_dataset(study.dataset, check_ranges="range" not in study.accept_flaws)
-    money = {"exchange": study.budget.exchange}
-    models = {entry.label: replace(entry.spec, **money) for entry in study.under_test}
+    exchange = study.budget.exchange
+    models = {entry.label: replace(entry.spec, exchange=exchange) for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:
-        judge_models = {role: replace(judge.spec, **money) for role, judge in study.judges.by_role().items()}
+        judge_models = {
+            role: replace(judge.spec, exchange=exchange) for role, judge in study.judges.by_role().items()
+        }
     judges = _judges(study, judge_models, models)
     controls, settings = study.bias_controls, study.judges
     manner = Manner(
