@@ -296,13 +296,15 @@ def test_no_model_of_the_catalogue_is_asked_for_what_its_provider_refuses(
         rows = entries(provider, url)
         requests = [pair for at in range(0, len(rows), 3) for pair in asked(tmp_path, rows[at : at + 3])]
         model = open_model(requests[0][0], env={})
-        for spec, request in requests:
-            model.spec = spec  # one client for all of them: to open one takes longer than everything else
-            reply = await model.ask(request)
-            assert reply.text == ANSWER
-            assert provider in ("openai", "google") or thoughts_in(reply.raw) == THOUGHT
-            assert reply.usage.output > 0
-        await model.close()
+        try:
+            for spec, request in requests:
+                model.spec = spec  # one client for all of them: to open one takes longer than everything else
+                reply = await model.ask(request)
+                assert reply.text == ANSWER
+                assert provider in ("openai", "google") or thoughts_in(reply.raw) == THOUGHT
+                assert reply.usage.output > 0
+        finally:
+            await model.close()
         assert {spec.name for spec, _ in requests} == {row["name"] for row in rows}
         return len(requests)
 

@@ -810,6 +810,15 @@ def test_tasks_of_athenabench_have_scores_of_their_own(tmp_path) -> None:
     assert sorted(scores.runs()["composite"]) == [0.0, 0.8, 1.8]
 
 
+def test_a_table_with_columns_of_athenabench_stays_a_table(tmp_path) -> None:
+    """Without ``success`` it is somebody's own, and its item and model are columns."""
+    fields = {"prompt": "p", "response": "r", "prediction": "A", "answer": "A"}
+    rows = [{"id": at, "item": f"i{at}", "model": "m", **fields, "score": at % 2} for at in range(6)]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    runs = Scores.load(tmp_path / "own.jsonl", columns={"item": "item"}).runs()
+    assert (sorted(runs["base"])[0], runs["model"].unique().tolist()) == ("i0", ["m"])
+
+
 def test_what_is_no_scored_answer_of_athenabench_is_one_line(tmp_path) -> None:
     """Answers alone, a score that is none, an item without a number; another prompt under a number is another item."""
     path = athena(tmp_path, "m", "RCM", [1, 0])

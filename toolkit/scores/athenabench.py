@@ -12,13 +12,18 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scores.fields import Read, Rows, checked_name, is_filled, json_text, parse_score, reading
-from toolkit.words import choices
+from toolkit.words import choices, one_line
 
-FIELDS: Final = frozenset({"prompt", "response", "prediction", "answer"})
+_FIELDS: Final = frozenset({"id", "prompt", "response", "prediction", "answer"})
 """What each line has, scored or not; an answer that is scored has ``score`` and ``success`` besides."""
 _DISTANCE: Final = ("VSP", "CVSS")
 """Tasks whose score is how far two CVSS base scores are from each other."""
 _ENDING: Final = "-scored"
+
+
+def is_athenabench(row: Mapping[str, Any]) -> bool:
+    """Return whether a line is one of AthenaBench; a table that has a score and no ``success`` is somebody else's."""
+    return row.keys() >= _FIELDS and ("success" in row or "score" not in row)
 
 
 def read_athenabench(path: Path, numbered: list[tuple[int, dict[str, Any]]], metric: str | None) -> Read:
@@ -31,9 +36,8 @@ def read_athenabench(path: Path, numbered: list[tuple[int, dict[str, Any]]], met
     first = numbered[0][1].get("score")
     parts = list(first) if isinstance(first, Mapping) else []
     if metric is not None and metric not in parts:
-        raise InputError(
-            f"{path}: has no metric {metric}; {choices(metric, parts, 'it has') if parts else 'it has one'}"
-        )
+        listed = one_line(choices(metric, parts, "it has"), 200) if parts else "its scores have no parts"
+        raise InputError(f"{path}: has no metric {metric}; {listed}")
     selected = metric or next(iter(parts), None)
     rows: Rows = []
     counts: Counter[tuple[str, str]] = Counter()
@@ -51,7 +55,9 @@ def read_athenabench(path: Path, numbered: list[tuple[int, dict[str, Any]]], met
         )
         counts[base, name] += 1
     notes = [f"task {task}, {counts.total()} answers"]
-    notes += [f"score is {selected}, of {', '.join(parts)} (--metric NAME)"] if selected else []
+    notes += (
+        [one_line(f"score is {selected}, of {', '.join(parts)} (--metric NAME)", 200)] if selected else []
+    )
     if task.upper() in _DISTANCE:
         notes.append("the score is the distance of two CVSS base scores: less is better")
     if lost := sum(1 for row in rows if row["failure"]):

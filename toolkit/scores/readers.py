@@ -19,7 +19,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
 from toolkit.files import ZSTD, member_size, read_json, similar_file
-from toolkit.scores.athenabench import FIELDS, read_athenabench
+from toolkit.scores.athenabench import is_athenabench, read_athenabench
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
@@ -97,7 +97,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return _lm_eval(path, numbered, metric, values)
         if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
             return read_promptfoo(path, rows)
-        if rows and suffix == ".jsonl" and rows[0].keys() >= FIELDS:
+        if rows and suffix == ".jsonl" and is_athenabench(rows[0]):
             return read_athenabench(path, numbered, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
