@@ -17,7 +17,8 @@ from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import Exchange, ModelSpec
+from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
@@ -247,6 +248,11 @@ class Plan:
         """Identities of the calls that answer the runs."""
         return self.runs.call_ids
 
+    @property
+    def exchange(self) -> Exchange:
+        """The exchange rate that calls are booked with from now on."""
+        return self.study.budget.exchange or table_exchange()
+
     @cached_property
     def clusters(self) -> dict[str, str]:
         """The independent unit of each base of the dataset, whichever of its texts are asked."""
@@ -285,10 +291,13 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     dataset = None
     if "prompts" in parameters:
         dataset = load_dataset(study.dataset, check_ranges="range" not in study.accept_flaws)
-    models = {entry.label: entry.spec for entry in study.under_test}
+    exchange = study.budget.exchange
+    models = {entry.label: replace(entry.spec, exchange=exchange) for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:
-        judge_models = {role: judge.spec for role, judge in study.judges.by_role().items()}
+        judge_models = {
+            role: replace(judge.spec, exchange=exchange) for role, judge in study.judges.by_role().items()
+        }
     judges = _judges(study, judge_models, models)
     controls, settings = study.bias_controls, study.judges
     manner = Manner(

@@ -544,8 +544,15 @@ class Study(Reported):
 
     def _figure_context(self, frames: Analyses) -> About:
         from toolkit.report.figure import about_study
+        from toolkit.runs.provenance import asked_models, rates_sentence
 
-        return about_study(frames, self.plan)
+        money = ""
+        if (frames.runs["aud_cost"] > 0).any():
+            asked = asked_models(self.plan, self.store, earlier=False)
+            exchange = self.plan.exchange
+            money = rates_sentence((model.rates for model in asked), exchange) or f"Costs are at {exchange}"
+            money += "."
+        return about_study(frames, self.plan, money)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return self.status()

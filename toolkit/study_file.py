@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -21,7 +21,7 @@ from pydantic import (
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
-from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
+from toolkit.models.catalogue import PROVIDERS, Exchange, ModelSpec, address_fault, model_spec
 from toolkit.words import JUDGE_ROLES, SCALE, SCENARIOS, SCORE, choices
 
 LengthBin = Literal["S", "M", "L"]
@@ -211,11 +211,58 @@ class BiasControls(_Strict):
         return self
 
 
+class ExchangeRate(_Strict):
+    """What a US dollar costs in AUD, and of which day that is: calls are booked with it from now on."""
+
+    rate: float = Field(strict=True)
+    on: date
+    source: str = Field("", max_length=200)
+
+    @field_validator("rate")
+    @classmethod
+    def _is_of_a_dollar(cls, value: float) -> float:
+        # Since it floats, 0.90 (2011) to 2.09 (2001): Reserve Bank of Australia, historical exchange rates.
+        if not 0.8 <= value <= 4:
+            raise ValueError(
+                "a US dollar was 0.9 to 2.1 AUD since 1983; write the AUD for 1 USD, such as 1.52"
+            )
+        return value
+
+    @field_validator("on", mode="before")
+    @classmethod
+    def _is_a_day(cls, value: Any) -> Any:
+        if not isinstance(value, date | str):
+            raise ValueError("write the day of the rate as 2026-11-20")
+        return value
+
+    @field_validator("on")
+    @classmethod
+    def _has_come(cls, value: date) -> date:
+        if value > datetime.now(UTC).date() + timedelta(days=1):  # it begins in Australia
+            raise ValueError("this day is still to come; give a rate that was published, with its day")
+        return value
+
+
 class Budget(_Strict):
-    """What the study may spend, all calls together."""
+    """What the study may spend, all calls together, and the exchange rate that its calls are booked with."""
 
     aud: float | None = Field(None, gt=0)
     confirm_above_aud: float = Field(10.0, ge=0)
+    aud_per_usd: ExchangeRate | None = None
+
+    @field_validator("aud_per_usd", mode="before")
+    @classmethod
+    def _has_a_day(cls, value: Any) -> Any:
+        if isinstance(value, int | float):
+            raise ValueError(f"write {{ rate = {value}, on = DAY }}, with the day of the rate")
+        return value
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The study's own rate, if it gives one."""
+        if (own := self.aud_per_usd) is None:
+            return None
+        return Exchange(own.rate, own.on, f"{own.source or 'given'} by the study")
 
 
 class Replies(_Strict):

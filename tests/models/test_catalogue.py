@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolkit.errors import InputError, PriceError, StudyError
 from toolkit.models.base import Message, ModelRequest, Usage
-from toolkit.models.catalogue import PROVIDERS, model_names, model_spec
+from toolkit.models.catalogue import PROVIDERS, model_names, model_spec, toml_table
 from toolkit.models.prices import Over, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import api_key, read_environment
 
@@ -39,9 +39,14 @@ KNOWN = {
     "gpt-oss-120b": (None, False, False, True),
     "gpt-oss-20b": (None, False, False, True),
     "qwen3.6-27b": (None, False, False, True),
-    "gemini-4-argon": (None, True, False, True),
-    "gemini-4-hydrogen": (None, True, False, True),
-    "mistral-medium-3.5": (None, True, False, True),
+    **dict.fromkeys(("gemini-4-argon", "gemini-4-carbon", "gemini-4-hydrogen"), (None, True, False, False)),
+    **dict.fromkeys(
+        (
+            *("mistral-large-4", "mistral-large-3", "mistral-medium-3.5", "mistral-small-4"),
+            *("magistral-medium", "magistral-small"),
+        ),
+        (None, True, False, True),
+    ),
     "llama-3.3-70b": (None, False, False, True),
     "smollm2-135m": (None, True, True, True),
     "scripted": ("o200k_base", True, False, True),
@@ -148,6 +153,14 @@ def test_every_model_of_the_catalogue_has_a_dated_price():
         assert price.usd_per_million_input >= 0
         assert price.source
         assert price.rate_source
+
+
+def test_every_row_of_the_catalogue_has_a_source_and_the_day_it_was_looked_up():
+    rows = toml_table("catalogue")["models"]
+    for name, row in rows.items():
+        assert row["source"].startswith("https://") or row["provider"] == "scripted", name
+        assert date(2026, 11, 1) <= row["as_of"] <= date.today(), name
+    assert date.fromisoformat(toml_table("prices")["as_of"]) <= date.today()
 
 
 def test_the_cost_is_tokens_times_price_times_rate():

@@ -147,6 +147,10 @@ def test_what_a_reply_is_without_its_thoughts(text: str, reply: str) -> None:
         ({"name": "gpt-4o", "extra": {"temperature": 1}}, "extra.temperature is set by the toolkit"),
         ({"name": "gpt-4o", "extra": {"headers": {"x": "sk-12345678abc"}}}, "looks like a key"),
         ({"name": "gemini-4-argon", "thinking_level": "xhigh"}, "takes no thinking_level 'xhigh'"),
+        (
+            {"name": "gemini-4-argon", "reasoning_effort": "low", "thinking_level": "low"},
+            "say one thing twice, which its provider refuses; give one of them",
+        ),
     ],
 )
 def test_what_a_model_refuses_is_refused_before_anything_is_sent(fields: dict[str, Any], line: str) -> None:

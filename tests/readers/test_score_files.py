@@ -753,3 +753,92 @@ def test_a_list_is_no_name_of_a_judge(tmp_path) -> None:
             Scores.load(path)
     with pytest.raises(InputError, match="is no name"):
         Scores(frame)
+
+
+def athena(folder: Path, model: str, task: str, scores, **more) -> Path:
+    """Write scored answers as AthenaBench does, made up for this test; a score that is None was not given."""
+    path = folder / "runs" / model / f"{task}-scored.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {
+            "id": 3 * at,
+            "prompt": f"Which weakness has case {at}?",
+            "response": "Answer: CWE-79",
+            "prediction": "CWE-79",
+            "answer": "CWE-79",
+            "score": 0.0 if score is None else score,
+            "success": score is not None,
+            **more,
+        }
+        for at, score in enumerate(scores)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return path
+
+
+def test_scored_answers_of_athenabench_are_read(tmp_path) -> None:
+    """Accuracy is the file's own count; what was not scored is missing; models are compared on the same items."""
+    one = athena(tmp_path, "gpt-a", "RCM", [1, 1, 0, 1, None, 0, 1, 1])
+    two = athena(tmp_path, "Lab/model-b", "RCM", [0, 1, 0, 1, 1, 0, 0, 1])
+    scores = Scores.load(one, two, name="rcm")
+    runs = scores.runs()
+    assert runs.groupby("model", observed=True)["composite"].mean().to_dict() == pytest.approx(
+        {"gpt-a": 5 / 7, "Lab/model-b": 0.5}
+    )
+    assert runs["base"].nunique() == 8
+    assert runs["base"].str.startswith("RCM/").all()
+    (missing,) = runs[~runs["judged"]].to_dict("records")
+    assert (missing["model"], missing["base"].split(" ")[0]) == ("gpt-a", "RCM/12")
+    assert scores.compare_models().differences[0].n["bases"] == 7
+    assert abs(scores.compare_models().differences[0].estimate) == pytest.approx(2 / 7)
+    assert scores.scale == (0.0, 1.0)
+    assert "1 answers were not scored (success is false)" in scores.summary().text
+
+
+def test_tasks_of_athenabench_have_scores_of_their_own(tmp_path) -> None:
+    """Parts of a score by name, distances as they are, answers without a prediction as the file scores them."""
+    parts = [{"correct": 0, "plausible": 1, "combined": 0.5}, {"correct": 1, "plausible": 1, "combined": 1.0}]
+    path = athena(tmp_path, "m", "TAA", parts)
+    assert Scores.load(path, name="t").runs()["composite"].tolist() == [0, 1]
+    assert Scores.load(path, name="t", metric="combined").runs()["composite"].tolist() == [0.5, 1]
+    with pytest.raises(InputError, match="has no metric f1; it has correct, plausible, combined"):
+        Scores.load(path, metric="f1")
+    path = athena(tmp_path, "m", "VSP", [0.8, 1.8, 0.0], prediction="")
+    scores = Scores.load(path, name="t")
+    assert "less is better" in scores.summary().text
+    assert "in 3 answers AthenaBench has found no prediction" in scores.summary().text
+    assert sorted(scores.runs()["composite"]) == [0.0, 0.8, 1.8]
+
+
+def test_a_table_with_columns_of_athenabench_stays_a_table(tmp_path) -> None:
+    """Without ``success`` it is somebody's own, and its item and model are columns."""
+    fields = {"prompt": "p", "response": "r", "prediction": "A", "answer": "A"}
+    rows = [{"id": at, "item": f"i{at}", "model": "m", **fields, "score": at % 2} for at in range(6)]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    runs = Scores.load(tmp_path / "own.jsonl", columns={"item": "item"}).runs()
+    assert (sorted(runs["base"])[0], runs["model"].unique().tolist()) == ("i0", ["m"])
+
+
+def test_what_is_no_scored_answer_of_athenabench_is_one_line(tmp_path) -> None:
+    """Answers alone, a score that is none, an item without a number; another prompt under a number is another item."""
+    path = athena(tmp_path, "m", "RCM", [1, 0])
+    text = path.read_text()
+    path.write_text(text + text)
+    assert Scores.load(path, name="t").runs()["repeat"].max() == 1
+    other = athena(tmp_path, "n", "RCM", [1, 0], prompt="Another question.")
+    assert Scores.load(path, other, name="t").runs()["base"].nunique() == 4
+    for old, new, said in (
+        (
+            ', "score": 0, "success": true',
+            "",
+            "line 2: cannot be read as a scored answer of AthenaBench .*no score",
+        ),
+        ('"score": 0', '"score": "good"', "line 2: .*'good', is no number"),
+        ('"id": 3, ', "", "line 2: .*'id'"),
+        ('"score": 0', '"score": {"correct": 1}', "line 2: .* is no number"),
+    ):
+        assert old in text
+        path.write_text(text.replace(old, new))
+        with pytest.raises(InputError, match=said) as refused:
+            Scores.load(path)
+        assert "\n" not in str(refused.value)

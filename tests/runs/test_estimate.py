@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.judges.request import judge_request, repair_request
 from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
-from toolkit.models.catalogue import model_spec
+from toolkit.models.catalogue import Exchange, model_spec
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.runs.estimate import (
@@ -373,6 +373,27 @@ def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., St
     assert frame["calls"].tolist() == [10_008] * 4
 
 
+def test_a_context_that_is_too_small_is_said(opened: Callable[..., Study]) -> None:
+    """Of a model and of a judge; where it is known and not enough, and nowhere else."""
+    study = opened()
+    assert study.estimate().attrs["contexts"] == {}
+    models = (PRICED, PRICED.replace(" }]", ", context_tokens = 2200 }]"))
+    frame = opened(changes=[models]).estimate()
+    ((name, (need, context)),) = frame.attrs["contexts"].items()
+    assert (name, context) == ("scripted", 2200)
+    assert 2200 < need < 2000 + 1200
+    assert f"scripted has 2200 tokens of context; its longest request and max_tokens are about {need}" in (
+        estimate_summary(frame).text
+    )
+    enough = opened(changes=[(PRICED, PRICED.replace(" }]", f", context_tokens = {need} }}]"))])
+    assert enough.estimate().attrs["contexts"] == {}
+    prices = (
+        f'provider = "scripted", {PRICE} }}',
+        f'provider = "scripted", {PRICE}, context_tokens = 1000 }}',
+    )
+    assert set(opened(changes=[prices]).estimate().attrs["contexts"]) == {"judge-a", "judge-b", "judge-c"}
+
+
 def test_an_old_exchange_rate_is_said_where_something_costs(
     opened: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,5 +401,5 @@ def test_an_old_exchange_rate_is_said_where_something_costs(
     study = opened()
     for days, said in ((90, False), (91, True)):
         day = (datetime.now(UTC) - timedelta(days=days)).date()
-        monkeypatch.setattr("toolkit.runs.estimate.exchange_day", lambda day=day: day)
-        assert (f"The exchange rate is of {day}" in estimate_summary(study.estimate()).text) == said
+        monkeypatch.setattr("toolkit.plan.table_exchange", lambda day=day: Exchange(1.5, day, "test"))
+        assert (f"is of {day}" in estimate_summary(study.estimate()).text) == said

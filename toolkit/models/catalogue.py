@@ -27,6 +27,7 @@ _OF_WEIGHTS: Final = frozenset(
         *("sampling_supported", "sampling_at", "efforts"),
     }
 )
+_OF_ROW: Final = ("aliases", "source", "as_of")  # of a model: what is said of its row
 _LONG: Final = 12
 """Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
@@ -37,6 +38,18 @@ OTHER_TOKENIZER = 1.5
 def toml_table(name: str) -> dict[str, Any]:
     """Return one of the tables beside this file: ``catalogue``, ``prices`` or ``finish_reasons``."""
     return tomllib.loads((files("toolkit.models") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a US dollar costs in AUD, since which day, and who says so."""
+
+    aud_per_usd: float
+    day: date
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.aud_per_usd:g} AUD a USD ({self.source}, {self.day})"
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,7 @@ class ModelSpec:
     verbosity: str | None = None
     extra: Mapping[str, Any] | None = field(default=None, hash=False)
     tokens_per_o200k: float = 1.0
+    exchange: Exchange | None = None
 
     @cached_property
     def endpoint(self) -> str | None:
@@ -129,7 +143,7 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     entry: dict[str, Any] = next(
         (
-            {key: value for key, value in entry.items() if key != "aliases"}
+            {key: value for key, value in entry.items() if key not in _OF_ROW}
             for model_name, entry in toml_table("catalogue")["models"].items()
             if name in (model_name, *entry.get("aliases", ()))
         ),
@@ -197,6 +211,8 @@ def _options_fault(spec: ModelSpec) -> str | None:
             return f"{spec.provider} takes no {name}; leave it out" + (
                 f", or write {' or '.join(taken)}" if taken else ""
             )
+    if spec.reasoning_effort and spec.thinking_level:
+        return "reasoning_effort and thinking_level say one thing twice, which its provider refuses; give one of them"
     if spec.efforts:
         for name in ("reasoning_effort", "thinking_level"):
             if (value := getattr(spec, name)) and value not in spec.efforts:

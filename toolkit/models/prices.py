@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from toolkit.errors import PriceError
 from toolkit.models.base import Usage
-from toolkit.models.catalogue import ModelSpec, has_batches, toml_table
+from toolkit.models.catalogue import Exchange, ModelSpec, has_batches, toml_table
 
+UNRECORDED_RATE: Final = 1.5444
+"""AUD a USD of calls that do not say it: all that versions before 2026-11-25 have booked."""
 AHEAD: Final = timedelta(days=7)
 """How long after it is reserved a call may be billed, so that the worst case knows a price that rises soon."""
 
@@ -46,6 +48,11 @@ class Price:
         if day is None or not self.dated:
             return self
         return next((price for price in reversed(self.dated) if price.since <= day), self.dated[0])
+
+    def at(self, aud_per_usd: float) -> Price:
+        """Return the price at another exchange rate, as a call was booked with."""
+        dated = tuple(replace(price, aud_per_usd=aud_per_usd) for price in self.dated)
+        return replace(self, aud_per_usd=aud_per_usd, dated=dated)
 
     def rates(self, prompt: float) -> tuple[float, float]:
         """Return what input and output of a request cost whose prompt has so many tokens, in USD per million."""
@@ -105,15 +112,16 @@ def _price(row: Mapping[str, Any], spec: ModelSpec, source: str) -> Price:
             raise PriceError(
                 f"model {spec.name!r} has the price {value}: it must be 0 or more USD per million tokens"
             )
-    exchange = table["exchange"]
-    rate_source = f"{exchange['source']}, {exchange['as_of']}"
     days = row.get("from", date.min), row.get("until", date.max)
-    return Price(*usd, exchange["aud_per_usd"], source, rate_source, read, write, tier, *days)
+    exchange = spec.exchange or table_exchange()
+    rate_source = f"{exchange.source}, {exchange.day}"
+    return Price(*usd, exchange.aud_per_usd, source, rate_source, read, write, tier, *days)
 
 
-def exchange_day() -> date:
-    """Return the day of the exchange rate."""
-    return date.fromisoformat(toml_table("prices")["exchange"]["as_of"])
+def table_exchange() -> Exchange:
+    """Return the exchange rate of the table, which holds where the study has none of its own."""
+    row = toml_table("prices")["exchange"]
+    return Exchange(row["aud_per_usd"], date.fromisoformat(row["as_of"]), row["source"])
 
 
 def _in_short(rows: Sequence[Mapping[str, Any]], usd_input: float, usd_output: float) -> dict[str, Any]:

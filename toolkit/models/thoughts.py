@@ -59,10 +59,17 @@ def thoughts_in(raw: Mapping[str, Any]) -> str:
     choices, blocks = raw.get("choices"), raw.get("content")
     messages = [choice.get("message") for choice in _mappings(choices)]
     shown = [part.get("reasoning_content") or part.get("reasoning") for part in _mappings(messages)]
-    shown += [block.get("thinking") for block in _mappings(blocks)]
-    return "".join(
-        thought if isinstance(thought, str) else json.dumps(thought) for thought in shown if thought
-    )
+    # Anthropic's blocks are the reply, Mistral's are in a message, and what they think is blocks again.
+    inside = [block for part in _mappings(messages) for block in _mappings(part.get("content"))]
+    shown += [block.get("thinking") for block in (*_mappings(blocks), *inside)]
+    return "".join(_plain(thought) for thought in shown if thought)
+
+
+def _plain(thought: Any) -> str:
+    parts = _mappings(thought)
+    if parts and all(isinstance(part.get("text"), str) for part in parts):
+        return "".join(part["text"] for part in parts)
+    return thought if isinstance(thought, str) else json.dumps(thought)
 
 
 def _mappings(values: Any) -> list[Mapping[str, Any]]:

@@ -82,7 +82,7 @@ def nothing_drawn(
 
 @dataclass(frozen=True)
 class About:
-    """What the figures of one study say and share: n, source, what is missing, zeros, note, and a look per model."""
+    """What the figures of one study say and share: n, source, missing, zeros, note, rates, and a look per model."""
 
     n: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
@@ -93,6 +93,7 @@ class About:
     models: tuple[str, ...] = ()
     study: str = ""
     scale: tuple[float, float] = SCALE
+    money: str = ""
 
     @property
     def end(self) -> str:
@@ -121,8 +122,8 @@ class About:
         return model_styles(names, among=self.models)
 
 
-def about_study(analyses: Analyses, plan: Plan) -> About:
-    """Return what every figure of a judged study says besides its numbers."""
+def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
+    """Return what every figure of a judged study says besides its numbers; ``money`` ends captions of costs."""
     runs, study = analyses.runs, plan.study
     judged = captions.judged_runs(runs)
     # Where the study has replies judged that are not whole, no reader may take them for whole ones.
@@ -143,6 +144,7 @@ def about_study(analyses: Analyses, plan: Plan) -> About:
         models=tuple(sorted(plan.models)),
         study=study.name,
         scale=analyses.scale,
+        money=money,
     )
 
 

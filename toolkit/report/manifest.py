@@ -46,6 +46,7 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
         "seed": plan.study.seed,
         "models": {name: f"{spec.provider}:{spec.model}" for name, spec in plan.models.items()},
         "judges": {role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
+        "exchange": str(plan.exchange),
         **_code(),
     }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
-from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, exchange_day, price_of, worst_cost
+from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import MESSAGE_TOKENS
@@ -92,6 +92,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     count = cache(count_tokens)  # 10,000 runs of 100 prompts are 100 texts
     experiences: dict[str, Experience] = {}
     rows, specs = [], [*plan.models.values(), *plan.judge_models.values()]
+    needs: dict[str, tuple[int, int]] = {}
     counted_already: set[str] = set()  # two names of one model share their calls
     for name, spec in plan.models.items():
         states = distinct(state for state in ahead if state.run.model == name)
@@ -100,7 +101,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         uncounted = [state for state in states if state.run.call_id not in counted_already]
         counted_already.update(state.run.call_id for state in uncounted)
         to_ask = [state for state in uncounted if state.request is not None]
-        tokens = run_tokens(to_ask, spec, experiences[name], count) if to_ask else []
+        tokens = list(run_tokens(to_ask, spec, experiences[name], count)) if to_ask else []
+        needs |= _too_long(name, spec, tokens, plan.study.sampling.max_tokens)
         rows.append(
             _row(
                 plan,
@@ -119,7 +121,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         tokens = []
         if shares:
             experience = experience_of(plan, store, spec, "judge")
-            tokens = judge_tokens(plan, role, shares, experiences, experience, count)
+            tokens = list(judge_tokens(plan, role, shares, experiences, experience, count))
+            needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
             read = all(state.request is None or experiences[state.run.model].measured for state, _ in shares)
             experience = replace(experience, measured=experience.measured and read)
@@ -157,7 +160,9 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for spec, row in by_row
             if row["worst_aud"] and not spec.encoding
         },
-        rate_of=exchange_day().isoformat(),
+        contexts=needs,
+        rate_of=plan.exchange.day.isoformat(),
+        aud_per_usd=plan.exchange.aud_per_usd,
         spent_aud=spent,
         held_aud=reserved,
     )
@@ -277,6 +282,14 @@ def _total_seconds(rows: Sequence[tuple[ModelSpec, Mapping[str, Any]]]) -> float
     return sum(max(rooms.values()) for rooms in sums.values())
 
 
+def _too_long(
+    name: str, spec: ModelSpec, expected_calls: Sequence[Expected], most: int
+) -> dict[str, tuple[int, int]]:
+    """Return what a model's longest request needs with its reply, and its context, where that is less."""
+    need = math.ceil(max((prompts[1] for *_, prompts in expected_calls), default=0)) + most
+    return {name: (need, spec.context_tokens)} if spec.context_tokens and need > spec.context_tokens else {}
+
+
 def _table(frame: pd.DataFrame) -> str:
     money: dict[Any, Callable[..., str]] = dict.fromkeys(
         ("low_aud", "expected_aud", "worst_aud"), "{:.4f}".format
@@ -305,6 +318,11 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             "The rubric does not show judges the task: replies still to come that turn out equal will share their "
             "calls, which nobody knows beforehand, so that judges may cost less than this"
         )
+    for name, (need, context) in fields["contexts"].items():
+        yield (
+            f"{name} has {context} tokens of context; its longest request and max_tokens are about {need}: a server "
+            "may refuse it, or cut the prompt without a word"
+        )
     for name, (day, past) in fields["retired"].items():
         if past:
             yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
@@ -319,8 +337,9 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
         )
     if fields["worst_aud"] and utc_now().date() - date.fromisoformat(fields["rate_of"]) > OLD_RATE:
         yield (
-            f"The exchange rate is of {fields['rate_of']}, more than {OLD_RATE.days} days ago: the bill in AUD follows "
-            "the rate of its own day"
+            f"The exchange rate, {fields['aud_per_usd']:g} AUD a USD, is of {fields['rate_of']}, more than "
+            f"{OLD_RATE.days} days ago: the bill follows the rate of its own day; give that of today as "
+            f"budget.aud_per_usd = {{ rate = ..., on = {utc_now():%Y-%m-%d} }}"
         )
     if not fields["calls"]:
         yield "Nothing is left to be asked."

@@ -362,6 +362,7 @@ class Gateway:
                     claim,
                     reply,
                     aud_cost=spent,
+                    aud_per_usd=price.aud_per_usd if spent else None,
                     latency_ms=sending.attempts[-1]["ms"],
                     attempts=sending.attempts,
                     unsure_aud=sending.unsure_aud,

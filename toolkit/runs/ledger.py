@@ -196,6 +196,7 @@ class Ledger:
         latency_ms: float,
         attempts: list[dict[str, Any]],
         unsure_aud: float = 0.0,
+        aud_per_usd: float | None = None,
     ) -> Answer:
         """Write a reply as received and return its answer once it is durable."""
         # The text as it can be kept, and from now on the only one: what is asked about it must be the same later.
@@ -217,6 +218,7 @@ class Ledger:
             attempts=[*claim.earlier, *attempts],
             unsure_aud=claim.inherited_aud + unsure_aud,
             **({"reasoning_tokens": count} if (count := reply.usage.reasoning) else {}),
+            **({"aud_per_usd": aud_per_usd} if aud_per_usd else {}),
         )
         # A paid reply is kept even if our claim is gone or was taken over meanwhile.
         operation = write_of(document)

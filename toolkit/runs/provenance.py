@@ -13,6 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
+from toolkit.models.catalogue import Exchange
+from toolkit.models.prices import UNRECORDED_RATE
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
@@ -40,7 +42,7 @@ def held_of(study: str, folder: Path) -> str:
 
 _FIELDS: Final = (
     *("state", "purpose", "provider", "model", "answered_by", "updated_at"),
-    *("aud_cost", "input_tokens", "output_tokens"),
+    *("aud_cost", "aud_per_usd", "input_tokens", "output_tokens"),
 )
 
 
@@ -58,6 +60,7 @@ class Asked:
     input_tokens: int
     output_tokens: int
     aud: float
+    rates: Mapping[float, int]
 
     @property
     def days(self) -> str:
@@ -142,4 +145,21 @@ def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
         input_tokens=sum(call["input_tokens"] for call in calls),
         output_tokens=sum(call["output_tokens"] for call in calls),
         aud=total_aud(call["aud_cost"] for call in calls),
+        rates=Counter(rate for call in calls if (rate := booked_rate(call))),
+    )
+
+
+def booked_rate(call: Mapping[str, Any]) -> float | None:
+    """Return the exchange rate that a call was booked with; one that cost nothing has none."""
+    return call.get("aud_per_usd") or UNRECORDED_RATE if call.get("aud_cost") else None
+
+
+def rates_sentence(several: Iterable[Mapping[float, int]], exchange: Exchange) -> str:
+    """Return the rates that calls were booked with, from calls by rate; nothing where all have the one that holds."""
+    rates: Counter[float] = sum(map(Counter, several), Counter())
+    if set(rates) <= {exchange.aud_per_usd}:
+        return ""
+    booked = ", ".join(f"{counted(number, 'calls')} at {rate:g}" for rate, number in sorted(rates.items()))
+    return (
+        f"Calls keep the exchange rate they were booked with ({booked} AUD a USD); new ones are at {exchange}"
     )

@@ -14,7 +14,7 @@ from toolkit.runs.budget import settled_aud, settlements, unsure_calls
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
 from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
 from toolkit.runs.progress import duration
-from toolkit.runs.provenance import other_models, others_lines
+from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
 from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -91,17 +91,19 @@ class _Tally:
 class _EndedCalls:
     """Which models the ended calls of a study asked and were answered by, and how many ended lately."""
 
-    FIELDS: ClassVar = ("provider", "model", "answered_by", "updated_at", "latency_ms")
+    FIELDS: ClassVar = ("provider", "model", "answered_by", "updated_at", "latency_ms", "aud_per_usd")
     now: datetime = field(default_factory=utc_now)
     pairs: Counter[tuple[str, str]] = field(
         default_factory=Counter
     )  # of a model asked and the one that answered
     recent: Counter[tuple[str, str]] = field(default_factory=Counter)  # by provider and model
     first_sent: datetime | None = None
+    rates: Counter[float] = field(default_factory=Counter)  # that they were booked with
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Count one call."""
         model, answered_by = call["model"], call.get("answered_by")
+        self.rates.update([rate] if (rate := booked_rate(call)) else ())
         if answered_by and answered_by != model:
             self.pairs[model, answered_by] += 1
         if call["state"] == "claimed" or call["updated_at"] < self.now - timedelta(seconds=RATE_SECONDS):
@@ -179,6 +181,10 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
             }
             for settlement in settled
         ],
+        "exchange_rates": [
+            {"aud_per_usd": rate, "calls": count} for rate, count in sorted(ended.rates.items())
+        ],
+        "exchange": rates_sentence([ended.rates], plan.exchange),
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
         "calls_per_minute": sum(rates.values()) if rates else None,
@@ -214,6 +220,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     if status["distinct_calls"] != runs["planned"]:
         lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
     lines += [("judgements", judged), ("spent", spent)]
+    lines += [("", status["exchange"])] if status["exchange"] else []
     if status["unsure_aud"] and not status["at_work"]:
         command = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"
         lines.append(("unsure", f"compare with the provider's bill, then {command}"))

@@ -1,4 +1,4 @@
-"""Read scores that other tools wrote: tables, logs of inspect_ai, samples of lm-eval, results of promptfoo, archives.
+"""Read scores that others wrote: tables, logs of inspect_ai, of lm-eval, promptfoo and AthenaBench, archives.
 
 A reader returns rows with our column names and says what it took for what; nothing is filled in, averaged or dropped
 without a word. A score that a tool did not give is an empty one.
@@ -19,6 +19,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
 from toolkit.files import ZSTD, member_size, read_json, similar_file
+from toolkit.scores.athenabench import is_athenabench, read_athenabench
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
@@ -96,6 +97,8 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return _lm_eval(path, numbered, metric, values)
         if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
             return read_promptfoo(path, rows)
+        if rows and suffix == ".jsonl" and is_athenabench(rows[0]):
+            return read_athenabench(path, numbered, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
         return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
@@ -113,7 +116,8 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
-        "samples of lm-eval (samples_*.jsonl), results of promptfoo (.json) or archive of `toolkit export` (.zip)"
+        "samples of lm-eval (samples_*.jsonl), results of promptfoo (.json), scored answers of AthenaBench "
+        "(TASK-scored.jsonl) or archive of `toolkit export` (.zip)"
     )
 
 

@@ -128,13 +128,14 @@ class Scores(Reported):
         metric: str | None = None,
         output: Path | str | None = None,
     ) -> Scores:
-        """Read scores from files: tables, logs of inspect_ai, samples of lm-eval, results of promptfoo, archives.
+        """Read scores from files: tables, logs of inspect_ai, lm-eval, promptfoo and AthenaBench, archives.
 
         Parameters
         ----------
         *paths
             CSV, TSV, Excel, Parquet, JSONL; ``.eval`` and JSON logs of inspect_ai; ``samples_*.jsonl`` of lm-eval; JSON
-            of promptfoo; an archive of ``toolkit export``. Several files are put one under the other.
+            of promptfoo; ``TASK-scored.jsonl`` of AthenaBench; an archive of ``toolkit export``. Several files are put
+            one under the other.
         metric
             Metric of lm-eval or scorer of inspect_ai to take; the first metric and all scorers by default.
         name, scale, columns, judges, values, output

@@ -255,6 +255,7 @@ class Call(_Changing):
     cache_written_tokens = me.IntField(**_COUNT)
     reasoning_tokens = me.IntField(**_COUNT)  # part of the output tokens
     aud_cost = me.FloatField(**_AUD)
+    aud_per_usd = me.FloatField(**_AUD)  # that it was booked with; calls that cost nothing have none
     latency_ms = me.FloatField(**_COUNT)
     attempts = me.ListField(_table(_attempt))
     unsure_aud = me.FloatField(**_AUD)  # attempts that broke after they were sent, at their worst

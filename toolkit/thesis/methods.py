@@ -18,7 +18,7 @@ from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.report.escape import escape_breaking, readable
 from toolkit.runs.decisions import Decisions, decisions_of
-from toolkit.runs.provenance import asked_models
+from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats.inference.clusters import units_words
 from toolkit.thesis.references import (
     Evidence,
@@ -230,8 +230,8 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "agreeing": agreeing, "aud": aud, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
-        "joined": joined, "listed": listed, "packages_used": packages_used, "reasons": reasons,
-        "total_aud": total_aud, "units_words": units_words,
+        "joined": joined, "listed": listed, "packages_used": packages_used, "rates_sentence": rates_sentence,
+        "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment
 

@@ -61,6 +61,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         text["alt"].format(scale=scale_words(context.scale), label=label, points=points),
         text["title"].format(what="tokens" if tokens else "cost", n=captions.n_words(n)),
         text["cost"].format(what=cost),
+        not tokens and context.money,
         factor != 1 and text["factor"].format(factor=factor),
         text["marks"],
         captions.interval_words(estimates),

@@ -1,0 +1,204 @@
+"""The study files for Ollama and vLLM, whole, against loopback servers that answer as these two do.
+
+Shapes: Ollama's openai/openai.go (what it takes and answers), vLLM's "Reasoning Outputs" and the errors that its users
+report (vllm-project/vllm, issue 20409). Nothing of the shipped files is changed but the addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stub_server import Fault, StubServer
+from stub_study import REASONED
+
+from toolkit.store import embedded
+from toolkit.study import Study
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+SECRET = "The attacker is the auditor"
+OLLAMA_TAKES = {
+    *(
+        "model",
+        "messages",
+        "stream",
+        "stream_options",
+        "max_tokens",
+        "seed",
+        "stop",
+        "temperature",
+        "top_p",
+        "tools",
+    ),
+    *("frequency_penalty", "presence_penalty", "response_format", "reasoning", "reasoning_effort"),
+}
+"""Fields of Ollama's ``ChatCompletionRequest``; others it ignores without a word."""
+
+
+def reply_to(body: dict[str, Any]) -> str:
+    """Return the scores of a judge, or a reply of its own to each prompt."""
+    prompt = body["messages"][-1]["content"]
+    return (
+        REASONED
+        if body["model"].startswith(("gemma", "google/gemma"))
+        else f"Isolate the host. {prompt[-60:]}"
+    )
+
+
+@contextmanager
+def opened(name: str, folder: Path, addresses: dict[str, str]) -> Iterator[Study]:
+    """Open a shipped study file with other addresses."""
+    text = (TEMPLATES / f"{name}.toml").read_text(encoding="utf-8")
+    for shipped, address in addresses.items():
+        assert shipped in text
+        text = text.replace(shipped, address)
+    path = folder / "templates" / f"{name}.toml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    try:
+        with Study.load(path) as study:
+            yield study
+    finally:
+        embedded.stop(folder / "results" / ".store")
+
+
+def tokens_of(text: str) -> int:
+    """Return the tokens of a text as these stubs count them."""
+    return len(text.split())
+
+
+def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
+    """Thoughts beside the reply and in it are no part of it; nothing is sent that Ollama ignores; nothing costs."""
+
+    def shaped(reply: dict[str, Any]) -> dict[str, Any]:
+        choice = reply["choices"][0]
+        text = choice["message"]["content"]
+        message = {"role": "assistant", "content": text}
+        if reply["model"] == "qwen3:8b":
+            message["reasoning"] = f"{SECRET}. Really?\n"
+        elif reply["model"] == "gpt-oss:20b":  # a model that Ollama has no parser for
+            message["content"] = f"<think>\n{SECRET}\n</think>\n\n{text}"
+        words = tokens_of(message["content"]) + tokens_of(message.get("reasoning", ""))
+        usage = {"prompt_tokens": 400, "completion_tokens": 2 * words, "total_tokens": 400 + 2 * words}
+        return {
+            **{"id": "chatcmpl-7", "object": "chat.completion", "created": 1, "model": reply["model"]},
+            **{"system_fingerprint": "fp_ollama", "usage": usage},
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        }
+
+    def absent(number: int, body: dict[str, Any]) -> Fault | None:
+        words = f'model "{body["model"]}" not found, try pulling it first'
+        error = {"message": words, "type": "not_found_error", "param": None, "code": None}
+        return None if body["model"] in pulled else Fault(status=404, body={"error": error})
+
+    pulled = {"qwen3:8b", "gpt-oss:20b"}
+    with (
+        StubServer(answer=reply_to, change=shaped, faults=absent) as server,
+        opened("ollama", tmp_path, {"http://127.0.0.1:11434/v1": server.openai_url}) as study,
+    ):
+        assert study.estimate().attrs["contexts"] == {}
+        study.execute(progress=False)
+        assert study.status()["runs"]["succeeded"] == 12
+        assert study.status()["judgements"]["scored"] == 0
+        assert any(
+            "404" in reason or "not_found" in reason for reason in study.status()["judgement_failures"]
+        )
+        pulled.add("gemma3:12b")
+        study.execute(progress=False)
+        status = study.status()
+        assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
+            0.0,
+            12,
+            12,
+        )
+        assert set().union(*(call.body for call in server.seen)) <= OLLAMA_TAKES
+        judges = [call.body for call in server.seen if call.body["model"] == "gemma3:12b"]
+        assert not any(SECRET in str(body) for body in judges)
+        assert all(body["response_format"]["type"] == "json_schema" for body in judges)
+        replies = study.runs(replies=True)
+        assert replies["reply"].str.startswith("Isolate the host.").all()
+        assert not replies["reply"].str.contains(SECRET).any()
+        assert {c.body.get("reasoning_effort") for c in server.seen if c.body["model"] == "gpt-oss:20b"} == {
+            "low"
+        }
+        assert set(replies["model"]) == {"qwen3-8b", "gpt-oss-20b (low)"}
+
+
+def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
+    """With thoughts and without is two methods; what does not fit is a failed run, and asked again when it does."""
+    context = [1100]
+
+    def thinks(body: dict[str, Any]) -> bool:
+        return body.get("chat_template_kwargs", {}).get("enable_thinking", True)
+
+    def shaped(reply: dict[str, Any]) -> dict[str, Any]:
+        body, text = models.seen[-1].body, reply["choices"][0]["message"]["content"]
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "tool_calls": []}
+        # As it is named since v0.11, and before.
+        field = "reasoning" if models.count % 2 else "reasoning_content"
+        message[field] = f"{SECRET}." if thinks(body) else None
+        words = tokens_of(text) + tokens_of(message[field] or "")
+        usage = {"prompt_tokens": 400, "completion_tokens": 2 * words, "total_tokens": 400 + 2 * words}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": "stop",
+            "stop_reason": None,
+        }
+        return {
+            **reply,
+            "choices": [choice],
+            "usage": {**usage, "prompt_tokens_details": None},
+            "prompt_logprobs": None,
+        }
+
+    def too_long(number: int, body: dict[str, Any]) -> Fault | None:
+        asked = tokens_of(str(body["messages"]))
+        if asked + 600 <= context[0]:
+            return None
+        words = (
+            f"This model's maximum context length is {context[0]} tokens. However, you requested {asked + 600} tokens "
+            f"({asked} in the messages, 600 in the completion). Please reduce the length of the messages or completion."
+        )
+        error = {"message": words, "type": "BadRequestError", "param": None, "code": 400}
+        return Fault(status=400, body={"error": error} if number % 2 else {"object": "error", **error})
+
+    with (
+        StubServer(answer=reply_to, change=shaped, faults=too_long) as models,
+        StubServer(answer=reply_to) as judge,
+        opened(
+            "vllm",
+            tmp_path,
+            {"http://127.0.0.1:8000/v1": models.openai_url, "http://127.0.0.1:8001/v1": judge.openai_url},
+        ) as study,
+    ):
+        study.execute(progress=False)
+        status = study.status()
+        failed = status["runs"]["failed"]
+        assert 0 < failed < 12
+        assert sum(status["failures"].values()) == failed
+        runs = study.runs()
+        (said,) = {re.sub(r"\d+", "N", text) for text in runs.loc[runs["status"] == "failed", "failure"]}
+        assert "maximum context length is N tokens" in said
+        assert set(runs.loc[runs["status"] == "failed", "length_bin"]) == {"L"}
+        asked = models.count
+        context[0] = 10_000
+        study.execute(progress=False)
+        assert models.count == asked + failed
+        status = study.status()
+        assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
+            0.0,
+            12,
+            12,
+        )
+        runs = study.runs(replies=True)
+        assert set(runs["model"]) == {"qwen3-8b-thinking", "qwen3-8b-plain"}
+        assert not runs["reply"].str.contains(SECRET).any()
+        assert not any(SECRET in str(call.body) for call in judge.seen)
+        calls = study.calls(purpose="run").groupby("model", observed=True)["output_tokens"].mean()
+        assert calls["qwen3-8b-thinking"] > calls["qwen3-8b-plain"]
+        assert sum(not thinks(call.body) for call in models.seen) == models.count // 2
