@@ -25,6 +25,7 @@ _NAMES = {
         "comparisons.cost_quality": ("pareto", "Pareto"),
         "comparisons.focus": ("focus_contrast", "FocusContrast"),
         "comparisons.missing_data": ("missing_data", "MissingData"),
+        "comparisons.reference": ("reference_effect", "ReferenceEffect"),
         "comparisons.models": ("compare_models", "ModelComparison", "rate_difference"),
         "detection.deciders": ("baselines", "compare_deciders", "Decider", "decider", "deciders_frame"),
         "detection.rates": ("auc", "Classification", "classify", "Confusion", "corrected_prevalence",
