@@ -305,9 +305,13 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
 
 
 def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]) -> Estimate:
-    """Return Krippendorff's alpha of the first ratings less that of the second, of the same answers and judges."""
+    """Return Krippendorff's alpha of the first ratings less that of the second, of the same answers and judges.
+
+    The jackknife leaves out a base on both sides at once, so that what the two have in common cancels.
+    """
     first, second = np.array(first, dtype=float), np.array(second, dtype=float)
-    several = (np.isfinite(first) & np.isfinite(second)).sum(axis=1) > 1
+    both = np.isfinite(first) & np.isfinite(second)
+    first, second, several = np.where(both, first, np.nan), np.where(both, second, np.nan), both.sum(axis=1) > 1
     codes = numbered([base for base, is_paired in zip(bases, several, strict=True) if is_paired])
     n = {"bases": int(codes.max(initial=-1)) + 1, "answers": int(several.sum()), "judges": first.shape[1]}
     empty = Estimate(f"{KRIPPENDORFF}, on - off", None, method="jackknife over bases, paired", n=n)
