@@ -11,7 +11,7 @@ import pytest
 
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.judgement import judgement_requests
-from toolkit.judges.request import JudgeSpec, Manner, fence_code
+from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import load_rubric
 from toolkit.plan import make_plan
 from toolkit.prompts.check import check_dataset
@@ -92,7 +92,8 @@ def test_the_same_replies_are_graded_with_and_without_and_both_stay(begin: Calla
 def test_focus_and_reference_are_compared_each_with_the_other_unchanged(begin: Callable[..., Study]) -> None:
     """Of four ways of judging the two that differ in one thing are compared, also segment by segment."""
     focus = "[bias_controls]\nfsp_enabled = true\n"
-    for judges, more in (("", ""), ("reference = true", ""), ("", focus), ("reference = true", focus)):
+    # The newest of the other side is the one that differs in two things.
+    for judges, more in (("reference = true", ""), ("", ""), ("", focus), ("reference = true", focus)):
         study = begin(judges, more)
         study.execute(progress=False)
     sides = study.frames().sides
@@ -116,10 +117,13 @@ def test_a_changed_reference_is_judged_anew_and_only_its_base_is_paid(begin: Cal
 
 
 def test_what_reference_answers_add_is_estimated(begin: Callable[..., Study]) -> None:
-    plain, shown = begin().estimate(), begin("reference = true").estimate()
-    more = (shown["input_tokens"] - plain["input_tokens"]).tolist()
-    assert more[0] == 0
-    assert min(more[1:]) > 6 * 60  # six replies, a section of some 70 tokens
+    plain = begin().estimate()["input_tokens"]
+    shown = begin("reference = true").estimate()["input_tokens"]
+    base = load_dataset("demo").prompts[-1].base
+    longer = begin("reference = true", **{base: "word " * 1000}).estimate()["input_tokens"]
+    assert (shown - plain).tolist()[0] == (longer - plain).tolist()[0] == 0
+    assert min((shown - plain)[1:]) > 6 * 60  # six replies, a section of some 70 tokens
+    assert min((longer - shown)[1:]) == pytest.approx(3 * 990, rel=0.02)
 
 
 def test_studies_without_references_are_refused_before_anything_is_sent(
@@ -168,12 +172,17 @@ def test_a_reference_stands_in_a_fence_whose_code_it_cannot_know(name: str, mann
     assert requests[0].identity() != other[0].identity()
 
 
-def test_a_code_that_the_reference_holds_is_not_taken() -> None:
-    """As in a reply: the next code is."""
-    code = fence_code("Task.\nReference.", "Reply.", 1)
-    material = {"task": "Task.", "response": "Reply.", "reference": f"Reference {code}."}
+def test_a_code_that_the_reference_holds_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a task or a reply: the next code is."""
+    codes = [f"{number:016x}" for number in (1, 2, 3)]
+    monkeypatch.setattr("toolkit.judges.request._candidate", lambda *given: codes[given[-1]])
+    material = {
+        "task": f"Task {codes[0]}.",
+        "response": "Reply.",
+        "reference": f"Reference {codes[1].upper()}.",
+    }
     (request,) = judgement_requests(JUDGE, load_rubric("default"), manner=SHOWN, **material)
-    assert f"END REPLY {code}" not in request.messages[-1].content
+    assert f"END REPLY {codes[2]}" in request.messages[-1].content
 
 
 @pytest.mark.parametrize("manner", [Manner(), Manner(focus="per_sentence")], ids=str)

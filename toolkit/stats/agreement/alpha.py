@@ -311,7 +311,8 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     """
     first, second = np.array(first, dtype=float), np.array(second, dtype=float)
     both = np.isfinite(first) & np.isfinite(second)
-    first, second, several = np.where(both, first, np.nan), np.where(both, second, np.nan), both.sum(axis=1) > 1
+    first, second = (np.where(both, x, np.nan) for x in (first, second))
+    several = both.sum(axis=1) > 1
     codes = numbered([base for base, is_paired in zip(bases, several, strict=True) if is_paired])
     n = {"bases": int(codes.max(initial=-1)) + 1, "answers": int(several.sum()), "judges": first.shape[1]}
     empty = Estimate(f"{KRIPPENDORFF}, on - off", None, method="jackknife over bases, paired", n=n)
