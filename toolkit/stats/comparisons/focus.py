@@ -68,19 +68,21 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     """
     pairs = paired_judgements(on, off, score, "focus contrast", "with and without FSP")
     difference, values, runs = paired_difference(pairs, "on - off", score, on)
-    notes = [
-        "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
-    ]
-    if missing := difference.missing:
-        lack = agreeing(missing, "lack a score on one side and are left out")
-        notes.append(f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}")
     columns = values["on"].to_numpy(), values["off"].to_numpy()
     return FocusContrast(
         exploratory(difference),
         tuple(effect_size(kind, difference, *columns) for kind in ("d_z", "d_av", "g_z")),
         compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary=""),
-        tuple(notes),
+        pairing_notes(pairs, difference.missing),
     )
+
+
+def pairing_notes(pairs: pd.DataFrame, missing: int) -> tuple[str, ...]:
+    """Say what is paired and averaged, and how many pairs lack a score."""
+    note = "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
+    lack = agreeing(missing, "lack a score on one side and are left out")
+    lacking = f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}"
+    return (note, lacking) if missing else (note,)
 
 
 def paired_judgements(

@@ -9,12 +9,12 @@ from typing import ClassVar, Final
 import pandas as pd
 
 from toolkit.stats.agreement.alpha import krippendorff_alpha, krippendorff_difference
-from toolkit.stats.comparisons.focus import paired_difference, paired_judgements
+from toolkit.stats.comparisons.focus import paired_difference, paired_judgements, pairing_notes
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.prompt_length.contrasts import effect_size, exploratory
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
+from toolkit.words import DIMENSIONS, SCORE
 
 _SIDES: Final = ("with reference", "without reference")
 
@@ -101,19 +101,13 @@ def reference_effect(
         paired_difference(pairs[of_judge == judge], f"reference on - off, {judge}", score, on)[0]
         for judge in sorted(of_judge.unique(), key=str)
     ]
-    notes = [
-        "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
-    ]
-    if missing := difference.missing:
-        lack = agreeing(missing, "lack a score on one side and are left out")
-        notes.append(f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}")
     return ReferenceEffect(
         exploratory(difference),
         tuple(map(exploratory, with_holm(by_dimension, "dimensions"))),
         tuple(map(exploratory, with_holm(by_judge, "judges"))),
         _agreement(pairs.dropna(subset=["on", "off"])),
         tuple(effect_size(kind, difference, *columns) for kind in ("d_z", "g_z")),
-        tuple(notes),
+        pairing_notes(pairs, difference.missing),
     )
 
 
