@@ -142,8 +142,8 @@ MUTATIONS = (
     Mutation(
         "the fence is not known to what it fences",
         "toolkit/judges/request.py",
-        'nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)',
-        'nonce = fence_code(task if rubric.shows_task else "", "", judge.seed)',
+        "nonce = fence_code(shown_before(rubric, manner, task, reference), response, judge.seed)",
+        'nonce = fence_code(shown_before(rubric, manner, task, reference), "", judge.seed)',
         "tests/hard/test_hostile_replies.py::test_the_code_follows_the_material_and_the_seed_and_chasing_it_never_catches_it",
     ),
     Mutation(

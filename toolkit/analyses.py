@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.focus import FocusContrast
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
+    from toolkit.stats.comparisons.reference import ReferenceEffect
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
     from toolkit.stats.power.models import ModelPower
@@ -51,6 +52,7 @@ QUESTIONS: Final = {
     "compare_models": "Models, compared in pairs within prompts",
     "required_elements": "Required elements, and the rubric held against them",
     "focus": "Focus sentence prompting, on against off",
+    "reference_effect": "Reference answers, shown to the judges against not shown",
     "calibration": "Judges held against people",
     "dimension_profile": "Profile of the dimensions",
     "length_by_model": "Prompt length, of each model by itself",
@@ -230,14 +232,45 @@ class Analysable:
         ``study.focus().frame()``, ``print(study.focus().sentence())``
         """
         frames = self._frames_for("focus")
-        now, otherwise = frames.judgements, frames.judged_otherwise
-        if now.empty or otherwise.empty:
+        if not frames.has_sides("focus"):
             raise InputError(
                 f"study {frames.name}: its runs were not judged both with focus sentences and without; change "
                 "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
             )
-        on, off = (now, otherwise) if (now["focus"] != "off").any() else (otherwise, now)
-        return frames.once(stats.focus_contrast, on, off, score=score or frames.score)
+        return frames.once(stats.focus_contrast, *frames.sides("focus"), score=score or frames.score)
+
+    def reference_effect(self, score: str | None = None) -> ReferenceEffect:
+        """Return what reference answers do to scores: the same runs judged with them and without.
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the dimensions; that of the study by default.
+
+        Returns
+        -------
+        ReferenceEffect
+            Mean of on - off in score points, paired within run and judge, overall, by dimension and by judge, and the
+            judges' agreement with reference answers and without; exploratory.
+
+        Raises
+        ------
+        InputError
+            If the runs were judged one way only. Change ``judges.reference``, run ``toolkit judge`` and change it back:
+            both versions of the judgements are kept.
+
+        Examples
+        --------
+        ``study.reference_effect().frame()``, ``print(study.reference_effect().sentence())``
+        """
+        frames = self._frames_for("reference_effect")
+        if not frames.has_sides("reference"):
+            raise InputError(
+                f"study {frames.name}: its runs were not judged both with reference answers and without; change "
+                "judges.reference and run toolkit judge: both versions are kept"
+            )
+        settings = {"score": score or frames.score, "dimensions": frames.dimensions}
+        return frames.once(stats.reference_effect, *frames.sides("reference"), **settings)
 
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
@@ -405,7 +438,8 @@ class Analysable:
         present = {
             "compare_models": frames.runs["model"].nunique() > 1,
             "required_elements": len(frames.elements) > 0,
-            "focus": len(frames.judged_otherwise) > 0,
+            "focus": frames.has_sides("focus"),
+            "reference_effect": frames.has_sides("reference"),
             "calibration": len(frames.human) > 0,
         }
         bundled = [name for name in QUESTIONS if name not in _NOT_BUNDLED]
@@ -425,6 +459,20 @@ def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: 
 
     run_aud, judgement_aud = mean_cost(runs["aud_cost"]), mean_cost(judgements["aud_cost"])
     return study_generalizability(judgements, run_aud=run_aud, judgement_aud=judgement_aud, **settings)
+
+
+def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: bool) -> pd.DataFrame:
+    if now.empty or otherwise.empty:
+        return otherwise.iloc[:0]
+
+    def is_on(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
+        return frame["focus"] != "off" if name == "focus" else frame["reference"].astype(bool)
+
+    if is_on(now, manner).any() == shown:
+        return now
+    alike = "reference" if manner == "focus" else "focus"
+    same = is_on(otherwise, alike) == is_on(now, alike).any()
+    return otherwise[same & (is_on(otherwise, manner) == shown)]
 
 
 @dataclass
@@ -476,8 +524,9 @@ class Analyses(Analysable):
     runs, judgements
         One row a run, and one row a judgement.
     human, judged_otherwise, elements, keyed_answers
-        One row a rating by a person, one a judgement of the other side of focus sentence prompting, one a judge that
-        looked for the required elements in a run, and one an answer that was compared with a key; none by default.
+        One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
+        answers, one a judge that looked for the required elements in a run, and one an answer that was compared with a
+        key; none by default.
     name, seed
         Of the study.
     score, margin, primary, ceiling_share
@@ -532,7 +581,10 @@ class Analyses(Analysable):
     runs = _frame("runs", "One row a run.")
     judgements = _frame("judgements", "One row a judgement.")
     human = _frame("human", "One row a rating by a person.")
-    judged_otherwise = _frame("judged_otherwise", "One row a judgement of the other side of focus sentences.")
+    judged_otherwise = _frame(
+        "judged_otherwise",
+        "One row a judgement on the other side of focus sentences or of reference answers.",
+    )
     elements = _frame(
         "elements", "One row a run and judge that looked for the required elements of its base."
     )
@@ -566,6 +618,19 @@ class Analyses(Analysable):
             raise Stopped("interrupted; an analysis changes nothing, so nothing is lost") from None
         self._results.calculated.append((calculate, frames, settings, calculated))
         return calculated
+
+    def sides(self, manner: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the judgements of the same runs with ``focus`` sentences or ``reference`` answers, and those without.
+
+        One of them is that of the study; the other was asked alike in all else, and is empty where there is none.
+        """
+        frames = self.judgements, self.judged_otherwise
+        on, off = (self.once(_side, *frames, manner=manner, shown=shown) for shown in (True, False))
+        return on, off
+
+    def has_sides(self, manner: str) -> bool:
+        """Return whether runs were judged both ways."""
+        return not any(side.empty for side in self.sides(manner))
 
     @property
     def judge_means(self) -> pd.DataFrame:

@@ -29,8 +29,9 @@ from toolkit.prompt_test import (
     parameters_of,
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
-from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
+from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset
 from toolkit.study_file import StudyFile
+from toolkit.words import counted
 
 STORE: Final = ".store"  # folder of the embedded store in a results folder
 
@@ -266,6 +267,11 @@ class Plan:
         for fields in judges.values():
             if fields["options"] is None:
                 del fields["options"]
+        manner = asdict(self.manner)
+        if not manner["reference"]:  # nor before there were reference answers
+            del manner["reference"]
+        else:
+            manner["reference"] = [[p.prompt_id, p.metadata.get("reference")] for p in self.dataset.prompts]
         # What is asked of a short reply stands for the words of all requests, those of the toolkit itself too.
         material = {"task": "Task.", "response": "Reply."}
         identities = [
@@ -273,7 +279,7 @@ class Plan:
             for judge in self.judges.values()
             for request in judgement_requests(judge, self.rubric, manner=self.manner, **material)
         ]
-        key = [self.rubric.digest, judges, asdict(self.manner), identities]
+        key = [self.rubric.digest, judges, manner, identities]
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
     def judges_of(self, model: str) -> dict[str, JudgeSpec]:
@@ -299,7 +305,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
             role: replace(judge.spec, exchange=exchange) for role, judge in study.judges.by_role().items()
         }
     judges = _judges(study, judge_models, models)
-    controls, settings = study.bias_controls, study.judges
+    controls, settings, rubric = study.bias_controls, study.judges, load_rubric(study.judges.rubric)
     manner = Manner(
         focus=controls.fsp_mode if controls.fsp_enabled else "off",
         focus_sentences=controls.fsp_sentences,
@@ -309,8 +315,8 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         expected=settings.expected_scores,
         repeats=settings.repeats,
         related=settings.related,
+        reference=rubric.shows_reference if settings.reference is None else settings.reference,
     )
-    rubric = load_rubric(study.judges.rubric)
     prompts = tuple(
         prompt
         for prompt in (dataset.prompts if dataset else ())
@@ -323,6 +329,8 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
             raise StudyError(f"bases = {study.bases}: {message}")
         chosen = set(random.Random(study.seed).sample(names, study.bases))
         prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
+    if manner.reference:
+        _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
     test = make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
     if not test.asks_judges:
@@ -339,6 +347,19 @@ def asked_times(study: StudyFile, prompts: Iterable[PromptWithContext]) -> int:
     """Return how often each prompt of a test is asked: once where prompts belong to one repeat."""
     own = next((prompt for prompt in prompts if prompt.repeat is not None), None)
     return 1 if own else study.repeats
+
+
+def _refuse_without_reference(prompts: Sequence[Prompt], dataset: str, test: str) -> None:
+    """Refuse a study that shows reference answers where bases have none: scores with and without do not mix."""
+    lacking = list(dict.fromkeys(prompt.base for prompt in prompts if not prompt.metadata.get("reference")))
+    if lacking or not prompts:
+        names = ", ".join([*lacking[:3], *([f"{len(lacking) - 3} more"] if len(lacking) > 3 else [])])
+        without = f"{counted(len(lacking), 'bases')} of dataset {dataset} without one ({names})"
+        raise StudyError(
+            f"judges.reference: the judges are to see reference answers, and there are "
+            f"{without if prompts else f'none in test {test}'}; give each base the key reference, or set "
+            "judges.reference = false"
+        )
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:

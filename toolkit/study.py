@@ -240,16 +240,20 @@ class Study(Reported):
         return store_frames.elements_frame(self.store, self.runs(), DIGEST)
 
     def judged_otherwise(self) -> pd.DataFrame:
-        """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
-        off = self.plan.manner.focus == "off"
-        return store_frames.judgements_frame(
-            self.store,
-            self.runs(),
-            rubric_hash=self.plan.rubric.digest,
-            judges={role: judge.name for role, judge in self.plan.judges.items()},
-            where={"focus": {"$in": ["listed", "per_sentence"]} if off else "off"},
-            counting_only=False,
-        )
+        """Return one row a judgement of the same runs on the other side of focus sentences, or of reference answers."""
+        manner, runs = self.plan.manner, self.runs()
+        alike = True if manner.reference else {"$ne": True}
+        other_focus = {"$in": ["listed", "per_sentence"]} if manner.focus == "off" else "off"
+        sides: list[dict[str, Any]] = [{"focus": other_focus, "reference": alike}]
+        if any("reference" in prompt.metadata for prompt in self.plan.dataset.prompts):
+            sides += [{"focus": manner.focus, "reference": {"$ne": True} if manner.reference else True}]
+        judges = {role: judge.name for role, judge in self.plan.judges.items()}
+        settings: dict[str, Any] = {"rubric_hash": self.plan.rubric.digest, "judges": judges}
+        frames = [
+            store_frames.judgements_frame(self.store, runs, **settings, where=side, counting_only=False)
+            for side in sides
+        ]
+        return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
 
     def frames(self) -> Analyses:
         """Return every analysis of the frames as they are now; what was calculated from equal frames is kept."""
@@ -259,7 +263,8 @@ class Study(Reported):
             runs = self.runs()
             return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
 
-        sources: dict[str, Any] = {"runs": replies, "judgements": self.judgements}
+        names = ("judgements", "human", "judged_otherwise", "elements")
+        sources: dict[str, Any] = {"runs": replies, **{name: getattr(self, name) for name in names}}
         scored: dict[str, Any] = {"score": settings.score}
         test = cast("KeyedTest", self.plan.test)
         if test.keyed:
@@ -269,8 +274,6 @@ class Study(Reported):
 
             answers = cache(self.keyed_answers)
             sources |= {"runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers}
-        else:
-            sources |= {name: getattr(self, name) for name in ("human", "judged_otherwise", "elements")}
         return Analyses(
             **sources,
             name=self.name,
@@ -320,8 +323,10 @@ class Study(Reported):
         if not frames.is_judged:
             return dict.fromkeys(QUESTIONS, "no run has a score")
         unpaired = "no run was judged both with focus sentences and without"
+        unshown = "no run was judged both with reference answers and without"
         lacking = {
-            unpaired: (frames.judged_otherwise.empty, ("focus",)),
+            unpaired: (not frames.has_sides("focus"), ("focus",)),
+            unshown: (not frames.has_sides("reference"), ("reference_effect",)),
             "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),

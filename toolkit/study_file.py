@@ -176,6 +176,7 @@ class Judges(_Strict):
     expected_scores: bool = False
     shuffle_dimensions: bool = False
     related: Literal["mark", "exclude"] = "mark"
+    reference: bool | None = None  # as the rubric says: its template has {reference} or not
     primary: Judge | None = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
     )

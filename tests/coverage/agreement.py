@@ -29,6 +29,7 @@ from toolkit.stats.agreement.alpha import (
     alpha_over_dimensions,
     alpha_over_judges,
     krippendorff_alpha,
+    krippendorff_difference,
     omega_total,
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
@@ -284,6 +285,24 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
         "weighted kappa": weighted_kappa(values[:, 0], values[:, 1], bases=bases),
     }
     return {name: (one, truth[name]) for name, one in found.items()}
+
+
+@check(
+    "difference of two agreements, clustered by base",
+    "interval",
+    "krippendorff_difference",
+    BASES + CEILING,
+)
+def _difference_of_agreements(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, scored by three judges of equal leniency, and by three who differ by a point."""
+    model, leniency = model_of(made), (0.0, 0.0, 0.0, -0.5, 0.0, 0.5)
+    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
+    values, bases = ratings["score"].to_numpy().reshape(-1, 6), ratings["base"].tolist()[::6]
+    on, off = (
+        draw.coefficients_of_these_judges(model, part)["Krippendorff's alpha"]
+        for part in (leniency[:3], leniency[3:])
+    )
+    return {"alpha - alpha": (krippendorff_difference(values[:, :3], values[:, 3:], bases), on - off)}
 
 
 @check(

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 REFUSED = {
     "experiments": "has no experiments", "methods": "has no experiments",
     "focus": "not judged both with focus sentences and without", "sequential": "models",
+    "reference_effect": "not judged both with reference answers and without",
     "adaptive": "12 are needed", "calibration": "nobody", "required_elements": "elements", "rate": "",
 }  # fmt: skip
 """Members that the small study refuses, with words of the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import pytest
 from logit_jackknife import logit_jackknife
@@ -26,6 +27,7 @@ class FakePrompt:
     text: str
     base: str
     length_bin: str
+    metadata = MappingProxyType[str, str]({})
 
 
 PROMPTS = [

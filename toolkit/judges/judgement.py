@@ -36,6 +36,7 @@ class Judgement:
     output_tokens: int | None = None
     judge_repeat: int = 0
     focus: Focus = "off"
+    reference: bool = False
     related: bool = False
     repaired: bool = False
     expected: Mapping[str, float] | None = None
@@ -65,12 +66,12 @@ def judge_label(role: str, repeat: int) -> str:
 
 
 def judgement_requests(
-    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
+    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
 ) -> tuple[ModelRequest, ...]:
     """Return every request to one judge about one reply, repairs aside; the first one's id names the judgement."""
     if manner.focus == "per_sentence":
-        return per_sentence_requests(judge, rubric, manner, task, response)
-    return (judge_request(judge, rubric, task=task, response=response, manner=manner),)
+        return per_sentence_requests(judge, rubric, manner, task, response, reference)
+    return (judge_request(judge, rubric, task=task, response=response, manner=manner, reference=reference),)
 
 
 async def judge(
@@ -83,16 +84,21 @@ async def judge(
     manner: Manner = PLAIN,
     judge_repeat: int = 0,
     related: bool = False,
+    reference: str = "",
 ) -> Judgement:
-    """Have one judge score one reply."""
+    """Have one judge score one reply; it sees the reference answer where the manner says so."""
     at_once = manner.focus != "per_sentence"
     if at_once:
-        request = judge_request(judge, rubric, task=task, response=response, manner=manner)
+        request = judge_request(
+            judge, rubric, task=task, response=response, manner=manner, reference=reference
+        )
         outcome = await ask_and_read(
             request, lambda text, end: parse_judgement(text, rubric, end), ask, manner.repair
         )
     else:
-        outcome = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
+        outcome = await judge_per_sentence(
+            response, task, judge=judge, rubric=rubric, manner=manner, ask=ask, reference=reference
+        )
     parsed, answers = outcome.read, outcome.answers
     scores = parsed.scores if parsed and outcome.reason is None else None
     judgement = Judgement(
@@ -102,6 +108,7 @@ async def judge(
         rubric_digest=rubric.digest,
         judge_repeat=judge_repeat,
         focus=manner.focus,
+        reference=manner.reference,
         related=related,
         reason=outcome.reason,
         reasons=parsed.reasons if parsed else None,

@@ -37,6 +37,8 @@ from toolkit.judges.request import (
     compact_json,
     fence_code,
     object_schema,
+    reference_section,
+    shown_before,
     shuffled,
 )
 from toolkit.judges.rubric import Rubric, fill, shipped_words
@@ -70,7 +72,7 @@ _KEYS: Final = ("what", "dimension", "severity")
 
 
 def per_sentence_requests(
-    judge: JudgeSpec, rubric: Rubric, manner: Manner, task: str, response: str
+    judge: JudgeSpec, rubric: Rubric, manner: Manner, task: str, response: str, reference: str = ""
 ) -> tuple[ModelRequest, ...]:
     """Return the request about the whole reply, then one for each of its segments."""
     # All requests begin with the same bytes, so that a provider that caches prefixes reads task and reply once. A turn
@@ -83,7 +85,7 @@ def per_sentence_requests(
     overall, local = _parts(rubric, pieces)
     words = shipped_words("per_sentence")
     fixed = {
-        "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
+        "nonce": fence_code(shown_before(rubric, manner, task, reference), response, judge.seed),
         "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
         "whole": overall.criteria,
         "names": ", ".join(overall.names),
@@ -92,9 +94,14 @@ def per_sentence_requests(
         "most": str(MOST_FINDINGS),
     }
     material = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
+    shown = {
+        "task": task,
+        "reply": response,
+        "reference": reference_section(manner, reference, fixed["nonce"]),
+    }
     prefix = (
         Message("system", fill(words["rules"], fixed)),
-        Message("user", fill(material, {**fixed, "task": task, "reply": response}), cached=bool(pieces)),
+        Message("user", fill("{reference}" + material, {**fixed, **shown}), cached=bool(pieces)),
         Message("assistant", fill(words["ready"], fixed)),
     )
 
@@ -186,7 +193,14 @@ def bounded_score(weight: float) -> float:
 
 
 async def judge_per_sentence(
-    response: str, task: str, *, judge: JudgeSpec, rubric: Rubric, manner: Manner, ask: Ask
+    response: str,
+    task: str,
+    *,
+    judge: JudgeSpec,
+    rubric: Rubric,
+    manner: Manner,
+    ask: Ask,
+    reference: str = "",
 ) -> JudgeReply[Parsed]:
     """Have one judge read a whole reply and each of its segments."""
     # The requests about the whole and about the first segment are sent one after the other, then all others together:
@@ -196,7 +210,7 @@ async def judge_per_sentence(
 
     pieces = segments(response)
     overall, local = _parts(rubric, pieces)
-    first, *segment_requests = per_sentence_requests(judge, rubric, manner, task, response)
+    first, *segment_requests = per_sentence_requests(judge, rubric, manner, task, response, reference)
 
     def look_at(request: ModelRequest) -> Awaitable[JudgeReply[tuple[Finding, ...]]]:
         return ask_and_read(

@@ -14,7 +14,7 @@ from typing import Final, Generic, Literal, TypeVar
 from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
 from toolkit.judges.parse import Unreadable
-from toolkit.judges.rubric import Rubric, fill
+from toolkit.judges.rubric import Rubric, fill, shipped_words
 from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
 
 Focus = Literal["off", "listed", "per_sentence"]
@@ -52,6 +52,7 @@ class Manner:
     expected: bool = False
     repeats: int = 1
     related: Literal["mark", "exclude"] = "mark"
+    reference: bool = False
 
     def sentence(self) -> str:
         """Return the sentence of a caption about a manner other than the default; empty for the default."""
@@ -61,7 +62,8 @@ class Manner:
             "per_sentence": "Focus sentence prompting: one request for each segment of a reply.",
         }
         again = f"Each judge judged {self.repeats} times." if self.repeats > 1 else ""
-        return " ".join(words for words in (descriptions[self.focus], again) if words)
+        shown = "The judges saw the reference answer of each base." if self.reference else ""
+        return " ".join(words for words in (descriptions[self.focus], again, shown) if words)
 
 
 PLAIN = Manner()  # one request, no focus sentences, one repair
@@ -108,13 +110,13 @@ class JudgeSpec:
 
 
 def judge_request(
-    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
+    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN, reference: str = ""
 ) -> ModelRequest:
     """Return the request that asks one judge to score one reply."""
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     listed = manner.focus == "listed"
-    nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)
+    nonce = fence_code(shown_before(rubric, manner, task, reference), response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
     static = {"criteria": rubric.criteria, "step": "1" if manner.expected else "0.5"}
     values = {
@@ -124,12 +126,27 @@ def judge_request(
         "nonce": nonce,
         "response_content": response,
         "task": task,
+        "reference": reference_section(manner, reference, nonce),
     }
-    messages = [Message("user", fill(rubric.template, values))]
+    # Before all else where a rubric names no place, so that the question stays the last that a judge reads.
+    template = rubric.template if rubric.shows_reference else "{reference}" + rubric.template
+    messages = [Message("user", fill(template, values))]
     if rubric.instructions:
         messages.insert(0, Message("system", fill(rubric.instructions, static)))
     request = judge.request(tuple(messages), answer_schema(rubric, integers=manner.expected))
     return replace(request, top_logprobs=TOP_LOGPROBS) if manner.expected and judge.logprobs else request
+
+
+def reference_section(manner: Manner, reference: str, nonce: str) -> str:
+    """Return the fenced reference answer with what it is for; empty where judges do not see it."""
+    words = shipped_words("reference")["section"] if manner.reference else ""
+    return fill(words, {"nonce": nonce, "reference": reference})
+
+
+def shown_before(rubric: Rubric, manner: Manner, task: str, reference: str) -> str:
+    """Return what a judge is shown beside the reply: the code of the fence is a part of none of it."""
+    shown = task if rubric.shows_task else ""
+    return f"{shown}\n{reference}" if manner.reference else shown
 
 
 def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:

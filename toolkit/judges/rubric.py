@@ -18,7 +18,16 @@ from toolkit.files import Strict, checked, read_toml
 from toolkit.words import DIMENSIONS, SCALE, choices
 
 SHIPPED: Final = ("default", "seed-v1")
-PLACEHOLDERS: Final = {"response_content", "key_sentences", "focus", "task", "nonce", "criteria", "step"}
+PLACEHOLDERS: Final = {
+    "response_content",
+    "key_sentences",
+    "focus",
+    "task",
+    "nonce",
+    "criteria",
+    "step",
+    "reference",
+}
 STATIC: Final = {"criteria", "step"}
 """Placeholders that depend on the rubric alone; only these are allowed in ``instructions``."""
 SCORED_OVERALL: Final = ("completeness", "actionability")
@@ -87,6 +96,11 @@ class Rubric(Strict):
     def lists_focus(self) -> bool:
         """Whether its prompt has a placeholder for focus sentences."""
         return bool(self.focus) or "{key_sentences}" in self.template
+
+    @property
+    def shows_reference(self) -> bool:
+        """Whether its prompt says where the reference answer stands, so that judges see it."""
+        return "{reference}" in self.template
 
     @property
     def lists_criteria(self) -> bool:

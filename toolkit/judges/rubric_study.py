@@ -65,7 +65,11 @@ class RubricStudy(PromptResponseTest):
     def make_test_items(self) -> tuple[TestItem, ...]:
         """Return one item per prompt."""
         return tuple(
-            TestItem(prompt.prompt_id, (PromptWithContext(prompt.prompt_id, prompt.text),), prompt)
+            TestItem(
+                prompt.prompt_id,
+                (PromptWithContext(prompt.prompt_id, prompt.text, prompt.metadata.get("reference")),),
+                prompt,
+            )
             for prompt in self.prompts
         )
 
@@ -90,6 +94,7 @@ class RubricStudy(PromptResponseTest):
             manner=self.manner,
             judge_repeat=again,
             related=related,
+            reference=reply.prompt.context or "",
         )
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:

@@ -19,7 +19,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
-from toolkit.judges.request import JudgeSpec, fence_code
+from toolkit.judges.request import JudgeSpec, fence_code, shown_before
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
@@ -51,6 +51,7 @@ class Target:
     task: str
     text: str
     probes: tuple[Probe, ...]
+    reference: str = ""
 
 
 def usable_replies(plan: Plan, store: Store) -> dict[tuple[str, str, int], tuple[str, str]]:
@@ -79,9 +80,10 @@ def probe_targets(
     targets = []
     for run, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
         task, (run_id, text) = run.prompt.text, usable[run.key]
-        prior = fence_code(task if plan.rubric.shows_task else "", text, seed)
+        reference = str(run.prompt.context or "")
+        prior = fence_code(shown_before(plan.rubric, plan.manner, task, reference), text, seed)
         probes = (Probe(CONTROL, "unaltered", text), *probes_of(Altering(text, seed, hand, prior)))
-        targets.append(Target(run_id, *_cell(run), run.model, run.repeat, task, text, probes))
+        targets.append(Target(run_id, *_cell(run), run.model, run.repeat, task, text, probes, reference))
     return tuple(targets)
 
 
@@ -118,7 +120,7 @@ def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest,
         for target in targets
         for _, spec, _, text in _judge_texts(plan, target)
         for request in judgement_requests(
-            spec, plan.rubric, task=target.task, response=text, manner=plan.manner
+            spec, plan.rubric, task=target.task, response=text, manner=plan.manner, reference=target.reference
         )
     )
     return tuple({request.identity(): request for request in requests}.values())
@@ -152,6 +154,7 @@ def probe_judges(
 
         async def judge_text(target: Target, spec: JudgeSpec, text: str) -> Judgement:
             options: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
+            options["reference"] = target.reference
             return await judge(text, target.task, judge=spec, related=target.model in spec.related, **options)
 
         # All at once: the gateway enforces the limits.

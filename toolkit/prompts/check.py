@@ -311,6 +311,23 @@ def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield Problem("elements", prompt.prompt_id, f"lists {count} times: {element}", "list it once")
 
 
+def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    bases = _by_base(prompts).values() if any("reference" in prompt.metadata for prompt in prompts) else ()
+    for base in bases:
+        references = [str(prompt.metadata.get("reference", "")).split() for prompt in base]
+        if not all(references):
+            fault = f"base {base[0].base} has no reference answer, others have"
+            yield Problem("reference", base[0].prompt_id, fault, "give it to all bases or to none")
+        elif any(reference != references[0] for reference in references):
+            fault = f"base {base[0].base} has several reference answers"
+            yield Problem("reference", base[0].prompt_id, fault, "give all prompts of a base the same")
+        for prompt, reference in zip(base, references, strict=True):
+            if reference and f" {' '.join(reference)} " in f" {' '.join(prompt.text.split())} ":
+                yield Problem(
+                    "reference", prompt.prompt_id, "holds its reference answer", "take it out of the text"
+                )
+
+
 def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     first = [base[0] for base in _by_base(prompts).values()]
     for key in ("category", "scenario"):
@@ -359,6 +376,7 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     _near_copies: {"near_copy": "a base is another one with other numbers"},
     _boilerplate: {"boilerplate": "a sentence stands in several bases"},
     _elements: {"elements": "bases do not all tell their elements or CSF function"},
+    _references: {"reference": "bases do not all have one reference answer, or the prompt gives it away"},
     _balance: {"balance": "a category holds most of the bases"},
     _readabilities: {"readability": "the lengths of a base differ in difficulty"},
 }

@@ -38,8 +38,9 @@ class Prompt:
 
     ``token_count`` counts ``o200k_base`` tokens. ``metadata`` has ``data_sources`` (list of texts),
     ``academic_grade`` (whether the prompt was composed from a base) and ``base_scenario``, and where the base has
-    them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, parts of a good answer) and ``fact_kinds``
-    (list of texts). Prompts of other tests than the rubric study have no scenario, category and length bin.
+    them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, parts of a good answer), ``reference`` (the
+    text of an answer that counts as right; no model under test sees it) and ``fact_kinds`` (list of texts). Prompts of
+    other tests than the rubric study have no scenario, category and length bin.
     """
 
     prompt_id: str
@@ -110,6 +111,7 @@ class _Base(Strict):
     facts_l: _Facts
     csf: Annotated[str, _one_value(CSF)] | None = None
     elements: Annotated[list[Text], Field(min_length=5, max_length=10)] | None = None
+    reference: Text | None = None
 
 
 class _Row(Strict):
@@ -120,6 +122,7 @@ class _Row(Strict):
     length_bin: Annotated[str, _one_value(LENGTH_BINS)]
     base: Text | None = None
     dataset_version: Text | None = None
+    reference: Text | None = None
 
 
 _IGNORED_KEYS: Final = frozenset(
@@ -138,9 +141,9 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     source
         ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
         the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
-        prompt_id, text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base
-        it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``;
-        other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        prompt_id, text, scenario, category, length_bin and perhaps base, dataset_version and reference. Without the
+        column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under
+        ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
 
@@ -192,6 +195,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         locations[row.prompt_id] = location
         base = row.base or row.prompt_id.removesuffix(f"_{row.length_bin.lower()}")
         metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
+        metadata |= {"reference": row.reference} if row.reference else {}
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
@@ -209,7 +213,9 @@ def _bases(folder: Path) -> Iterator[_SourcedRow]:
             facts += getattr(base, f"facts_{letter}")
             labels = base.model_dump(include={"scenario", "category", "base"})
             text = compose(base.opening, [fact for _, fact in facts], base.task)
-            metadata = base.model_dump(include={"data_sources", "csf", "elements"}, exclude_none=True)
+            metadata = base.model_dump(
+                include={"data_sources", "csf", "elements", "reference"}, exclude_none=True
+            )
             if kinds := [kind for kind, _ in facts if kind]:
                 metadata["fact_kinds"] = kinds
             row = _Row(prompt_id=f"{base.base}_{letter}", text=text, length_bin=length_bin, **labels)

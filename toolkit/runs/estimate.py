@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError, StudyError
+from toolkit.judges.request import shown_before
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
 from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
@@ -142,7 +143,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         # Where a judge sees the reply alone, replies that turn out equal share its calls.
         may_share=any(state.request and state.to_judge for state in ahead)
         and plan.test.judged
-        and not (plan.rubric.shows_task or plan.manner.shuffle),
+        and not (plan.rubric.shows_task or plan.manner.shuffle or plan.manner.reference),
         budget_aud=plan.study.budget.aud,
         retired={
             row["model"]: (spec.retired, spec.is_retired())
@@ -404,7 +405,8 @@ def judge_tokens(
     got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
     for state, unpaid in unpaid_states:
-        text = words + (times * count(state.run.prompt.text, encoding) if plan.rubric.shows_task else 0)
+        shown = shown_before(plan.rubric, plan.manner, state.run.prompt.text, state.run.prompt.context or "")
+        text = words + (times * count(shown, encoding) if shown else 0)
         low = expected = longest = float(state.tokens or 0)
         if state.request is not None:
             low, expected = replies[state.run.model].limited(state.request.max_tokens)

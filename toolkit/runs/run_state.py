@@ -191,7 +191,7 @@ def judge_shares(
         text = state.text if state.text is not None else texts.get(blob_id or "")
         if text is not None and plan.test.judged:
             run = state.run
-            requests_each = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            requests_each = judge_requests(plan, role, run=run, response=text)
             call_ids[run.key] = [request.identity() for requests in requests_each for request in requests]
     paid = set(Ledger(store, plan.study.name).prefetch(call for ids in call_ids.values() for call in ids))
     counted, unpaid = set(paid), []
@@ -205,12 +205,14 @@ def judge_shares(
 
 
 def judge_requests(
-    plan: Plan, role: str, *, task: str = "", response: str = "", repeat: int = 0
+    plan: Plan, role: str, *, run: PlannedRun | None = None, response: str = ""
 ) -> list[Sequence[ModelRequest]]:
     """Return the requests of each time that one judge judges a run, repairs left out; the first names the judgement."""
+    repeat = run.repeat if run else 0
     judges = [plan.judges[role].of_run(repeat, again) for again in range(plan.manner.repeats)]
+    material = {"task": run.prompt.text, "reference": run.prompt.context or ""} if run else {"task": ""}
     return [
-        judgement_requests(judge, plan.rubric, task=task, response=response, manner=plan.manner)
+        judgement_requests(judge, plan.rubric, response=response, manner=plan.manner, **material)
         for judge in judges
     ]
 
@@ -255,7 +257,7 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
         run = states[run_id].run
         text, said[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
         for role in plan.judges_of(run.model):
-            each = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            each = judge_requests(plan, role, run=run, response=text)
             kept = [documents.get(requests[0].identity()) for requests in each]
             there = [judgement for judgement in kept if judgement is not None]
             if there:

@@ -130,7 +130,8 @@ def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.
     judged = once.join(wide.astype("float64")).reset_index()
     failed = judged[[*dimensions, "composite"]].isna().all(axis=1)
     return judged.assign(
-        study=name, prompt_id=judged["base"], judge_model=judged["judge"], related=False, focus="off", failed=failed,
+        study=name, prompt_id=judged["base"], judge_model=judged["judge"], related=False, focus="off", reference=False,
+        failed=failed,
         failure=judged["failure"].where(judged["failure"].notna(), "no score").where(failed, None),
         composite_strict=judged["composite"], zeros=0, expected_composite=np.nan,
         **dict.fromkeys(("aud_cost", "latency_ms", "input_tokens", "output_tokens"), np.nan),

@@ -26,6 +26,7 @@ _NAMES = {
         "comparisons.cost_quality": ("pareto", "Pareto"),
         "comparisons.focus": ("focus_contrast", "FocusContrast"),
         "comparisons.missing_data": ("missing_data", "MissingData"),
+        "comparisons.reference": ("reference_effect", "ReferenceEffect"),
         "comparisons.models": ("compare_models", "ModelComparison", "rate_difference"),
         "comparisons.pairs": ("compare_pairs", "PairComparison"),
         "detection.deciders": ("baselines", "compare_deciders", "Decider", "decider", "deciders_frame"),

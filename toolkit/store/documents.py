@@ -212,6 +212,7 @@ class Judgement(_Changing):
     # how it was asked, and what came beside the scores; see toolkit.judges.judgement
     judge_repeat = me.IntField(required=True, default=0, **_COUNT)
     focus = me.StringField(required=True, choices=("off", "listed", "per_sentence"), default="off")
+    reference = me.BooleanField()  # whether the judge saw the reference answer; absent where it did not
     related = me.BooleanField(required=True, default=False)
     repaired = me.BooleanField(required=True, default=False)
     expected = _table(_scores, null=True)

@@ -183,6 +183,7 @@ def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame) -> dict[str
         "failure": _each(judgements, "reason"),
         **{name: _each(scores, name) for name in DIMENSIONS},
         "judge_repeat": [judgement.get("judge_repeat") or 0 for judgement in judgements],
+        "reference": [judgement.get("reference") or False for judgement in judgements],
         # Only where every dimension has one: the mean of a part of them is another composite.
         "expected_composite": [
             composite_strict(means) if means.keys() >= {*DIMENSIONS} else None for means in expected
@@ -296,12 +297,12 @@ def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
 
 
 def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.DataFrame:
-    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text."""
+    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text, reference."""
     rows = [
         {
             **{"test_item": prompt.base, "prompt_id": prompt.prompt_id, "text": prompt.text},
             **{"scenario": prompt.scenario or None, "length_bin": prompt.length_bin or None},
-            "tokens": prompt.token_count,
+            **{"tokens": prompt.token_count, "reference": prompt.metadata.get("reference")},
         }
         for prompt in prompts
         if prompt.prompt_id in prompt_ids

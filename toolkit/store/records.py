@@ -90,6 +90,8 @@ def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
     content = {name: getattr(judgement, name) for name in _FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
+    if not judgement.reference:  # as in judgements from before there were reference answers
+        del content["reference"]
     content |= {"failed": judgement.failed, "answered": judgement.answered}
     content |= {"study": study, "rubric_hash": judgement.rubric_digest}
     return _record("judgements", key, content)

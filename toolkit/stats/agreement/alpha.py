@@ -304,6 +304,30 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
     )
 
 
+def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable]) -> Estimate:
+    """Return Krippendorff's alpha of the first ratings less that of the second, of the same answers and judges.
+
+    The jackknife leaves out a base on both sides at once, so that what the two have in common cancels.
+    """
+    first, second = np.array(first, dtype=float), np.array(second, dtype=float)
+    both = np.isfinite(first) & np.isfinite(second)
+    first, second = (np.where(both, x, np.nan) for x in (first, second))
+    several = both.sum(axis=1) > 1
+    codes = numbered([base for base, is_paired in zip(bases, several, strict=True) if is_paired])
+    n = {"bases": int(codes.max(initial=-1)) + 1, "answers": int(several.sum()), "judges": first.shape[1]}
+    empty = Estimate(f"{KRIPPENDORFF}, on - off", None, method="jackknife over bases, paired", n=n)
+    if not several.any():
+        return empty.not_estimable("no answer has two ratings on both sides")
+    size = float(np.nanmax(np.abs([first[several], second[several]]))) or 1.0
+    parts = [all_and_without(_disagreements(x[several] / size, codes)) for x in (first, second)]
+    (alpha, without), (other, other_without) = [tuple(map(_krippendorff, part)) for part in parts]
+    difference = float(alpha[0] - other[0])
+    if not np.isfinite(difference):
+        return empty.not_estimable("every score is the same on one side, so chance agreement is perfect")
+    estimate = replace(empty, estimate=difference)
+    return with_jackknife(estimate, without - other_without, np.asarray, np.asarray)
+
+
 def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:
     """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:

@@ -66,51 +66,66 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     >>> round(found.difference.estimate, 3), found.difference.n["runs"]
     (0.275, 12)
     """
-    checked = {name: _judged(frame, score, name) for name, frame in (("on", on), ("off", off))}
-    contexts = pd.concat(checked.values())[["run_id", *_CONTEXT]].drop_duplicates().set_index("run_id")
-    if not contexts.index.is_unique:
-        run = contexts.index[contexts.index.duplicated()][0]
-        raise InputError(
-            f"focus contrast: run {run!r} has two bases, models or length bins; correct the frames"
-        )
-    sides = [frame.groupby(["run_id", "judge"])["score"].mean() for frame in checked.values()]
-    pairs = pd.concat(sides, axis="columns", keys=list(checked))
-    if not set(checked["on"]["run_id"]) & set(checked["off"]["run_id"]):
-        raise InputError("focus contrast: no run is in both frames; judge the same runs with and without FSP")
-    complete = pairs.dropna()
-    runs = complete.groupby(level="run_id").mean().join(contexts)
-    runs.attrs = dict(on.attrs)
-    # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
-    values = runs.groupby(["base", "situation", "length_bin", "model"])[list(checked)].mean()
-    values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
-    counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
-    notes = [
-        "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
-    ]
-    if missing := len(pairs) - len(complete):
-        lack = agreeing(missing, "lack a score on one side and are left out")
-        notes.append(f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}")
-    unit = score_unit(score, on)
-    empty = Estimate("on - off", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-    scale = float(np.abs(values.to_numpy()).max(initial=0.0))
-    difference = mean_over_bases(empty, values["on"] - values["off"], scale, "both scores")
+    pairs = paired_judgements(on, off, score, "focus contrast", "with and without FSP")
+    difference, values, runs = paired_difference(pairs, "on - off", score, on)
     columns = values["on"].to_numpy(), values["off"].to_numpy()
     return FocusContrast(
         exploratory(difference),
         tuple(effect_size(kind, difference, *columns) for kind in ("d_z", "d_av", "g_z")),
         compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary=""),
-        tuple(notes),
+        pairing_notes(pairs, difference.missing),
     )
 
 
-def _judged(frame: pd.DataFrame, score: str, side: str) -> pd.DataFrame:
+def pairing_notes(pairs: pd.DataFrame, missing: int) -> tuple[str, ...]:
+    """Say what is paired and averaged, and how many pairs lack a score."""
+    note = "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
+    lack = agreeing(missing, "lack a score on one side and are left out")
+    lacking = f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}"
+    return (note, lacking) if missing else (note,)
+
+
+def paired_judgements(
+    on: pd.DataFrame, off: pd.DataFrame, score: str, analysis: str, sides: str
+) -> pd.DataFrame:
+    """Return a row a run and judge, repeats averaged: the score on and off, and what the run is; NaN where missing."""
+    checked = {name: _judged(frame, score, name, analysis) for name, frame in (("on", on), ("off", off))}
+    contexts = pd.concat(checked.values())[["run_id", *_CONTEXT]].drop_duplicates().set_index("run_id")
+    if not contexts.index.is_unique:
+        run = contexts.index[contexts.index.duplicated()][0]
+        raise InputError(f"{analysis}: run {run!r} has two bases, models or length bins; correct the frames")
+    scores = [frame.groupby(["run_id", "judge"])["score"].mean() for frame in checked.values()]
+    if not set(checked["on"]["run_id"]) & set(checked["off"]["run_id"]):
+        raise InputError(f"{analysis}: no run is in both frames; judge the same runs {sides}")
+    return pd.concat(scores, axis="columns", keys=list(checked)).join(contexts)
+
+
+def paired_difference(
+    pairs: pd.DataFrame, name: str, score: str, scored: pd.DataFrame
+) -> tuple[Estimate, pd.DataFrame, pd.DataFrame]:
+    """Return the mean of on - off over bases, the two means of each base, and those of each run with what it is."""
+    complete = pairs.dropna(subset=["on", "off"])
+    contexts = complete.groupby(level="run_id")[list(_CONTEXT)].first()
+    runs = complete.groupby(level="run_id")[["on", "off"]].mean().join(contexts)
+    runs.attrs = dict(scored.attrs)
+    # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
+    values = runs.groupby(["base", "situation", "length_bin", "model"])[["on", "off"]].mean()
+    values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
+    counts = {"bases": len(values), "runs": len(runs), "judgements": len(complete)}
+    unit, missing = score_unit(score, scored), len(pairs) - len(complete)
+    empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+    scale = float(np.abs(values.to_numpy()).max(initial=0.0))
+    return mean_over_bases(empty, values["on"] - values["off"], scale, "both scores"), values, runs
+
+
+def _judged(frame: pd.DataFrame, score: str, side: str, analysis: str) -> pd.DataFrame:
     key = ["run_id", "judge"]
-    need_columns(f"focus contrast: judgements {side}", frame, key)
+    need_columns(f"{analysis}: judgements {side}", frame, key)
     checked = checked_runs(frame.drop(columns="run_id"), score, labels=("judge",))
     checked["run_id"] = frame["run_id"].astype("object").to_numpy()
     checked["judge_repeat"] = frame["judge_repeat"].to_numpy() if "judge_repeat" in frame else 0
     duplicated = checked.duplicated([*key, "judge_repeat"])
     if duplicated.any():
         run, judge = checked.loc[duplicated, key].iloc[0]
-        raise InputError(f"focus contrast: {side} has run {run!r} by judge {judge!r} twice; keep one")
+        raise InputError(f"{analysis}: {side} has run {run!r} by judge {judge!r} twice; keep one")
     return checked
