@@ -32,6 +32,7 @@ from toolkit.store.connection import Store, open_store
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe
 from toolkit.store.records import reply_text
+from toolkit.store.votes import pairs_frame
 from toolkit.study_file import StudyFile, load_study_file
 from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
@@ -188,6 +189,17 @@ class Study(Reported):
             As in `runs`, and a value or a list of values for judge (its role) or judge_model; True or False for failed.
         """
         return planned_judgements(self.plan, self.store, **filters)
+
+    def pairs(self) -> pd.DataFrame:
+        """Return one row a vote of a judge on two replies; ``study.dictionary("pairs")`` has its columns.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The votes on the replies of now under the judges and rubric of now, two orders of each pair; a judge that
+            gave no vote that can be read has a row with its reason. Empty without `[judges] mode = "pairs"` or "both".
+        """
+        return pairs_frame(self.plan, self.store)
 
     def joined(self, **filters: Any) -> pd.DataFrame:
         """Return runs and judgements in one frame: one row a judgement, and one of a run that nobody judged.

@@ -26,6 +26,7 @@ Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
 OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
 JUDGE_SD: Final = 0.3  # of one judge's score of one dimension
+TIE: Final = 0.1  # replies that seem less apart to a judge are equally good
 _TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
@@ -116,7 +117,10 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
     text = request.messages[-1].content
-    reference = None if example is None else _TOLD.search(text)
+    replies = [] if example is None else list(_TOLD.finditer(text))
+    if len(replies) == 2 and "better" in example:
+        return _planted_vote(truth, request, replies, example)
+    reference = replies[0] if replies else None
     if example is not None and reference is None:
         return json.dumps(example)
     tokens = 0 if reference else count_tokens(text)
@@ -142,3 +146,17 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     chosen = dice.sample(facts, min(len(facts), dice.randint(2, 5)))
     listing = "\n".join(f"{number}. To be dealt with: {line[2:]}" for number, line in enumerate(chosen, 1))
     return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{listing}"
+
+
+def _planted_vote(
+    truth: Mapping[str, float], request: ModelRequest, replies: Sequence[re.Match[str]], example: Any
+) -> str:
+    """Return the vote of a judge on two replies, whose qualities it reads with noise; the first has its bonus."""
+    cases, (first, second) = [match[1] for match in replies], (float(match[2]) for match in replies)
+    identity = (request.model, request.endpoint, request.repeat)
+    rng = random.Random(json.dumps([*cases, *identity]))
+    if rng.random() < truth["failures"]:
+        raise ModelError("planted: this vote is one of those that fail", reason="planted_failure")
+    difference = first + truth.get("first_bonus", 0.0) - second + rng.gauss(0, JUDGE_SD)
+    better = "tie" if abs(difference) < TIE else "A" if difference > 0 else "B"
+    return json.dumps({**example, "better": better})

@@ -1,0 +1,98 @@
+"""Which pairs of replies judges have still to compare, and how far they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.judges.judgement import Judgement
+from toolkit.judges.pairs import pair_request
+from toolkit.judges.request import JudgeSpec
+from toolkit.models.base import ModelRequest
+from toolkit.plan import Plan
+from toolkit.store.connection import Store
+from toolkit.store.records import Stored, reply_texts, stored_runs, vote_record
+from toolkit.store.votes import Ballot, ballots, is_usable, stored_votes
+from toolkit.store.writer import Record
+from toolkit.words import reason_key
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison ahead: the two replies as they are shown, and the request to the judge."""
+
+    ballot: Ballot
+    shown: tuple[Stored, Stored]
+    judge: JudgeSpec
+    request: ModelRequest
+    earlier: Any = None  # the vote that is stored, where it is asked for again
+
+    @property
+    def related(self) -> bool:
+        """Whether the judge shares a family with one of the models."""
+        return any(name in self.judge.related for name in self.ballot.shown)
+
+    def record(self, plan: Plan, judgement: Judgement) -> Record:
+        """Return the record of its vote."""
+        pair, (first, second) = self.ballot.pair, self.shown
+        key = {"first_run_id": first.run_id, "second_run_id": second.run_id, "judge": self.ballot.role}
+        content = {
+            **{"study": plan.study.name, "prompt_id": pair.prompt_id, "repeat": pair.repeat},
+            **{"first_blob_id": first.blob_id, "second_blob_id": second.blob_id},
+            **{"swapped": self.ballot.swapped, "vote_key": plan.vote_keys[self.ballot.role]},
+        }
+        return vote_record(key, content, judgement)
+
+
+def comparisons(
+    plan: Plan, store: Store, call_ids: Collection[str], *, again: bool = False
+) -> list[Comparison]:
+    """Return what judges have still to be asked of replies that are there; with ``again`` all of it."""
+    if not plan.pairs:
+        return []
+    stored = stored_runs(store, plan.study.name, call_ids)
+    votes = stored_votes(plan, store, stored)
+    texts = reply_texts(store, filter(is_usable, stored.values()))
+    tasks = {prompt.prompt_id: prompt.text for _, prompt in plan.runs.prompts}
+    ahead = []
+    for ballot in ballots(plan):
+        first, second = ballot.replies(stored)
+        vote = votes.get(ballot)
+        if not (first and second and is_usable(first) and is_usable(second)):
+            continue
+        if vote and vote["answered"] and not again:
+            continue
+        # Two orders of equal replies are one text: the index makes two calls of them.
+        judge = plan.judges[ballot.role].of_run(ballot.pair.repeat, int(ballot.swapped))
+        shown = texts.get(first.blob_id or "", ""), texts.get(second.blob_id or "", "")
+        request = pair_request(judge, plan.rubric, tasks[ballot.pair.prompt_id], *shown)
+        ahead.append(Comparison(ballot, (first, second), judge, request, vote))
+    return ahead
+
+
+def vote_counts(plan: Plan, store: Store) -> dict[str, Any]:
+    """Return how many votes are planned, left out with a reply that is no whole one, answered, cast and missing."""
+    stored = stored_runs(store, plan.study.name, plan.call_ids)
+    votes = stored_votes(plan, store, stored).values()
+    planned = [ballot.replies(stored) for ballot in ballots(plan)]
+    left_out = sum(any(reply is not None and reply.excluded for reply in pair) for pair in planned)
+    answered = sum(bool(vote["answered"]) for vote in votes)
+    unread = Counter(reason_key(vote["reason"]) for vote in votes if vote["reason"])
+    return {
+        "planned": len(planned),
+        "left_out": left_out,
+        "answered": answered,
+        "cast": sum(vote["vote"] is not None for vote in votes),
+        "missing": len(planned) - left_out - answered,
+        "unread": dict(unread),
+    }
+
+
+def votes_line(counts: Mapping[str, Any]) -> str:
+    """Return the counts of votes as the command line shows them."""
+    line = f"{counts['answered']} of {counts['planned']} answered, {counts['cast']} with a vote"
+    if counts["left_out"]:
+        line += f", {counts['left_out']} left out"
+    return line + "".join(f", {number} x {reason}" for reason, number in counts["unread"].items())
