@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan
+from toolkit.runs.ledger import Ledger
+from toolkit.runs.run_state import RunState
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_runs, vote_record
 from toolkit.store.votes import Ballot, ballots, is_usable, stored_votes
@@ -72,21 +74,49 @@ def comparisons(
     return ahead
 
 
+def pairs_ahead(
+    plan: Plan, store: Store, states: Iterable[RunState]
+) -> tuple[dict[str, list[tuple[RunState, RunState]]], Counter[str]]:
+    """Return the replies of each comparison that is still to be paid, and how many are paid, both by judge."""
+    by_key = {state.run.key: state for state in states}
+    stored = {key: state.stored for key, state in by_key.items() if state.stored and state.request is None}
+    votes = stored_votes(plan, store, stored) if plan.pairs else {}
+    asked_next = {task.ballot: task.request.identity() for task in comparisons(plan, store, plan.call_ids)}
+    # A process that was killed may have left replies without votes.
+    answers = Ledger(store, plan.study.name).prefetch(asked_next.values())
+    ahead: dict[str, list[tuple[RunState, RunState]]] = defaultdict(list)
+    paid: Counter[str] = Counter()
+    for ballot in ballots(plan):
+        first, second = (by_key[key] for key in ballot.keys)
+        if first.to_judge and second.to_judge:
+            is_answered = ballot in votes and votes[ballot]["answered"]
+            if is_answered or asked_next.get(ballot) in answers:
+                paid[ballot.role] += 1
+            else:
+                ahead[ballot.role].append((first, second))
+    return ahead, paid
+
+
 def vote_counts(plan: Plan, store: Store) -> dict[str, Any]:
-    """Return how many votes are planned, left out with a reply that is no whole one, answered, cast and missing."""
+    """Return how many votes are planned, left out with a reply that does not count, answered, cast and missing."""
     stored = stored_runs(store, plan.study.name, plan.call_ids)
-    votes = stored_votes(plan, store, stored).values()
-    planned = [ballot.replies(stored) for ballot in ballots(plan)]
-    left_out = sum(any(reply is not None and reply.excluded for reply in pair) for pair in planned)
-    answered = sum(bool(vote["answered"]) for vote in votes)
-    unread = Counter(reason_key(vote["reason"]) for vote in votes if vote["reason"])
+    votes = stored_votes(plan, store, stored)
+    planned = list(ballots(plan))
+    left_out = {
+        ballot
+        for ballot in planned
+        if any(reply is not None and reply.excluded for reply in ballot.replies(stored))
+    }
+    answered = {ballot for ballot, vote in votes.items() if vote["answered"]}
+    missing = Counter(ballot.role for ballot in planned if ballot not in left_out | answered)
     return {
         "planned": len(planned),
-        "left_out": left_out,
-        "answered": answered,
-        "cast": sum(vote["vote"] is not None for vote in votes),
-        "missing": len(planned) - left_out - answered,
-        "unread": dict(unread),
+        "left_out": len(left_out),
+        "answered": len(answered),
+        "cast": sum(vote["vote"] is not None for vote in votes.values()),
+        "missing": missing.total(),
+        "missing_by_judge": dict(missing),
+        "unread": dict(Counter(reason_key(vote["reason"]) for vote in votes.values() if vote["reason"])),
     }
 
 

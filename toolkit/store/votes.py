@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -31,9 +32,15 @@ class Ballot(NamedTuple):
         first, second = self.pair.models
         return (second, first) if self.swapped else (first, second)
 
+    @property
+    def keys(self) -> tuple[tuple[str, str, int], tuple[str, str, int]]:
+        """The keys of the two runs, in the order in which their replies are shown."""
+        first, second = ((self.pair.prompt_id, name, self.pair.repeat) for name in self.shown)
+        return first, second
+
     def replies(self, stored: Replies) -> tuple[Stored | None, Stored | None]:
         """Return the two replies as they stand, in the order in which they are shown."""
-        first, second = (stored.get((self.pair.prompt_id, name, self.pair.repeat)) for name in self.shown)
+        first, second = map(stored.get, self.keys)
         return first, second
 
 
@@ -54,11 +61,12 @@ def is_usable(run: Stored | None) -> bool:
 def stored_votes(plan: Plan, store: Store, stored: Replies) -> dict[Ballot, Mapping[str, Any]]:
     """Return the votes that were cast on the replies of now, by judges as they are set now."""
     keys = plan.vote_keys
+    name_of = itemgetter("first_run_id", "first_blob_id", "second_run_id", "second_blob_id", "judge")
     votes = {
-        (vote["first_run_id"], vote["first_blob_id"], vote["second_run_id"], vote["second_blob_id"], vote["judge"]): vote
+        name_of(vote): vote
         for vote in store.each_where(PairVote, {"study": plan.study.name})
         if keys.get(vote["judge"]) == vote["vote_key"]
-    }  # fmt: skip
+    }
     present = {}
     for ballot in ballots(plan) if votes else ():
         first, second = ballot.replies(stored)
