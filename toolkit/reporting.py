@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS, Analysable, Analyses
 from toolkit.errors import InputError
@@ -33,8 +33,10 @@ def rooms_on_top() -> Iterator[None]:
 class Reported(Analysable):
     """Whatever can be analysed, with a name and an output folder of its own."""
 
-    _inapplicable: ClassVar[Collection[str]] = ()
-    """Questions that are never asked of this kind."""
+    @property
+    def _inapplicable(self) -> Collection[str]:
+        """Questions that are never asked of this kind."""
+        return ()
 
     @property
     def name(self) -> str:

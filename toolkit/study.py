@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
-from toolkit.analyses import BY_JUDGES, BY_LENGTH, QUESTIONS, Analyses, Results
+from toolkit.analyses import BY_JUDGES, BY_LENGTH, NO_SCORES, NO_VOTES, PAIRWISE, QUESTIONS, Analyses, Results
 from toolkit.errors import InputError, Stopped
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
@@ -89,7 +89,8 @@ class Study(Reported):
     def __repr__(self) -> str:
         """Say what the study asks."""
         models = ", ".join(entry.label for entry in self.file.under_test)
-        judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
+        verb = "judged" if self.plan.scored else "compared in pairs"
+        judged = f", {verb} by {len(self.plan.judges)}" if self.plan.test.judged else ""
         return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
     def _repr_html_(self) -> str:
@@ -276,6 +277,7 @@ class Study(Reported):
             self.human,
             self.judged_otherwise,
             self.elements,
+            pairs=self.pairs,
             name=self.name,
             seed=self.file.seed,
             score=settings.score,
@@ -295,17 +297,25 @@ class Study(Reported):
         return {} if self.plan.test.judged else dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, reason)
 
     @property
+    def _inapplicable(self) -> Collection[str]:
+        """Questions about pairs are asked of studies that compare replies."""
+        return () if self.plan.compared else PAIRWISE
+
+    @property
     def unanswerable(self) -> Mapping[str, str]:
         """Questions that this study cannot answer as it stands, by the name of the analysis, with the reason."""
         if self._without_judges:
             return self._without_judges
         frames = self.frames()
         if not frames.is_judged:
-            return dict.fromkeys(QUESTIONS, "no run has a score")
+            reason = "no run has a score" if self.plan.scored else NO_SCORES
+            answered = () if frames.pairs.empty else ("compare_pairs",)
+            return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
         unpaired = "no run was judged both with focus sentences and without"
         lacking = {
             unpaired: (frames.judged_otherwise.empty, ("focus",)),
             "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
+            NO_VOTES: (frames.pairs.empty, PAIRWISE),
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
             "one prompt length": (frames.runs["length_bin"].nunique() < 2, BY_LENGTH),
@@ -521,7 +531,7 @@ class Study(Reported):
         from toolkit.thesis.methods import methods_section, what_was_done
 
         files = self._draw(frames, folder, progress=progress)
-        if self.plan.test.judged and frames.is_judged:
+        if self.plan.test.judged and frames.has_results:
             files += self._write_statistics(frames, folder)
         record = what_was_done(self.plan, self.store, frames, status, manifest, files)
         if record.decisions and record.decisions.at:

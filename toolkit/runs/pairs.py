@@ -80,7 +80,7 @@ def pairs_ahead(
     """Return the replies of each comparison that is still to be paid, and how many are paid, both by judge."""
     by_key = {state.run.key: state for state in states}
     stored = {key: state.stored for key, state in by_key.items() if state.stored and state.request is None}
-    votes = stored_votes(plan, store, stored) if plan.pairs else {}
+    votes = stored_votes(plan, store, stored)
     asked_next = {task.ballot: task.request.identity() for task in comparisons(plan, store, plan.call_ids)}
     # A process that was killed may have left replies without votes.
     answers = Ledger(store, plan.study.name).prefetch(asked_next.values())

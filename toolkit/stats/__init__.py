@@ -26,6 +26,7 @@ _NAMES = {
         "comparisons.focus": ("focus_contrast", "FocusContrast"),
         "comparisons.missing_data": ("missing_data", "MissingData"),
         "comparisons.models": ("compare_models", "ModelComparison", "rate_difference"),
+        "comparisons.pair_agreement": ("pair_agreement", "PairAgreement"),
         "detection.deciders": ("baselines", "compare_deciders", "Decider", "decider", "deciders_frame"),
         "detection.rates": ("auc", "Classification", "classify", "Confusion", "corrected_prevalence",
         "lang_reiczigel", "mcnemar", "Prevalence"),

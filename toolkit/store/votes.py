@@ -60,6 +60,8 @@ def is_usable(run: Stored | None) -> bool:
 
 def stored_votes(plan: Plan, store: Store, stored: Replies) -> dict[Ballot, Mapping[str, Any]]:
     """Return the votes that were cast on the replies of now, by judges as they are set now."""
+    if not plan.pairs:
+        return {}
     keys = plan.vote_keys
     name_of = itemgetter("first_run_id", "first_blob_id", "second_run_id", "second_blob_id", "judge")
     votes = {
@@ -68,7 +70,7 @@ def stored_votes(plan: Plan, store: Store, stored: Replies) -> dict[Ballot, Mapp
         if keys.get(vote["judge"]) == vote["vote_key"]
     }
     present = {}
-    for ballot in ballots(plan) if votes else ():
+    for ballot in ballots(plan):
         first, second = ballot.replies(stored)
         if first and second and is_usable(first) and is_usable(second):
             name = (first.run_id, first.blob_id, second.run_id, second.blob_id, ballot.role)
