@@ -163,11 +163,12 @@ def _numbers(
     if efficiency is None:
         per_aud = per_aud.not_estimable("the runs cost nothing, so there is no quality per AUD")
     else:
-        per_aud = _ratio_interval(per_aud.valued(efficiency), q, c)
+        per_aud = ratio_interval(per_aud.valued(efficiency), q, c)
     return mean_on_scale(mean_quality, q, range(len(q))), mean_interval(c).of(mean_cost), per_aud
 
 
-def _ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
+def ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
+    """Return a ratio of means with the jackknife over bases of its logarithm, or why there is no interval."""
     if len(quality) < 2:
         return ratio.no_interval("one base")
     quality_without, price_without = quality.sum() - quality, price.sum() - price

@@ -6,10 +6,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.means import bounded_mean, clustered_mean
 from toolkit.stats.result import Estimate
 
 METHOD: Final = "Wilson"
@@ -98,7 +100,25 @@ def share(
     return replace(empty, estimate=p, low=low, high=high)
 
 
-def likeness(hits: Sequence[bool], clusters: Sequence[Hashable]) -> float | None:
+def rate_mean(
+    empty: Estimate,
+    values: ArrayLike,
+    clusters: Sequence[Hashable],
+    alike: float | None = None,
+    *,
+    nothing: str = "no answer has a score",
+) -> Estimate:
+    """Return the mean of scores from 0 to 1 with an interval that allows for their clusters (see `share`)."""
+    scores = np.asarray(values, dtype=float)
+    if not len(scores):
+        return empty.not_estimable(nothing)
+    if not np.isin(scores, (0.0, 1.0)).all():
+        return bounded_mean(empty, scores, clusters, (0.0, 1.0))
+    rate = share(empty.name, list(scores), clusters, alike=alike)
+    return replace(empty, estimate=rate.estimate, low=rate.low, high=rate.high, method=rate.method)
+
+
+def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
     """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree.
 
     Examples
@@ -106,11 +126,12 @@ def likeness(hits: Sequence[bool], clusters: Sequence[Hashable]) -> float | None
     >>> likeness([True, True, False, False], ["a", "a", "b", "b"])
     1.0
     """
-    cases, groups = len(hits), len(set(clusters))
-    p = sum(map(bool, hits)) / cases if cases else 0.0
+    scores = np.asarray(hits, dtype=float)
+    cases, groups = len(scores), len(set(clusters))
+    p = float(scores.sum()) / cases if cases else 0.0
     if p in (0.0, 1.0) or groups in (1, cases):
         return None
-    error = clustered_mean([float(bool(hit)) for hit in hits], list(clusters)).error or 0.0
+    error = clustered_mean(scores, list(clusters)).error or 0.0
     effect = error**2 * cases / (p * (1 - p))
     return min(max((effect - 1) / (cases / groups - 1), 0.0), 1.0)
 

@@ -1,0 +1,361 @@
+"""Votes of judges on pairs of replies: win rates, a Bradley-Terry scale of models, and judges' bias for a position.
+
+Each pair is judged in both orders, so that a judge who prefers what is shown first moves no model.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import numpy as np
+import pandas as pd
+from scipy import special
+from scipy.sparse.csgraph import connected_components
+
+from toolkit.errors import InputError
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.jackknife import (
+    FEWEST_BASES,
+    all_and_without,
+    jackknife,
+    jackknife_interval,
+    numbered,
+)
+from toolkit.stats.inference.p_values import sign_flip, with_holm
+from toolkit.stats.inference.proportions import likeness, rate_mean
+from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.prompt_length.contrasts import exploratory
+from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.words import agreeing, choices, counted
+
+BRADLEY_TERRY: Final = (
+    "Bradley-Terry, ties as half wins, an order effect a judge, bias-reduced (Firth 1993); jackknife"
+)
+POINTS: Final = {"first": 1.0, "tie": 0.5, "second": 0.0}
+_COLUMNS: Final = ("base", "prompt", "judge", "first", "second")
+_STEPS, _STEP, _EQUAL = (
+    200,
+    2.0,
+    1e-9,
+)  # of Fisher scoring: how many, how long at most, and when it has arrived
+_RANK: Final = 1e-12  # judges without a vote in a set have no direction there
+
+
+@dataclass(frozen=True)
+class PairComparison(Result):
+    """Every pair of models by their votes, the models on one scale, and every judge's bias for a position."""
+
+    about: ClassVar[str] = "measure"
+    kinds: ClassVar[Mapping[str, str]] = {
+        "differences": "difference",
+        "win_rates": "win rate",
+        "models": "strength",
+        "judges": "share of first",
+    }
+    first: ClassVar[tuple[str, ...]] = ("differences", "win_rates")
+    differences: tuple[Estimate, ...]
+    win_rates: tuple[Estimate, ...]
+    models: tuple[Estimate, ...]
+    judges: tuple[Estimate, ...]
+    counts: tuple[Mapping[str, int], ...]
+    notes: tuple[str, ...] = ()
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row a pair of models: counts, win rate of the first with ties half, difference in logits."""
+        rows = []
+        for difference, rate, counts in zip(self.differences, self.win_rates, self.counts, strict=True):
+            row: dict[str, object] = {**difference.facets, **counts}
+            for name, number in (("win_rate", rate), ("difference", difference)):
+                ends = (number.estimate, number.low, number.high)
+                row |= zip((name, f"{name}_low", f"{name}_high"), ends, strict=True)
+            tested = {"p_value": difference.p_value, "correction": difference.adjusted}
+            rows.append(row | tested | {"note": difference.remarks})
+        numbers = [f"{name}{end}" for name in ("win_rate", "difference") for end in ("", "_low", "_high")]
+        counts = ["prompts", "votes", "missing", "ties", "both_orders", "inconsistent"]
+        columns = ["model_a", "model_b", *counts, *numbers, "p_value", "correction", "note"]
+        return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys([*numbers, "p_value"], "float64"))
+
+    def strengths(self) -> pd.DataFrame:
+        """Return one row a model, the strongest first: its strength in logits, whose mean over models is zero."""
+        ordered = sorted(self.models, key=lambda model: -(model.estimate or 0.0))
+        return estimates_frame(((model.facets["model"], model) for model in ordered), "model")
+
+    def position_bias(self) -> pd.DataFrame:
+        """Return one row a judge: how often it prefers the reply shown first, among votes that are no tie."""
+        return estimates_frame(((judge.facets["judge"], judge) for judge in self.judges), "judge")
+
+    def sentence(self) -> str:
+        """Return every difference and every judge's bias in words ready for the thesis."""
+        both, flips = (sum(count[name] for count in self.counts) for name in ("both_orders", "inconsistent"))
+        lead = f"{flips} of {counted(both, 'pairs of votes')} in both orders"
+        orders = f"{lead} {agreeing(flips, 'have')} another winner in the other order."
+        sentences = (estimate.sentence() for estimate in (*self.differences, *self.judges))
+        return " ".join([*sentences, orders, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
+
+
+@over_clusters
+def compare_pairs(votes: pd.DataFrame, *, seed: int = 0) -> PairComparison:
+    r"""Compare models by votes on pairs of their replies, clustered by base.
+
+    A vote for the reply shown first counts 1, for the second 0, a tie 1/2; with :math:`\theta` the strengths of the
+    models shown first and second and :math:`\delta_j` the order effect of judge j, its expectation is
+
+    .. math:: \operatorname{logit} \mu = \theta_\text{first} - \theta_\text{second} + \delta_j.
+
+    The fit maximises the quasi-likelihood with Firth's penalty :math:`\tfrac12 \ln |I|`, which takes out the bias of
+    few votes and has a maximum where one model wins all votes. Intervals and p values are the jackknife over bases
+    (`jackknife_interval`), p values by Holm over the pairs. Where one model of a pair lost all that connects it with
+    the other, its distance has no upper bound: the interval has one end, the logit of the low end of the win rate, and
+    the p value flips the signs of whole bases. A win rate is over the votes on that pair alone.
+
+    Parameters
+    ----------
+    votes : DataFrame
+        One row a vote: base, prompt, judge, first and second (the models, as shown) and vote: first, second, tie, or
+        empty where there is none. Optional are repeat and cluster (bases that share texts).
+    seed : int
+        Of the sign flips beyond 16 bases.
+
+    Returns
+    -------
+    PairComparison
+        Differences and strengths in logits, rates as shares of votes.
+
+    Raises
+    ------
+    InputError
+        A column or label lacks, a vote is none of the three or is there twice, or a model is compared with itself.
+
+    References
+    ----------
+    Bradley & Terry (1952), Biometrika 39, 324-345. Davidson & Beaver (1977), Biometrics 33, 693-702. Firth (1993),
+    Biometrika 80, 27-38. Ford (1957), American Mathematical Monthly 64 (8), 28-33.
+
+    Examples
+    --------
+    >>> rows = [(f"b{i}", f"p{i}", "j", *pair, vote) for i in range(6) for pair, vote in (
+    ...     (("x", "y"), "first" if i else "second"), (("y", "x"), "second" if i % 2 else "tie"))]
+    >>> result = compare_pairs(pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"]))
+    >>> result.frame()[["model_a", "model_b", "votes", "ties", "win_rate"]].round(3).values.tolist()
+    [['x', 'y', 12, 3, 0.792]]
+    >>> result.strengths()[["model", "estimate"]].round(2).values.tolist()
+    [['x', 0.55], ['y', -0.55]]
+    """
+    table = _checked(votes)
+    cast = table.dropna(subset=["vote"]).reset_index(drop=True)
+    names = sorted({*table["first"], *table["second"]})
+    pairs = list(itertools.combinations(names, 2))
+    by_pair = {pair: _of_pair(table, *pair) for pair in pairs}
+    rates = tuple(_win_rate(pair, rows) for pair, rows in by_pair.items())
+    fit = _fit(cast, names)
+    numbers = itertools.combinations(range(len(names)), 2)
+    differences = [
+        _difference(fit, number, by_pair[pair].dropna(subset=["points"]), rate, seed)
+        for number, pair, rate in zip(numbers, pairs, rates, strict=True)
+    ]
+    decided = cast[cast["vote"] != "tie"]
+    alike = likeness(decided["vote"] == "first", list(decided["base"]))
+    return PairComparison(
+        tuple(map(exploratory, with_holm(differences, "pairs of models"))),
+        rates,
+        tuple(_strength(fit, number, model, cast) for number, model in enumerate(names)),
+        tuple(_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)),
+        tuple(_counts(rows) for rows in by_pair.values()),
+        (fit.broken,) if fit.broken else (),
+    )
+
+
+def _checked(votes: pd.DataFrame) -> pd.DataFrame:
+    need_columns("votes", votes, (*_COLUMNS, "vote"))
+    need_labels("votes", votes, _COLUMNS)
+    labels = [*_COLUMNS, *(name for name in ("repeat",) if name in votes)]
+    table = votes[labels].reset_index(drop=True)
+    table["vote"] = votes["vote"].astype("object").where(votes["vote"].notna(), None).to_numpy()
+    for model in ("first", "second"):
+        table[model] = table[model].astype(str)
+    for wrong, fault in (
+        (table["vote"].notna() & ~table["vote"].isin(POINTS), "vote {vote!r}; {choices}, or leave it empty"),
+        (table["first"] == table["second"], "{first} is compared with itself; leave such votes out"),
+        (table.duplicated(labels), "the vote of {judge} on {first} and {second} is there twice; keep one"),
+    ):
+        if wrong.any():
+            row = int(wrong.to_numpy().argmax())
+            values = table.loc[row].to_dict()
+            raise InputError(
+                f"votes, row {row + 1}: {fault.format(**values, choices=choices(values['vote'], POINTS))}"
+            )
+    table["points"] = table["vote"].map(POINTS).astype("float64")
+    return table
+
+
+def _of_pair(table: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    """Return the votes on one pair of models, with the points of the first of them."""
+    forth, back = ((table["first"] == x) & (table["second"] == y) for x, y in ((a, b), (b, a)))
+    rows = table[forth | back]
+    return rows.assign(points=rows["points"].where(rows["first"] == a, 1 - rows["points"]))
+
+
+def _counts(rows: pd.DataFrame) -> dict[str, int]:
+    cast = rows.dropna(subset=["vote"])
+    by = ["base", "prompt", "judge", *(name for name in ("repeat",) if name in rows)]
+    orders = cast.groupby(by, sort=False, dropna=False).agg(
+        n=("first", "size"), same=("vote", "nunique"), vote=("vote", "first")
+    )
+    both = orders[orders["n"] == 2]
+    return {
+        "prompts": int(cast["prompt"].nunique()),
+        "votes": len(cast),
+        "missing": len(rows) - len(cast),
+        "ties": int((cast["vote"] == "tie").sum()),
+        "both_orders": len(both),
+        "inconsistent": int(((both["same"] == 1) & (both["vote"] != "tie")).sum()),
+    }
+
+
+def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
+    cast = rows.dropna(subset=["points"])
+    n = {"votes": len(cast), "bases": cast["base"].nunique()}
+    name, facets = (
+        f"win rate of {pair[0]} over {pair[1]}",
+        dict(zip(("model_a", "model_b"), pair, strict=True)),
+    )
+    empty = Estimate(name, None, unit="share of votes", n=n, missing=len(rows) - len(cast))
+    empty = replace(empty, statistic="win rate", facets=facets)
+    return rate_mean(empty, cast["points"], list(cast["base"]), nothing="no vote compares them")
+
+
+def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Estimate:
+    decided = rows[rows["vote"].isin(("first", "second"))]
+    n = {"decided votes": len(decided), "bases": decided["base"].nunique()}
+    empty = Estimate(f"share of first of {judge}", None, unit="share of decided votes", n=n)
+    missing = int(rows["vote"].isna().sum())
+    empty = replace(empty, statistic="share of first", facets={"judge": str(judge)}, missing=missing)
+    hits, nothing = decided["points"], "no vote is decided"
+    return rate_mean(empty, hits, list(decided["base"]), alike, nothing=nothing)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Strengths by all bases (first row) and without each base; whom each model has beaten, if through others."""
+
+    strengths: np.ndarray
+    beats: np.ndarray
+    broken: str = ""
+
+
+def _fit(cast: pd.DataFrame, names: Sequence[str]) -> _Fit:
+    numbers = {name: number for number, name in enumerate(names)}
+    first, second = (cast[side].map(numbers).to_numpy(dtype=int) for side in ("first", "second"))
+    points = cast["points"].to_numpy()
+    wins = np.eye(len(names))
+    np.add.at(wins, (first, second), points)
+    np.add.at(wins, (second, first), 1 - points)
+    beats = np.linalg.matrix_power((wins > 0).astype(float), len(names)) > 0
+    part = _parts(len(names), first, second)
+    if cast.empty:
+        return _Fit(np.empty((0, len(names))), beats, "there are no votes")
+    if part.any():
+        texts = (", ".join(np.array(names)[part == number]) for number in range(part.max() + 1))
+        return _Fit(np.empty((0, len(names))), beats, f"no vote connects {' with '.join(texts)}")
+    codes, labels = numbered(cast["base"]), np.column_stack([first, second, numbered(cast["judge"])])
+    cells, cell = np.unique(labels, axis=0, return_inverse=True)
+    sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
+    np.add.at(sums, (codes, cell.ravel()), np.column_stack([points, np.ones(len(cast))]))
+    return _Fit(bradley_terry(cells, np.concatenate(all_and_without(sums)), len(names)), beats)
+
+
+def _parts(models: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the number of the part that votes connect each model with."""
+    graph = np.zeros((models, models))
+    graph[first, second] = 1
+    return np.asarray(connected_components(graph, directed=False)[1])
+
+
+def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarray:
+    """Return strengths with mean zero, one row a set of votes; NaN where a set does not connect the models.
+
+    ``cells`` has the numbers of the first model, the second and the judge, one row a cell, ``sums`` the points of the
+    first and the votes of each cell, of shape (sets, cells, 2).
+    """
+    points, votes = sums[..., 0], sums[..., 1]
+    first, second, judge = cells.T
+    x = np.zeros((len(cells), models - 1 + judge.max(initial=0) + 1))
+    rows = np.arange(len(cells))
+    for model, sign in ((first, 1.0), (second, -1.0)):
+        x[rows[model > 0], model[model > 0] - 1] = sign
+    x[rows, models - 1 + judge] = 1.0
+    squares = (x[:, :, None] * x[:, None, :]).reshape(len(cells), -1)
+    beta = np.zeros((len(sums), x.shape[1]))
+    for _ in range(_STEPS):
+        mu = special.expit(beta @ x.T)
+        weights = votes * mu * (1 - mu)
+        inverse = np.linalg.pinv(
+            (weights @ squares).reshape(-1, x.shape[1], x.shape[1]), rcond=_RANK, hermitian=True
+        )
+        leverage = weights * (inverse.reshape(len(sums), -1) @ squares.T)
+        score = (points - votes * mu + leverage * (0.5 - mu)) @ x
+        step = np.einsum("rpq,rq->rp", inverse, score)
+        longest = np.abs(step).max(axis=1, keepdims=True, initial=0.0)
+        beta += step * np.minimum(1.0, _STEP / np.maximum(longest, _EQUAL))
+        if longest.max(initial=0.0) < _EQUAL:
+            break
+    strengths = np.column_stack([np.zeros(len(sums)), beta[:, : models - 1]])
+    strengths[longest[:, 0] > _EQUAL] = np.nan
+    for row in np.flatnonzero((votes == 0).any(axis=1)):
+        used = votes[row] > 0
+        if _parts(models, first[used], second[used]).any():
+            strengths[row] = np.nan
+    return strengths - strengths.mean(axis=1, keepdims=True)
+
+
+def _difference(
+    fit: _Fit, numbers: tuple[int, int], rows: pd.DataFrame, rate: Estimate, seed: int
+) -> Estimate:
+    a, b = numbers
+    pair, facets = " - ".join(rate.facets.values()), rate.facets
+    empty = Estimate(pair, None, None, None, BRADLEY_TERRY, "logits", rate.n, rate.missing)
+    empty = replace(empty, statistic="difference", facets=facets)
+    if fit.broken:
+        return empty.not_estimable(fit.broken)
+    values = fit.strengths[:, a] - fit.strengths[:, b]
+    if fit.beats[a, b] and fit.beats[b, a]:
+        return _jackknifed(empty, values)
+    if not (fit.beats[a, b] or fit.beats[b, a]):
+        return empty.valued(float(values[0])).no_interval("both are parted from what connects them")
+    won = rate.estimate in (0.0, 1.0)  # compared with each other, and not through others alone
+    low, high = (special.logit(end) if won and end is not None else None for end in (rate.low, rate.high))
+    pulls = (rows["points"] - 0.5).groupby(rows["base"]).sum().to_numpy()
+    estimate = empty.valued(float(values[0]), p_value=sign_flip(pulls, seed).p_value if won else None)
+    if fit.beats[a, b]:
+        return replace(estimate, low=low).no_interval(f"{facets['model_b']} won nothing back", "upper end")
+    return replace(estimate, high=high).no_interval(f"{facets['model_a']} won nothing back", "lower end")
+
+
+def _strength(fit: _Fit, number: int, model: str, cast: pd.DataFrame) -> Estimate:
+    rows = cast[(cast["first"] == model) | (cast["second"] == model)]
+    n = {"votes": len(rows), "bases": rows["base"].nunique()}
+    empty = Estimate(f"strength of {model}", None, None, None, BRADLEY_TERRY, "logits", n)
+    empty = replace(empty, statistic="strength", facets={"model": model})
+    if fit.broken:
+        return empty.not_estimable(fit.broken)
+    if not fit.beats.all():
+        unbounded = "a model won or lost all that connects it with others, so that their mean has no bound"
+        return empty.valued(float(fit.strengths[0, number])).no_interval(unbounded)
+    return replace(_jackknifed(empty, fit.strengths[:, number]), p_value=None)
+
+
+def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
+    estimate, lacks = empty.valued(float(values[0])), "interval or p value"
+    if len(values) - 1 < FEWEST_BASES:
+        return estimate.no_interval(
+            f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", lacks
+        )
+    low, high, degrees = map(float, jackknife_interval(values[0], values[1:]))
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return estimate.no_interval("leaving out one base at a time gives no usable spread", lacks)
+    centre, error, _ = map(float, jackknife(values[0], values[1:]))
+    p_value = 2 * float(special.stdtr(degrees, -abs(centre) / error))
+    return replace(estimate, low=low, high=high, p_value=p_value, degrees=degrees)
