@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from toolkit.analyses import NO_SCORES, Analyses
+from toolkit.analyses import NO_SCORES, PAIRWISE, Analyses
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
@@ -96,7 +96,7 @@ def draw_study(
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
     rows = [row for row in FIGURES if not (row.stands_in_for and analyses.answers(row.stands_in_for))]
     if analyses.pairs.empty:  # of a study that compares none it is no loss
-        rows = [row for row in rows if row.asks != "compare_pairs" or row.name in only]
+        rows = [row for row in rows if row.asks not in PAIRWISE or row.name in only]
     rows = [row for row in rows if row.name in only or not only]
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
@@ -115,8 +115,9 @@ def draw_study(
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
     try:
-        if row.needs_scores and not analyses.is_judged:
-            raise NothingToDraw("no judged runs" if analyses.pairs.empty else NO_SCORES)
+        compares = not analyses.pairs.empty
+        if not analyses.is_judged and (row.needs_scores or (compares and row.asks not in PAIRWISE)):
+            raise NothingToDraw(NO_SCORES if compares else "no judged runs")
         if reason := analyses.unanswerable.get(row.asks):
             raise NothingToDraw(reason)
         with thesis_style():
