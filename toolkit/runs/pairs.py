@@ -116,7 +116,11 @@ def vote_counts(plan: Plan, store: Store) -> dict[str, Any]:
         "cast": sum(vote["vote"] is not None for vote in votes.values()),
         "missing": missing.total(),
         "missing_by_judge": dict(missing),
-        "unread": dict(Counter(reason_key(vote["reason"]) for vote in votes.values() if vote["reason"])),
+        "unread": dict(
+            Counter(
+                reason_key(vote["reason"]) for vote in votes.values() if vote["reason"] and vote["answered"]
+            )
+        ),
     }
 
 
