@@ -118,7 +118,7 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     # otherwise changes no truth.
     text = request.messages[-1].content
     replies = [] if example is None else list(_TOLD.finditer(text))
-    if len(replies) == 2 and "better" in example:
+    if example is not None and example.keys() == {"reason", "better"}:
         return _planted_vote(truth, request, replies, example)
     reference = replies[0] if replies else None
     if example is not None and reference is None:
@@ -152,11 +152,13 @@ def _planted_vote(
     truth: Mapping[str, float], request: ModelRequest, replies: Sequence[re.Match[str]], example: Any
 ) -> str:
     """Return the vote of a judge on two replies, whose qualities it reads with noise; the first has its bonus."""
-    cases, (first, second) = [match[1] for match in replies], (float(match[2]) for match in replies)
-    identity = (request.model, request.endpoint, request.repeat)
-    rng = random.Random(json.dumps([*cases, *identity]))
+    cases = [match[1] for match in replies]
+    rng = random.Random(json.dumps([*cases, request.model, request.endpoint, request.repeat]))
     if rng.random() < truth["failures"]:
         raise ModelError("planted: this vote is one of those that fail", reason="planted_failure")
+    if len(replies) != 2:
+        return json.dumps(example)
+    first, second = (float(match[2]) for match in replies)
     difference = first + truth.get("first_bonus", 0.0) - second + rng.gauss(0, JUDGE_SD)
     better = "tie" if abs(difference) < TIE else "A" if difference > 0 else "B"
     return json.dumps({**example, "better": better})
