@@ -31,7 +31,7 @@ models = [
 ]
 """
 JUDGES = """
-primary = { name = "judge-a", provider = "scripted", planted = { first_bonus = 0.5 } }
+primary = { name = "judge-a", provider = "scripted", planted = { first_bonus = 1.0 } }
 secondary = { name = "judge-b", provider = "scripted", planted = { level = 3.0 } }
 tertiary = false
 """
@@ -238,7 +238,7 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     comparison = study.compare_pairs()
     assert list(comparison.strengths()["model"]) == ["strong", "middle", "weak"]
     bias = comparison.position_bias().set_index("judge")
-    assert bias.loc["primary", "low"] > 0.5  # planted: half a point for the reply shown first
+    assert bias.loc["primary", "low"] > 0.5  # planted: a point for the reply shown first
     assert bias.loc["secondary", "low"] < 0.5 < bias.loc["secondary", "high"]
     assert study.answers("compare_pairs")
     assert not study.answers("pair_agreement")
