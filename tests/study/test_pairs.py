@@ -20,6 +20,7 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import load_rubric
 from toolkit.runs.estimate import estimate_frame
 from toolkit.store import embedded
+from toolkit.store.documents import Rubric
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
 
@@ -264,6 +265,10 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     again = fields("import", str(out / "archive.zip"), "--into", str(elsewhere / "results"))
     assert again["known"]["pair_votes"] == 72
     assert again["added"]["pair_votes"] == 0
+    (elsewhere / "p.toml").write_text((folder / "p.toml").read_text())
+    with Study.load(elsewhere / "p.toml") as imported_study:
+        assert imported_study.pairs().equals(frame)
+        assert imported_study.store.has(Rubric, {"_id": study.plan.rubric.digest})
     embedded.stop(elsewhere / "results" / ".store")
 
     # Whoever changes a vote, or takes one away, is found out; a run brings it back unpaid.

@@ -43,6 +43,7 @@ class Comparison:
         content = {
             **{"study": plan.study.name, "prompt_id": pair.prompt_id, "repeat": pair.repeat},
             **{"first_blob_id": first.blob_id, "second_blob_id": second.blob_id},
+            "rubric_hash": plan.rubric.digest,
             **{"swapped": self.ballot.swapped, "vote_key": plan.vote_keys[self.ballot.role]},
         }
         return vote_record(key, content, judgement)

@@ -79,7 +79,7 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
     run_ids = [run["run_id"] for run in runs]
     judgements = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
     ratings = store.find_where(HumanRating, query, only=("blob_id", "rubric_hash"))
-    votes = store.find_where(PairVote, query, only=("call_id",))
+    votes = store.find_where(PairVote, query, only=("call_id", "rubric_hash"))
     leads = {document["call_id"] for document in (*runs, *judgements, *votes)}
     calls = {*(call["_id"] for call in calls_of_study), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
@@ -95,7 +95,9 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "calls": (call for call in _in_order(store, Call, calls) if call["state"] != "claimed"),
         "runs": _in_order(store, Run, run_ids),
         "judgements": _in_order(store, Judgement, run_ids),
-        "rubrics": _in_order(store, Rubric, (record["rubric_hash"] for record in (*judgements, *ratings))),
+        "rubrics": _in_order(
+            store, Rubric, (record["rubric_hash"] for record in (*judgements, *ratings, *votes))
+        ),
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, query), key=itemgetter("_id")),
     }

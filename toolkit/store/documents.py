@@ -236,6 +236,7 @@ class PairVote(_Changing):
     )  # whether the model named later in the study file was shown first
     judge = me.StringField(required=True)
     model = me.StringField(required=True)
+    rubric_hash = me.StringField(required=True)
     vote_key = me.StringField(required=True)
     vote = me.StringField(choices=("first", "second", "tie"))
     reason = me.StringField(null=True)  # why there is no vote

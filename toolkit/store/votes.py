@@ -69,7 +69,7 @@ def stored_votes(plan: Plan, store: Store, stored: Replies) -> dict[Ballot, Mapp
         for vote in store.each_where(PairVote, {"study": plan.study.name})
         if keys.get(vote["judge"]) == vote["vote_key"]
     }
-    present = {}
+    present: dict[Ballot, Mapping[str, Any]] = {}
     for ballot in ballots(plan):
         first, second = ballot.replies(stored)
         if first and second and is_usable(first) and is_usable(second):

@@ -88,7 +88,7 @@ def pair_agreement(
             "points": points.where(forth, -points),
         }
     )
-    pairs = pairs.groupby(["base", "a", "b"], sort=True, as_index=False)["points"].sum(min_count=1)
+    pairs = pairs.groupby(["base", "a", "b"], sort=True)["points"].sum(min_count=1).reset_index()
     apart = pairs["a"].map(scores) - pairs["b"].map(scores)
     lacking = int((pairs["points"].isna() | apart.isna()).sum())
     decided = (pairs["points"].fillna(0.0) != 0) & (apart.fillna(0.0) != 0)
