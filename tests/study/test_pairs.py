@@ -344,6 +344,7 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
     frame = study.pairs()
     assert not set(runs.loc[runs["excluded"], "run_id"]) & {*frame["first_run_id"], *frame["second_run_id"]}
     assert len(frame) == 48 - 4 * empty
+    assert set(study.calls(purpose="judge")["call_id"]) == set(frame["call_id"])  # nothing else was asked
     assert frame["vote"].notna().sum() == votes["cast"]
     assert (frame["vote"].isna() == frame["reason"].notna()).all()
     unread = frame[(frame["judge"] == "primary") & frame["vote"].isna()]
@@ -356,6 +357,16 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
     comparison = study.compare_pairs()
     assert comparison.frame()["missing"].sum() == len(unread) + len(failed)
     assert "`toolkit judge STUDY`" in done.summary().text
+    study.close()
+
+
+def test_equal_replies_are_compared_by_two_calls(folder: Path) -> None:
+    """In both orders the judge sees one text: one call would count as two votes for a position."""
+    same = 'models = [{ name = "x", provider = "scripted", replies = ["Same."] }, { name = "y", provider = "scripted", '
+    study = study_in(folder, models=same + 'replies = ["Same."] }]\n', top="bases = 1\n")
+    study.execute(progress=False)
+    assert len(study.pairs()) == 4
+    assert study.pairs()["call_id"].is_unique
     study.close()
 
 
