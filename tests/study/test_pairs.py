@@ -398,6 +398,10 @@ def test_a_study_that_its_budget_stops_goes_on_and_pays_no_vote_twice(folder: Pa
     assert second.votes["cast"] == 36
     whole = study.pairs()
     assert whole["call_id"].is_unique
+    calls = study.calls(purpose="judge").set_index("call_id")
+    asked_now = calls.loc[list(set(whole["call_id"]) - set(half["call_id"]))]
+    assert ahead["input_tokens"].sum() == pytest.approx(asked_now["input_tokens"].sum(), rel=0.03)
+    assert calls["aud_cost"].sum() < worst
     assert study.status()["spent_aud"] == pytest.approx(whole["aud_cost"].sum())
     assert len(study.calls(purpose="judge")) == 36
     study.close()

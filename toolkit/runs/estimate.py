@@ -426,19 +426,16 @@ def pair_tokens(
     extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)
     repair = int(plan.manner.repair)
     got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
+    again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows all of it once more
     for pair in pairs:
         task = words + times * count(pair[0].run.prompt.text, encoding)
-        low = expected = worst = 0.0
-        for state in pair:
-            share, most_share = _shares(plan.models[state.run.model], spec)
-            tokens = _reply_tokens(state, replies)
-            low, expected = low + tokens[0] * share, expected + tokens[1] * share
-            worst += tokens[2] * most_share
-        # A repair shows all of it once more, with the reply that could not be read.
-        longest = task + extra + worst + repair * (request.max_tokens + REPAIR_TOKENS)
-        most = (task + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
-        prompts = (task + low, task + expected, longest * spec.doubt)
-        yield 1.0, (*prompts[:2], most * spec.doubt), got, prompts
+        parts = [
+            (_reply_tokens(state, replies), *_shares(plan.models[state.run.model], spec)) for state in pair
+        ]
+        low, likely = (task + sum(tokens[at] * share for tokens, share, _ in parts) for at in (0, 1))
+        once = task + extra + sum(tokens[2] * share for tokens, _, share in parts)
+        sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
+        yield 1.0, sent, got, (low, likely, (once + again) * spec.doubt)
 
 
 def _reply_tokens(state: RunState, replies: Mapping[str, Experience]) -> Three:

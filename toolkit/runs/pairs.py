@@ -102,26 +102,25 @@ def vote_counts(plan: Plan, store: Store) -> dict[str, Any]:
     """Return how many votes are planned, left out with a reply that does not count, answered, cast and missing."""
     stored = stored_runs(store, plan.study.name, plan.call_ids)
     votes = stored_votes(plan, store, stored)
-    planned = list(ballots(plan))
-    left_out = {
-        ballot
-        for ballot in planned
+    planned = Counter(
+        "left_out"
         if any(reply is not None and reply.excluded for reply in ballot.replies(stored))
-    }
-    answered = {ballot for ballot, vote in votes.items() if vote["answered"]}
-    missing = Counter(ballot.role for ballot in planned if ballot not in left_out | answered)
+        else "answered"
+        if ballot in votes and votes[ballot]["answered"]
+        else ballot.role
+        for ballot in ballots(plan)
+    )
+    missing = {role: planned[role] for role in plan.judges if planned[role]}
+    unread = Counter(
+        reason_key(vote["reason"]) for vote in votes.values() if vote["reason"] and vote["answered"]
+    )
     return {
-        "planned": len(planned),
-        "left_out": len(left_out),
-        "answered": len(answered),
+        "planned": planned.total(),
+        **{name: planned[name] for name in ("left_out", "answered")},
         "cast": sum(vote["vote"] is not None for vote in votes.values()),
-        "missing": missing.total(),
-        "missing_by_judge": dict(missing),
-        "unread": dict(
-            Counter(
-                reason_key(vote["reason"]) for vote in votes.values() if vote["reason"] and vote["answered"]
-            )
-        ),
+        "missing": sum(missing.values()),
+        "missing_by_judge": missing,
+        "unread": dict(unread),
     }
 
 
