@@ -96,7 +96,7 @@ class Study(Reported):
     def _repr_html_(self) -> str:
         from toolkit.report.show import study_html
 
-        return study_html(repr(self), self.status(), judged=self.plan.test.judged)
+        return study_html(repr(self), self.status(), judged=self.plan.scored)
 
     def __dir__(self) -> list[str]:
         """List what a notebook calls, without what Python adds."""
