@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
@@ -20,6 +21,7 @@ from toolkit.judges.parse import Unreadable
 from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import load_rubric
 from toolkit.runs.estimate import estimate_frame
+from toolkit.stats import pair_agreement
 from toolkit.store import embedded
 from toolkit.store.archive import check_archive
 from toolkit.store.frame_files import KINDS, dtype_of
@@ -446,3 +448,49 @@ def test_a_judge_does_not_compare_its_own_family_where_that_is_excluded(tmp_path
     assert {key for key in seen if "weak" in key} == {
         ("primary", "strong", "weak"), ("primary", "middle", "weak"),
     }  # fmt: skip
+
+
+# --- agreement of votes and scores -----------------------------------------------------------------------------------
+
+
+def votes_of(*rows: tuple[str, str, str, str | None]) -> pd.DataFrame:
+    """Return votes of one judge: base, the models as shown, and the vote; a run is its model and base."""
+    frame = pd.DataFrame(rows, columns=["base", "first", "second", "vote"])
+    ids = {f"{place}_run_id": frame[place] + frame["base"] for place in ("first", "second")}
+    return frame.assign(prompt=frame["base"], judge="j", **ids)
+
+
+def runs_of(**scores: float | None) -> pd.DataFrame:
+    rows = [(name, name[1:], name[0], score) for name, score in scores.items()]
+    return pd.DataFrame(rows, columns=["run_id", "base", "model", "composite_strict"])
+
+
+def test_ties_missing_votes_and_missing_scores_are_counted_and_never_agreement() -> None:
+    votes = votes_of(
+        ("1", "x", "y", "first"), ("1", "y", "x", "second"),  # both orders for x, and x scores more: alike
+        ("2", "x", "y", "first"), ("2", "y", "x", "first"),  # undone by its order
+        ("3", "x", "y", "tie"), ("3", "y", "x", "second"),  # half a vote for x, which scores less
+        ("4", "x", "y", None), ("4", "y", "x", None),  # no vote
+        ("5", "x", "y", "first"),  # one score is missing
+        ("6", "x", "y", "first"),  # equal scores
+    )  # fmt: skip
+    runs = runs_of(
+        x1=4.0, y1=3.0, x2=4.0, y2=3.0, x3=2.0, y3=3.0, x4=1.0, y4=2.0, x5=1.0, y5=None, x6=3.0, y6=3.0
+    )
+    agreement = pair_agreement(votes, runs)
+    assert (agreement.replies.estimate, agreement.replies.n["pairs"]) == (0.5, 2)
+    assert agreement.replies.missing == 2
+    assert "2 pairs undecided" in agreement.replies.note
+    assert {"replies", "models"} == set(agreement.frame()["about"])
+    backwards = runs.assign(composite_strict=-runs["composite_strict"])
+    assert pair_agreement(votes, backwards).replies.estimate == 0.5
+    assert pair_agreement(votes, backwards).models.estimate == -agreement.models.estimate
+
+
+@pytest.mark.parametrize("vote", [None, "tie"])
+def test_where_nothing_is_decided_there_is_no_agreement_and_a_reason(vote: str | None) -> None:
+    agreement = pair_agreement(votes_of(("1", "x", "y", vote)), runs_of(x1=1.0, y1=2.0))
+    assert agreement.replies.estimate is None
+    assert agreement.replies.reason
+    assert agreement.models.estimate is None
+    assert agreement.models.reason

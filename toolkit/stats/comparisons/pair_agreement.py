@@ -71,7 +71,7 @@ def pair_agreement(
     >>> runs = runs.assign(model=["x", "y"] * 3, composite_strict=[4.0, 3.0, 4.0, 2.0, 1.0, 3.0])
     >>> agreement = pair_agreement(votes, runs)
     >>> round(agreement.replies.estimate, 3), agreement.replies.n, agreement.models.estimate
-    (0.667, {'pairs': 3, 'bases': 3}, 0.0)
+    (0.667, {'pairs': 3, 'bases': 3}, 1.0)
     """
     need_columns("votes", votes, ("base", "vote", "first_run_id", "second_run_id"))
     need_columns("runs", runs, ("run_id", "base", "model", score))
