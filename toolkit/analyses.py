@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.focus import FocusContrast
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
+    from toolkit.stats.comparisons.pair_agreement import PairAgreement
+    from toolkit.stats.comparisons.pairs import PairComparison
     from toolkit.stats.comparisons.reference import ReferenceEffect
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
@@ -50,6 +52,8 @@ QUESTIONS: Final = {
     "ceiling": "Scores at the ends of the scale",
     "power": "What this study can tell apart",
     "compare_models": "Models, compared in pairs within prompts",
+    "compare_pairs": "Models, compared in pairs of replies",
+    "pair_agreement": "Votes on pairs, compared with the rubric",
     "required_elements": "Required elements, and the rubric held against them",
     "focus": "Focus sentence prompting, on against off",
     "reference_effect": "Reference answers, shown to the judges against not shown",
@@ -72,9 +76,17 @@ BY_KEY: Final = ("accuracy", "position_effect", "label_scores", "model_power")
 """Analyses of answers that were compared with a key."""
 ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
+PAIRWISE: Final = ("compare_pairs", "pair_agreement")
+"""Analyses of votes on pairs of replies."""
+NO_SCORES: Final = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
+NO_VOTES: Final = (
+    'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
+)
 _NOT_BUNDLED: Final = ("dimension_profile", "length_by_model", "judge_cards", "bland_altman")
 """Analyses that the thesis bundle shows in figures only."""
-_FILE_NAMES: Final = {"pareto": "cost_quality", "compare_models": "models", "required_elements": "elements"}
+_FILE_NAMES: Final = {
+    "pareto": "cost_quality", "compare_models": "models", "required_elements": "elements", "compare_pairs": "pairs"
+}  # fmt: skip
 """Names of files of the bundle that are not the name of the analysis."""
 
 
@@ -96,7 +108,12 @@ class Analysable:
 
     def _frames_for(self, question: str) -> Analyses:
         frames = self.frames()
-        if reason := frames.unanswerable.get(question):
+        reason = frames.unanswerable.get(question)
+        if not reason and question in PAIRWISE and frames.pairs.empty:
+            reason = NO_VOTES
+        elif not reason and question != "compare_pairs" and not (frames.pairs.empty or frames.is_judged):
+            reason = NO_SCORES
+        if reason:
             raise NotAnswerable(QUESTIONS[question], reason)
         return frames
 
@@ -116,6 +133,39 @@ class Analysable:
         """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
         frames = self._frames_for("required_elements")
         return frames.once(stats.required_elements, frames.elements, frames.runs)
+
+    def compare_pairs(self) -> PairComparison:
+        """Return the models compared by votes on pairs of their replies, on one scale, and each judge's position bias.
+
+        Returns
+        -------
+        PairComparison
+            ``frame()`` has one row a pair of models, ``strengths()`` one a model, ``position_bias()`` one a judge.
+
+        Raises
+        ------
+        NotAnswerable
+            When no judge compared replies in pairs.
+        """
+        frames = self._frames_for("compare_pairs")
+        return frames.once(_compare_pairs, frames.pairs, seed=frames.seed)
+
+    def pair_agreement(self, score: str | None = None) -> PairAgreement:
+        """Return how far votes on pairs of replies and the rubric's scores of them agree, on replies and on models.
+
+        Parameters
+        ----------
+        score
+            Column of runs to compare with; that of the study by default.
+
+        Raises
+        ------
+        NotAnswerable
+            When no judge compared replies in pairs, or no run has a score: `[judges] mode = "both"` asks for both.
+        """
+        frames = self._frames_for("pair_agreement")
+        settings = {"score": score or frames.score, "seed": frames.seed}
+        return frames.once(_pair_agreement, frames.pairs, frames.runs, **settings)
 
     def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
         """Return bias and limits of agreement of each pair of judges, of the composite."""
@@ -433,9 +483,12 @@ class Analysable:
         Calibration is among them where people have rated, and nothing is where no run is judged.
         """
         frames = self.frames()
-        if not frames.is_judged:
+        if not frames.has_results:
             return {}
+        if not frames.is_judged:
+            return {"pairs": (QUESTIONS["compare_pairs"], frames.compare_pairs())}
         present = {
+            **dict.fromkeys(PAIRWISE, len(frames.pairs) > 0),
             "compare_models": frames.runs["model"].nunique() > 1,
             "required_elements": len(frames.elements) > 0,
             "focus": frames.has_sides("focus"),
@@ -445,6 +498,14 @@ class Analysable:
         bundled = [name for name in QUESTIONS if name not in _NOT_BUNDLED]
         names = [name for name in bundled if present.get(name, True) and name not in frames.unanswerable]
         return {_FILE_NAMES.get(name, name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
+
+
+def _compare_pairs(pairs: pd.DataFrame, seed: int) -> PairComparison:
+    return stats.compare_pairs(pairs.rename(columns={"prompt_id": "prompt"}), seed=seed)
+
+
+def _pair_agreement(pairs: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> PairAgreement:
+    return stats.pair_agreement(pairs.rename(columns={"prompt_id": "prompt"}), runs, **settings)
 
 
 def _reliability(judgements: pd.DataFrame, scores: Sequence[str], scale: tuple[float, float]) -> Reliability:
@@ -523,10 +584,10 @@ class Analyses(Analysable):
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise, elements, keyed_answers
+    human, judged_otherwise, elements, keyed_answers, pairs
         One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
-        answers, one a judge that looked for the required elements in a run, and one an answer that was compared with a
-        key; none by default.
+        answers, one a judge that looked for the required elements in a run, one an answer that was compared with a
+        key, and one a vote on two replies; none by default.
     name, seed
         Of the study.
     score, margin, primary, ceiling_share
@@ -550,6 +611,7 @@ class Analyses(Analysable):
         elements: Frame | None = None,
         keyed_answers: Frame | None = None,
         *,
+        pairs: Frame | None = None,
         name: str = "",
         seed: int = 0,
         score: str = SCORE,
@@ -564,7 +626,7 @@ class Analyses(Analysable):
     ) -> None:
         self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
-            "elements": elements, "keyed_answers": keyed_answers,
+            "elements": elements, "keyed_answers": keyed_answers, "pairs": pairs,
         }  # fmt: skip
         self.name = name
         self.seed = seed
@@ -590,6 +652,7 @@ class Analyses(Analysable):
     )
 
     keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
+    pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
 
     @property
     def is_keyed(self) -> bool:
@@ -657,7 +720,13 @@ class Analyses(Analysable):
         """Whether any run has a score."""
         return bool(len(self.runs)) and bool(self.runs["judged"].any())
 
+    @property
+    def has_results(self) -> bool:
+        """Whether any run has a score, or two replies were compared."""
+        return self.is_judged or not self.pairs.empty
+
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
         _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.keyed_answers
+        _ = self.pairs
         return self

@@ -25,6 +25,7 @@ from toolkit.prompt_test import (
     code_of_users,
 )
 from toolkit.runs.ledger import Ledger
+from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
@@ -51,6 +52,7 @@ class Outcome:
     results: tuple[tuple[str, Estimate], ...]
     failed_before: Mapping[str, int]
     not_begun: int
+    votes: Mapping[str, Any] | None = None
 
     @property
     def exit_code(self) -> int:
@@ -59,7 +61,7 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = ("results", "failed_before", "not_begun")
+        omitted = ("results", "failed_before", "not_begun", *(["votes"] if self.votes is None else []))
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
         return {**fields, "results": [{"model": model, **result.to_dict()} for model, result in self.results]}
 
@@ -79,11 +81,12 @@ class Outcome:
             step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
         elif self.not_begun:
             step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
-        elif unjudged > 0:
+        elif unjudged > 0 or (self.votes and self.votes["missing"]):
             step = "`toolkit judge STUDY` asks the judges again"
         lines = [
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
             *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
+            *([] if self.votes is None else [f"votes   {votes_line(self.votes)}"]),
             f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
             *(f"failed  {count} x {reason}{again[reason]}" for reason, count in self.failures.items()),
             *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
@@ -232,15 +235,17 @@ async def measure(
         succeeded=succeeded,
         failed=failures.total(),
         excluded=dict(excluded),
-        judged=judged if plan.test.judged else None,
+        judged=judged if plan.scored else None,
         new_calls=new_calls,
         spent_aud=spent_aud,
         failures=dict(failures),
         budget=str(reached) if reached else None,
         answered_by_others=answered_by_others(store, plan.study.name),
-        results=tuple(results),
+        # Of replies that are only compared there is no score to aggregate.
+        results=tuple(results) if plan.scored or judged or not plan.compared else (),
         failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
+        votes=vote_counts(plan, store) if plan.compared else None,
     )
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
+from toolkit.judges.pairs import compare
 from toolkit.measure import Outcome, annotated_by, measure
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
@@ -28,6 +29,7 @@ from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
+from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
 from toolkit.runs.run_state import is_answered, stored_by_index
 from toolkit.runs.unsaved import take_up
@@ -86,6 +88,8 @@ def run_plan(
         try:
             execution = _Execution(plan, runs, store, gateway, stop, only_judge, replay)
             reached, failed_before = await execution.run(shown=progress), execution.failed_before
+            if not (reached or stop.is_set()):
+                reached = await _compare(execution, shown=progress)
         finally:
             await gateway.close()
         if not replay:  # what came while the store was away, and is in it by now
@@ -193,6 +197,10 @@ class _Execution:
         """Return whether a reply is shown to annotators: judges of the study judge what they have not judged yet."""
         if stored.failure or stored.excluded or not self.has_annotators:
             return False
+        if self.plan.compared and not (self.plan.scored or self.replay):
+            return (
+                False  # what judges scored before they compared pairs is in the ledger, and a replay gives it
+            )
         return self.replay or not self.plan.test.judged or stored.ensemble_key != self.plan.ensemble_key
 
     def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, _ReadAhead]]:
@@ -328,6 +336,40 @@ class _Execution:
         earlier = self.documents.of(record)
         if earlier is None or record.changes(earlier):
             self.store.writer.post(record, earlier)
+
+
+async def _compare(execution: _Execution, *, shown: bool) -> BudgetReached | None:
+    """Have judges compare the pairs of replies that they have not compared yet, and save each vote."""
+    plan, store, gateway = execution.plan, execution.store, execution.gateway
+    ahead = comparisons(plan, store, execution.runs.call_ids, again=execution.replay)
+    if not ahead:
+        return None
+    bar = Progress("votes", len(ahead), shown=shown, since=gateway.counters, waiting=gateway.waiting)
+    groups: dict[Any, list[Comparison]] = defaultdict(list)
+    for comparison in ahead:
+        groups[comparison.judge.provider, comparison.judge.endpoint].append(comparison)
+
+    async def work(comparison: Comparison) -> None:
+        judgement = await compare(
+            comparison.request,
+            judge=comparison.judge,
+            ask=partial(gateway.ask, purpose="judge"),
+            repair=plan.manner.repair,
+            related=comparison.related,
+        )
+        if not judgement.interrupted:
+            record, earlier = comparison.record(plan, judgement), comparison.earlier
+            if earlier is None or record.changes(earlier):
+                store.writer.post(record, earlier)
+        store.writer.check()
+        if judgement.answered or not execution.stop.is_set():
+            bar.step(gateway.counters)
+
+    try:
+        return await each(groups.values(), work, at_once=execution.at_once, stop=execution.stop)
+    finally:
+        bar.close()
+        await store.writer.settled()
 
 
 def ask_study(

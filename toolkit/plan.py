@@ -14,6 +14,7 @@ from typing import Final, overload
 
 from toolkit.errors import StudyError
 from toolkit.judges.judgement import judgement_requests
+from toolkit.judges.pairs import Pair, Slot, draw_pairs, vote_key
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
@@ -282,6 +283,37 @@ class Plan:
         key = [self.rubric.digest, judges, manner, identities]
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
+    @property
+    def scored(self) -> bool:
+        """Whether judges score every reply."""
+        return self.test.judged and self.study.judges.mode != "pairs"
+
+    @property
+    def compared(self) -> bool:
+        """Whether judges compare replies in pairs."""
+        return self.test.judged and self.study.judges.mode != "scores"
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """The pairs of replies that judges compare."""
+        if not self.compared:
+            return ()
+        prompts = {prompt.prompt_id: prompt for prompt in self.dataset.prompts}
+        slots = (
+            Slot(prompt.prompt_id, repeat, prompt.base, prompt.scenario, prompt.length_bin)
+            for prompt in (prompts[asked.prompt_id] for _, asked in self.runs.prompts)
+            for repeat in range(self.study.repeats)
+        )
+        return draw_pairs(slots, list(self.models), self.study.judges.pairs, self.study.seed)
+
+    @cached_property
+    def vote_keys(self) -> dict[str, str]:
+        """What the votes of each judge depend on besides the replies, by role."""
+        return {
+            role: vote_key(judge, self.rubric, repair=self.manner.repair)
+            for role, judge in self.judges.items()
+        }
+
     def judges_of(self, model: str) -> dict[str, JudgeSpec]:
         """Return the judges that judge a model, by role: those of its own family do not where they are excluded."""
         excluded = self.manner.related == "exclude"
@@ -333,6 +365,11 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
     test = make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
+    if not test.judged and study.judges.mode != "scores":
+        raise StudyError(
+            f"judges.mode: test {test.name} has no replies that judges compare; leave out "
+            f'mode = "{study.judges.mode}"'
+        )
     if not test.asks_judges:
         judges, judge_models = {}, {}
     items = _items(test)

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import pandas as pd
 
-from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, ON_ANSWERS, QUESTIONS, Analyses, Results
+from toolkit.analyses import (
+    BY_JUDGES,
+    BY_KEY,
+    BY_LENGTH,
+    NO_SCORES,
+    NO_VOTES,
+    ON_ANSWERS,
+    PAIRWISE,
+    QUESTIONS,
+    Analyses,
+    Results,
+)
 from toolkit.errors import InputError, Stopped
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
@@ -32,6 +43,7 @@ from toolkit.store.connection import Store, open_store
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe
 from toolkit.store.records import reply_text
+from toolkit.store.votes import pairs_frame
 from toolkit.study_file import StudyFile, load_study_file
 from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
@@ -89,13 +101,14 @@ class Study(Reported):
     def __repr__(self) -> str:
         """Say what the study asks."""
         models = ", ".join(entry.label for entry in self.file.under_test)
-        judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
+        verb = "judged" if self.plan.scored else "compared in pairs"
+        judged = f", {verb} by {len(self.plan.judges)}" if self.plan.test.judged else ""
         return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
     def _repr_html_(self) -> str:
         from toolkit.report.show import study_html
 
-        return study_html(repr(self), self.status(), judged=self.plan.test.judged)
+        return study_html(repr(self), self.status(), judged=self.plan.scored)
 
     def __dir__(self) -> list[str]:
         """List what a notebook calls, without what Python adds."""
@@ -190,6 +203,17 @@ class Study(Reported):
         """
         return planned_judgements(self.plan, self.store, **filters)
 
+    def pairs(self) -> pd.DataFrame:
+        """Return one row a vote of a judge on two replies; ``study.dictionary("pairs")`` has its columns.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The votes on the replies of now under the judges and rubric of now, two orders of each pair; a judge that
+            gave no vote that can be read has a row with its reason. Empty without `[judges] mode = "pairs"` or "both".
+        """
+        return pairs_frame(self.plan, self.store)
+
     def joined(self, **filters: Any) -> pd.DataFrame:
         """Return runs and judgements in one frame: one row a judgement, and one of a run that nobody judged.
 
@@ -276,6 +300,7 @@ class Study(Reported):
             sources |= {"runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers}
         return Analyses(
             **sources,
+            pairs=self.pairs,
             name=self.name,
             seed=self.file.seed,
             **scored,
@@ -294,7 +319,10 @@ class Study(Reported):
 
     @property
     def _inapplicable(self) -> Collection[str]:
-        return QUESTIONS.keys() - ON_ANSWERS if self.plan.test.keyed else BY_KEY
+        """Questions of other tests, and those about pairs where no replies are compared."""
+        if self.plan.test.keyed:
+            return QUESTIONS.keys() - ON_ANSWERS
+        return BY_KEY if self.plan.compared else (*BY_KEY, *PAIRWISE)
 
     @property
     def _without_judges(self) -> Mapping[str, str]:
@@ -321,13 +349,16 @@ class Study(Reported):
             return self._without_judges
         frames = self.frames()
         if not frames.is_judged:
-            return dict.fromkeys(QUESTIONS, "no run has a score")
+            reason = NO_SCORES if self.plan.compared and not self.plan.scored else "no run has a score"
+            answered = () if frames.pairs.empty else ("compare_pairs",)
+            return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
         unpaired = "no run was judged both with focus sentences and without"
         unshown = "no run was judged both with reference answers and without"
         lacking = {
             unpaired: (not frames.has_sides("focus"), ("focus",)),
             unshown: (not frames.has_sides("reference"), ("reference_effect",)),
             "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
+            NO_VOTES: (frames.pairs.empty, PAIRWISE),
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
             "one prompt length": (frames.runs["length_bin"].nunique() < 2, BY_LENGTH),
@@ -568,7 +599,7 @@ class Study(Reported):
         from toolkit.thesis.methods import methods_section, what_was_done
 
         files = self._draw(frames, folder, progress=progress)
-        if self._is_scored and frames.is_judged:
+        if self._is_scored and frames.has_results:
             files += self._write_statistics(frames, folder)
         record = what_was_done(self.plan, self.store, frames, status, manifest, files)
         if record.decisions and record.decisions.at:

@@ -60,6 +60,7 @@ class Planted(_Strict):
     severity: float = 0.0  # what a judge takes off
     failures: float = Field(0.0, ge=0, le=1)  # share of requests that fail
     accuracy: float | None = Field(None, ge=0, le=1)  # of the questions of templates/planted_keyed.csv
+    first_bonus: float | None = None  # what a judge of pairs adds to the reply that is shown first
 
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -168,6 +169,8 @@ class Judge(ModelEntry):
 class Judges(_Strict):
     """The ensemble and how it is asked (seed 002, section 4.2)."""
 
+    mode: Literal["scores", "pairs", "both"] = "scores"
+    pairs: int | None = Field(None, ge=1)  # of replies, for each pair of models; all by default
     rubric: str = "default"
     temperature: float = Field(0.1, ge=0, le=2)
     max_tokens: int = Field(1000, ge=1)
@@ -378,6 +381,34 @@ class StudyFile(_Strict):
                 f"analysis.primary: {primary} compares {absent[0]}, which is not in length_bins; add it there or name "
                 "another contrast"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_can_be_compared(self) -> StudyFile:
+        judges = self.judges
+        if judges.mode == "scores":
+            if judges.pairs is not None:
+                raise ValueError(
+                    'judges.pairs needs judges.mode = "pairs" or "both"; add it, or leave pairs out'
+                )
+            return self
+        unused = {
+            "judges.repeats": judges.repeats > 1,
+            "judges.expected_scores": judges.expected_scores,
+            "judges.shuffle_dimensions": judges.shuffle_dimensions,
+            "bias_controls.fsp_enabled": self.bias_controls.fsp_enabled,
+        }
+        fault = None
+        if judges.mode == "pairs" and (names := [name for name, is_set in unused.items() if is_set]):
+            fault = f'{names[0]} is about scores; leave it out, or say mode = "both" to have scores and pairs'
+        elif len(self.models) < 2:
+            fault = "a pair has the replies of two models; name a second one"
+        elif self.selection == "adaptive":
+            fault = 'an adaptive study chooses its bases by scores; leave out selection = "adaptive"'
+        elif not judges.by_role():
+            fault = "there is no judge; name one"
+        if fault:
+            raise ValueError(f'judges.mode = "{judges.mode}": {fault}')
         return self
 
     @property

@@ -141,6 +141,8 @@ def done_of(**changed: Any) -> Done:
     }
     plan = SimpleNamespace(
         test=SimpleNamespace(judged=True),
+        scored=True,
+        compared=False,
         study=SimpleNamespace(replies=Replies()),
         manner=SimpleNamespace(repeats=1),
     )

@@ -21,7 +21,7 @@ from toolkit.models.prices import UNRECORDED_RATE, Price, aud_cost, batch_price
 from toolkit.plan import Plan
 from toolkit.runs.gateway import endpoints_of
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Call, HumanRating, Judgement, Run
+from toolkit.store.documents import Call, HumanRating, Judgement, PairVote, Run
 from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
 
@@ -41,10 +41,12 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     shared: set[str] = set()
     run_lines = [*_runs(plan, store, study, shared)]
     judgement_lines = [*_judgements(store, study, shared)]
+    vote_lines = [*_votes(store, study, shared)]
     of_others = (call for ids in windows(sorted(shared)) for call in store.find_by(Call, "_id", ids))
     yield from _calls(plan, (call for call in of_others if call["study"] != plan.study.name))
     yield from run_lines
     yield from judgement_lines
+    yield from vote_lines
     yield from _people(store, study)
 
 
@@ -144,18 +146,44 @@ def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[st
         moments = {run["run_id"]: run["created_at"] for run in runs if run["study"] == study["study"]}
         for judgement in judgements:
             name = f"judgement by {judgement['judge']} of run {judgement['run_id']}"
-            call_ids = judgement.get("call_ids") or ()
             if (moment := moments.get(judgement["run_id"])) is None:
                 yield f"{name}: its run is not in the store"
             elif judgement["created_at"] < moment - _CLOCKS:
                 yield f"{name}: created_at is before that of its run"
-            if any(call_id not in answered for call_id in call_ids):
-                yield f"{name}: rests on a call that the ledger does not have"
-            elif call_ids and not all(
-                _is_close(judgement.get(part), sum(answered[call_id].get(part) or 0 for call_id in call_ids))
-                for part in _PAID
+            yield from (f"{name}: {fault}" for fault in _unpaid(judgement, answered))
+
+
+def _votes(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+    for votes in windows(store.each_where(PairVote, study)):
+        answered = _answered(
+            store, study, (call_id for vote in votes for call_id in vote["call_ids"]), shared
+        )
+        shown = [vote[name] for vote in votes for name in ("first_run_id", "second_run_id")]
+        runs = {
+            run["run_id"]: run
+            for run in store.find_by(Run, "run_id", shown, only=("run_id", "repeat", "prompt_id"))
+        }
+        for vote in votes:
+            name = f"vote of {vote['judge']} on runs {vote['first_run_id']} and {vote['second_run_id']}"
+            pair = [runs.get(vote[part]) for part in ("first_run_id", "second_run_id")]
+            if any(
+                run is None or (run["prompt_id"], run["repeat"]) != (vote["prompt_id"], vote["repeat"])
+                for run in pair
             ):
-                yield f"{name}: its cost, tokens or latency are not those of its calls"
+                yield f"{name}: they are not two runs of its prompt in the store"
+            yield from (f"{name}: {fault}" for fault in _unpaid(vote, answered))
+
+
+def _unpaid(document: _Document, answered: Mapping[str, _Document]) -> Iterator[str]:
+    """Yield what is wrong with the calls that a judgement or a vote rests on."""
+    call_ids = document.get("call_ids") or ()
+    if any(call_id not in answered for call_id in call_ids):
+        yield "rests on a call that the ledger does not have"
+    elif call_ids and not all(
+        _is_close(document.get(part), sum(answered[call_id].get(part) or 0 for call_id in call_ids))
+        for part in _PAID
+    ):
+        yield "its cost, tokens or latency are not those of its calls"
 
 
 def _people(store: Store, study: _Document) -> Iterator[str]:

@@ -69,6 +69,8 @@ def export_study(study: Study, folder: Path | str) -> Summary:
     for kind in KINDS:
         if kind in ONE_SHOT_ONLY and study.plan.test.name != "one_shot":
             continue
+        if kind == "pairs" and not study.plan.compared:
+            continue
         frame = getattr(study, kind)()  # one after the other, so that one is in memory
         rows[kind] = len(frame)
         paths += [save_frame(frame, out / f"{kind}{suffix}", kind) for suffix in FORMATS]

@@ -16,7 +16,7 @@ from toolkit.audit.consistency import contradictions
 from toolkit.audit.export import differing_export, export_study
 from toolkit.errors import InputError
 from toolkit.pipeline import run_plan
-from toolkit.plan import STORE
+from toolkit.plan import STORE, Plan
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
 from toolkit.store import documents, embedded
@@ -30,7 +30,9 @@ from toolkit.store.records import (
     kept_documents,
     reply_texts,
     stored_run,
+    stored_runs,
 )
+from toolkit.store.votes import stored_votes
 from toolkit.store.writer import differing, is_as_sealed
 from toolkit.words import Summary, counted, one_line
 
@@ -68,6 +70,7 @@ def verify_study(study: Study, export: Path | None = None) -> Summary:
         differences += [f"{export.name}/{line}" for line in differing_export(export)]
         differences += _in_temporary_folder(study, partial(_exported, export=export), differences)
     compared = f"{runs} runs and {judgements} judgements"
+    compared += f", {counted(len(study.pairs()), 'votes')}" if study.plan.pairs else ""
     compared += f", {files} files of figures and tables" if files else ", no figures there"
     compared += ", and the bundle" if has_bundle else ""
     compared += f", and the export {export.name}" if export else ""
@@ -100,7 +103,8 @@ def _records(study: Study) -> list[str]:
             # Every call that has ended, also of other studies: one of them may have paid.
             study.store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
             run_plan(study.plan, rebuilt, progress=False, replay=True)
-            return list(_differing_records(study.store, rebuilt, study.name, study.plan.call_ids))
+            differences = list(_differing_records(study.store, rebuilt, study.name, study.plan.call_ids))
+            return [*differences, *_differing_votes(study.plan, study.store, rebuilt)]
         finally:
             rebuilt.close()
             embedded.stop(folder)
@@ -114,7 +118,7 @@ def _figures(study: Study, drawn: Path) -> Iterator[str]:
     if folders := _output_folders(study):
         with suppress(NothingToShow):  # whatever figures show, no run of this store gives it
             study.figures(drawn)
-        if any((folder / "statistics").is_dir() for folder in folders) and study.frames().is_judged:
+        if any((folder / "statistics").is_dir() for folder in folders) and study.frames().has_results:
             study.statistics(drawn)
     for folder in folders:
         for path in _files(folder):
@@ -285,6 +289,36 @@ def _differing_run(name: str, stored: _Judged, again: _Judged, payers: _Payers) 
             left_out |= {"call_ids"} - mine.keys()  # a judgement of before names one call
             if parts := differing(mine, {part: other.get(part) for part in {*mine, *other} - left_out}):
                 yield f"{document}: {', '.join(parts)} differ from what the ledger gives"
+
+
+def _differing_votes(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str]:
+    """Yield what differs in the votes on pairs: by models and prompt, because run ids are given anew."""
+    votes, expected = (
+        stored_votes(plan, each, stored_runs(each, plan.study.name, plan.call_ids))
+        for each in (store, rebuilt)
+    )
+    # A study that was stopped may lack a vote whose call was paid for by another vote, or by another study.
+    shared = {call_id for vote in votes.values() for call_id in vote["call_ids"]}
+    lacking = (
+        call_id for ballot in expected.keys() - votes.keys() for call_id in expected[ballot]["call_ids"]
+    )
+    calls = rebuilt.find_by(documents.Call, "_id", lacking, only=("study",))
+    shared |= {call["_id"] for call in calls if call["study"] != plan.study.name}
+    left_out = {"_id", "first_run_id", "second_run_id", *MOMENTS}
+    for ballot in sorted({*votes, *expected}):
+        (first, second), pair = ballot.shown, ballot.pair
+        name = f"vote of {ballot.role} on {pair.prompt_id} by {first} and {second}, repeat {pair.repeat}"
+        vote, again = votes.get(ballot), expected.get(ballot)
+        if vote is None:
+            if again and again["answered"] and not shared.issuperset(again["call_ids"]):
+                yield f"{name}: is missing, and the ledger gives it"
+        elif again is None:
+            if vote["answered"]:
+                yield f"{name}: the ledger does not give it"
+        elif vote["answered"] and (
+            parts := differing(vote, {part: again.get(part) for part in {*vote, *again} - left_out})
+        ):
+            yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
 
 
 def _calls(judgement: _Document) -> Sequence[str]:

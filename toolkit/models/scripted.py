@@ -34,6 +34,7 @@ SHARED: Final = (
 )  # of what makes a question hard: of its network, and of the question for all models
 _NETWORK: Final = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
 _OPTION: Final = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
+TIE: Final = 0.1  # replies that seem less apart to a judge are equally good
 _TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
 
 
@@ -124,7 +125,10 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.
     text = request.messages[-1].content
-    reference = None if example is None else _TOLD.search(text)
+    replies = [] if example is None else list(_TOLD.finditer(text))
+    if example is not None and example.keys() == {"reason", "better"}:
+        return _planted_vote(truth, request, replies, example)
+    reference = replies[0] if replies else None
     if example is not None and reference is None:
         return json.dumps(example)
     tokens = 0 if reference else count_tokens(text)
@@ -168,3 +172,19 @@ def _planted_choice(accuracy: float, network: IPv4Network, text: str, identity: 
     wanted = NormalDist().cdf(hardness) < accuracy
     options = [letters[address] for address, right in inside.items() if right == wanted]
     return json.dumps({"answer": random.Random(repr((subject, identity))).choice(options)})
+
+
+def _planted_vote(
+    truth: Mapping[str, float], request: ModelRequest, replies: Sequence[re.Match[str]], example: Any
+) -> str:
+    """Return the vote of a judge on two replies, whose qualities it reads with noise; the first has its bonus."""
+    cases = [match[1] for match in replies]
+    rng = random.Random(json.dumps([*cases, request.model, request.endpoint, request.repeat]))
+    if rng.random() < truth["failures"]:
+        raise ModelError("planted: this vote is one of those that fail", reason="planted_failure")
+    if len(replies) != 2:
+        return json.dumps(example)
+    first, second = (float(match[2]) for match in replies)
+    difference = first + truth.get("first_bonus", 0.0) - second + rng.gauss(0, JUDGE_SD)
+    better = "tie" if abs(difference) < TIE else "A" if difference > 0 else "B"
+    return json.dumps({**example, "better": better})

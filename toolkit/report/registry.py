@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from toolkit.analyses import Analyses
+from toolkit.analyses import NO_SCORES, PAIRWISE, Analyses
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
@@ -26,6 +26,7 @@ from toolkit.report.plots.generalizability import decision_study, variance_compo
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
 from toolkit.report.plots.missing import missing_data
+from toolkit.report.plots.pairs import pair_strengths, position_bias
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
@@ -69,6 +70,10 @@ FIGURES: Final = (
     Row("quality_by_length", "Quality by prompt length", quality_by_length, "length"),
     Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
     Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
+    Row("pair_strengths", "Models by votes on pairs", pair_strengths, "compare_pairs", needs_scores=False),
+    Row(
+        "position_bias", "Judges and the order of replies", position_bias, "compare_pairs", needs_scores=False
+    ),
     Row("dimension_profile", "Profile of the dimensions", dimension_profile, "dimension_profile"),
     Row("cost_quality", "Quality against cost", cost_quality, "pareto"),
     Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
@@ -90,6 +95,8 @@ def draw_study(
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
     rows = [row for row in FIGURES if not (row.stands_in_for and analyses.answers(row.stands_in_for))]
+    if analyses.pairs.empty:  # of a study that compares none it is no loss
+        rows = [row for row in rows if row.asks not in PAIRWISE or row.name in only]
     rows = [row for row in rows if row.name in only or not only]
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
@@ -108,8 +115,9 @@ def draw_study(
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
     try:
-        if row.needs_scores and not analyses.is_judged:
-            raise NothingToDraw("no judged runs")
+        compares = not analyses.pairs.empty
+        if not analyses.is_judged and (row.needs_scores or (compares and row.asks not in PAIRWISE)):
+            raise NothingToDraw(NO_SCORES if compares else "no judged runs")
         if reason := analyses.unanswerable.get(row.asks):
             raise NothingToDraw(reason)
         with thesis_style():
@@ -141,9 +149,12 @@ def write_figures(
     if only:
         return files
     tables = _tables(analyses, context) if analyses.is_judged else []
+    if not analyses.pairs.empty:
+        title = "Votes on pairs of replies: models compared, and their strengths"
+        tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), end=context.origin))
     files += save_all((), tables, folder, context.study)
     names = [table.name for table in tables]
-    for name in ("reliability", "icc_forms", "length", "models", "people"):
+    for name in ("reliability", "icc_forms", "length", "models", "people", "pairs"):
         take_away_others(folder / "tables", name, names)
     _take_away_cards(folder / "tables", names)
     return files

@@ -238,6 +238,10 @@ def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
         progress += f"; {judgements['scored']} of {counted(judgements['planned'], 'judgements')} have a score"
     is_complete = runs["missing"] == 0 and (not judged or judgements["done"] > 0)
     results = ".length()" if judged else ".results()"
+    if votes := status.get("votes"):
+        progress += f"; {votes['cast']} of {counted(votes['planned'], 'votes')} cast"
+        is_complete = is_complete and votes["answered"] > 0
+        results = results if judged else ".compare_pairs()"
     call = results if is_complete else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
     groups = _CALLS if judged else {group: calls for group, calls in _CALLS.items() if group != "conclude"}
     calls = [f"{group}: {', '.join(f'.{name}()' for name in names)}" for group, names in groups.items()]

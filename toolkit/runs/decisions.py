@@ -18,6 +18,7 @@ import pandas as pd
 
 from toolkit.errors import InputError, PriceError
 from toolkit.judges.judgement import judgement_requests
+from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import price_of
@@ -41,7 +42,8 @@ _WORDS: Final = {
     "analysis.ceiling_share": "share at an end of the scale that is warned of", "dataset": "version of the dataset",
     "dataset_sha256": "content of the dataset", "judges.rubric": "rubric", "rubric_sha256": "content of the rubric",
     "bases": "bases asked", "planned_bases": "bases of the study", "repeats": "repeats", "seed": "seed",
-    "judge_prompt_sha256": "prompt of the judges",
+    "judge_prompt_sha256": "prompt of the judges", "judges.mode": "what judges are asked for",
+    "judges.pairs": "pairs of replies for each two models",
     "bias_controls.fsp_enabled": "focus sentences", "length_bins": "prompt lengths", "scenarios": "scenarios",
 }  # fmt: skip
 _NOTHING: Final = "none"
@@ -88,7 +90,9 @@ def decided(plan: Plan) -> dict[str, str]:
     """Return what a plan decides beforehand, as flat text; it holds no key and no path of the machine."""
     study = plan.study
     told = study.model_dump(mode="json", exclude=_NOT_DECIDED)
-    judges = study.judges.model_dump(mode="json", exclude=set(_JUDGES))
+    # Studies of before could only have scores: what they decided is worded as it was.
+    scores_alone = ("mode",) if study.judges.mode == "scores" else ()
+    judges = study.judges.model_dump(mode="json", exclude={*_JUDGES, *scores_alone})
     named = {role: judge.model_dump(mode="json") for role, judge in study.judges.by_role().items()}
     content = {
         **told,
@@ -169,7 +173,13 @@ def _file_digest(path: Path, size: int, changed_ns: int) -> str:
 def _judge_prompt(plan: Plan) -> str:
     """Return the hash of all that a judge is told of a short reply: the rubric's words and those of the toolkit."""
     judge = JudgeSpec("primary", "judge", "scripted", "judge", seed=0, structured=True)
-    requests = judgement_requests(judge, plan.rubric, task="Task.", response="Reply.", manner=plan.manner)
+    requests = list(
+        judgement_requests(judge, plan.rubric, task="Task.", response="Reply.", manner=plan.manner)
+        if plan.scored or not plan.compared
+        else ()
+    )
+    if plan.compared:
+        requests.append(pair_request(judge, plan.rubric, "Task.", "Reply.", "Reply."))
     return _sha256(repr([(request.messages, request.response_schema) for request in requests]))
 
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError, StudyError
+from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import shown_before
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
@@ -23,6 +25,7 @@ from toolkit.plan import Plan
 from toolkit.runs.budget import spent_and_held
 from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.gateway import at_once_of, named_models
+from toolkit.runs.pairs import pairs_ahead
 from toolkit.runs.progress import duration
 from toolkit.runs.run_state import (
     RunState,
@@ -115,21 +118,26 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
                 experiences[name] if to_ask else None,
             )
         )
+    pairs, paid_pairs = pairs_ahead(plan, store, ahead)
     for role, judge in plan.judges.items():
         spec, experience = plan.judge_models[role], None
         judged = states_of_judge(plan, ahead, role)
         shares, paid = judge_shares(plan, store, role, judged)
         tokens = []
-        if shares:
+        if shares or pairs[role]:
             experience = experience_of(plan, store, spec, "judge")
-            tokens = list(judge_tokens(plan, role, shares, experiences, experience, count))
+            tokens = [
+                *(judge_tokens(plan, role, shares, experiences, experience, count) if shares else ()),
+                *pair_tokens(plan, role, pairs[role], experiences, experience, count),
+            ]
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
-            read = all(state.request is None or experiences[state.run.model].measured for state, _ in shares)
+            shown = [*(state for state, _ in shares), *chain.from_iterable(pairs[role])]
+            read = all(state.request is None or experiences[state.run.model].measured for state in shown)
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
         calls_each = len(judge_requests(plan, role)[0])
-        paid_calls = len(paid - named) + len(named) * calls_each
+        paid_calls = len(paid - named) + len(named) * calls_each + paid_pairs[role]
         rows.append(_row(plan, role, judge.name, spec, tokens, paid_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
     spent, reserved = spent_and_held(store, plan.study.name)
@@ -142,7 +150,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         distinct_calls=len(set(plan.call_ids)),
         # Where a judge sees the reply alone, replies that turn out equal share its calls.
         may_share=any(state.request and state.to_judge for state in ahead)
-        and plan.test.judged
+        and plan.scored
         and not (plan.rubric.shows_task or plan.manner.shuffle or plan.manner.reference),
         budget_aud=plan.study.budget.aud,
         retired={
@@ -407,10 +415,7 @@ def judge_tokens(
     for state, unpaid in unpaid_states:
         shown = shown_before(plan.rubric, plan.manner, state.run.prompt.text, state.run.prompt.context or "")
         text = words + (times * count(shown, encoding) if shown else 0)
-        low = expected = longest = float(state.tokens or 0)
-        if state.request is not None:
-            low, expected = replies[state.run.model].limited(state.request.max_tokens)
-            longest = state.request.max_tokens * 2.0**state.retries
+        low, expected, longest = _reply_tokens(state, replies)
         share, most_share = shares[state.run.model]
         low, expected, worst = low * share, expected * share, longest * most_share
         # How many pieces a reply has is a matter of its words, whoever counts them.
@@ -424,6 +429,43 @@ def judge_tokens(
         longest = (text + extra + worst + repair * (request.max_tokens + REPAIR_TOKENS)) * spec.doubt
         prompts = (text + low, text + expected, longest)
         yield some, sent, (few * got_low, some * got, many * got_most), prompts
+
+
+def pair_tokens(
+    plan: Plan,
+    role: str,
+    pairs: Iterable[tuple[RunState, RunState]],
+    replies: Mapping[str, Experience],
+    experience: Experience,
+    count: Callable[[str, str], int],
+) -> Iterator[Expected]:
+    """Yield the same of one judge's calls about each two replies."""
+    spec = plan.judge_models[role]
+    encoding, times = spec.counted_by
+    request = pair_request(plan.judges[role], plan.rubric, "", "", "")
+    words = times * sum(count(message.content, encoding) for message in request.messages)
+    extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)
+    repair = int(plan.manner.repair)
+    got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
+    again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows all of it once more
+    for pair in pairs:
+        task = words + times * count(pair[0].run.prompt.text, encoding)
+        parts = [
+            (_reply_tokens(state, replies), *_shares(plan.models[state.run.model], spec)) for state in pair
+        ]
+        low, likely = (task + sum(tokens[at] * share for tokens, share, _ in parts) for at in (0, 1))
+        once = task + extra + sum(tokens[2] * share for tokens, _, share in parts)
+        sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
+        yield 1.0, sent, got, (low, likely, (once + again) * spec.doubt)
+
+
+def _reply_tokens(state: RunState, replies: Mapping[str, Experience]) -> Three:
+    """Return the tokens of a reply that is there, or what is expected of one that is still to come."""
+    low = expected = longest = float(state.tokens or 0)
+    if state.request is not None:
+        low, expected = replies[state.run.model].limited(state.request.max_tokens)
+        longest = state.request.max_tokens * 2.0**state.retries
+    return low, expected, longest
 
 
 def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
@@ -445,13 +487,14 @@ def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) ->
         return
     states = states_ahead(plan, store)
     to_ask = {state.run.model for state in states if state.request}
+    pairs, _ = pairs_ahead(plan, store, states)
     ahead = [
         (role, name)
         for role, name in suspects
         if (
             name in to_ask
             if role == "model"
-            else judge_shares(plan, store, role, states_of_judge(plan, states, role))[0]
+            else pairs[role] or judge_shares(plan, store, role, states_of_judge(plan, states, role))[0]
         )
     ]
     retired = [

@@ -171,7 +171,9 @@ def distinct(states: Iterable[RunState]) -> list[RunState]:
 
 
 def states_of_judge(plan: Plan, states: Iterable[RunState], role: str) -> list[RunState]:
-    """Return the runs that a judge judges."""
+    """Return the runs that a judge scores, or that a test of another kind shows it."""
+    if plan.compared and not plan.scored:
+        return []
     return [state for state in states if state.to_judge and role in plan.judges_of(state.run.model)]
 
 

@@ -13,6 +13,7 @@ from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
 from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
+from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
 from toolkit.runs.run_state import RunState, calls_of_judge, each_state
@@ -55,13 +56,13 @@ class _Tally:
         self.finish_reasons[stored.finish_reason or "unknown"] += 1
         if state.tokens is not None:
             self.tokens, self.counted = self.tokens + state.tokens, self.counted + 1
-        judges = plan.judges_of(state.run.model) if plan.test.judged else {}
+        judges = plan.judges_of(state.run.model) if plan.scored else {}
         if state.excluded:
             self.excluded[state.excluded] += 1
             self.left_out += len(judges)
         elif not all(map(state.answered_by, judges)):
             self.unjudged[state.run.call_id] = state
-        for judgement in state.said.values():
+        for judgement in state.said.values() if plan.scored else ():
             self.judgements[judgement.answered] += 1
             if judgement.reason is not None:
                 reasons = self.unread if judgement.answered else self.unanswered
@@ -78,7 +79,7 @@ class _Tally:
 
         for name, call_ids in self.missing.items():  # equal requests are one call
             calls[plan.models[name].provider, plan.models[name].model] += len(call_ids)
-            for role in plan.judges_of(name) if plan.test.judged else ():
+            for role in plan.judges_of(name) if plan.scored else ():
                 add(role, len(call_ids) * calls_of_judge(plan, usual))
         for state in self.unjudged.values():
             for role in plan.judges_of(state.run.model):
@@ -129,8 +130,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     answered, unscored = tally.judgements[True], tally.unread + tally.unanswered
     # What other tests ask judges is in their annotations.
     planned = -tally.left_out
-    if plan.test.judged:
+    if plan.scored:
         planned += sum(len(plan.judges_of(model)) for model in plan.models) * plan.runs.per_model
+    votes = vote_counts(plan, store) if plan.compared else None
     ended = _EndedCalls()
     calls = calls_by_state(store, name, _EndedCalls.FIELDS, ended.add)
     alive = living(store, name)
@@ -147,6 +149,10 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     reserved = total_aud(call["worst_aud"] for call in open_claims if was_sent(call))
     attempts, retried = _attempts(store, name, calls)
     rates = ended.per_minute()
+    calls_left = tally.calls_left(plan)
+    for role, number in (votes or {}).get("missing_by_judge", {}).items():
+        spec = plan.judge_models[role]
+        calls_left[spec.provider, spec.model] += number
     return {
         "study": name,
         "done": succeeded,
@@ -188,7 +194,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
         "calls_per_minute": sum(rates.values()) if rates else None,
-        "seconds_left": _seconds_left(tally.calls_left(plan), rates) if rates else None,
+        "seconds_left": _seconds_left(calls_left, rates) if rates else None,
         "excluded": dict(tally.excluded),
         "failures": dict(tally.failures),
         "finish_reasons": dict(tally.finish_reasons),
@@ -197,6 +203,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "judgement_failures": dict(unscored),
         "answered_by_others": other_models(ended.pairs),
         "output": str(plan.output),
+        **({"votes": votes} if votes else {}),
     }
 
 
@@ -219,7 +226,11 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     ]
     if status["distinct_calls"] != runs["planned"]:
         lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
-    lines += [("judgements", judged), ("spent", spent)]
+    if votes := status.get("votes"):
+        lines += [("judgements", judged)] if judgements["planned"] else []
+        lines += [("votes", votes_line(votes)), ("spent", spent)]
+    else:
+        lines += [("judgements", judged), ("spent", spent)]
     lines += [("", status["exchange"])] if status["exchange"] else []
     if status["unsure_aud"] and not status["at_work"]:
         command = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, Analyses
+from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE, Analyses
 from toolkit.errors import InputError
 from toolkit.reporting import Reported
 from toolkit.words import Summary, counted, one_line
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolkit.report.figure import About
     from toolkit.report.show import Files
 
-_STUDIES_ONLY: Final = ("required_elements", "focus", "reference_effect", *BY_KEY)
+_STUDIES_ONLY: Final = ("required_elements", "focus", "reference_effect", *BY_KEY, *PAIRWISE)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 
@@ -230,6 +230,10 @@ class Scores(Reported):
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person, where judges and people are told apart."""
         return self._human.copy()
+
+    @property
+    def _inapplicable(self) -> Collection[str]:
+        return _STUDIES_ONLY
 
     @cached_property
     def unanswerable(self) -> Mapping[str, str]:

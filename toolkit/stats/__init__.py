@@ -28,6 +28,7 @@ _NAMES = {
         "comparisons.missing_data": ("missing_data", "MissingData"),
         "comparisons.reference": ("reference_effect", "ReferenceEffect"),
         "comparisons.models": ("compare_models", "ModelComparison", "rate_difference"),
+        "comparisons.pair_agreement": ("pair_agreement", "PairAgreement"),
         "comparisons.pairs": ("compare_pairs", "PairComparison"),
         "detection.deciders": ("baselines", "compare_deciders", "Decider", "decider", "deciders_frame"),
         "detection.rates": ("auc", "Classification", "classify", "Confusion", "corrected_prevalence",

@@ -33,6 +33,7 @@ from toolkit.store.documents import (
     HumanRating,
     Judgement,
     OutputBlob,
+    PairVote,
     Prompt,
     RatingRound,
     Rubric,
@@ -47,7 +48,7 @@ from toolkit.words import VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"
-_SINCE: Final = ("settlements", "decisions")
+_SINCE: Final = ("settlements", "decisions", "pair_votes")
 """Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
 UNPACKED_AT_MOST: Final = 200  # times the file's size its parts may have; those of studies have 5 to 40
 SMALL: Final = 100_000_000  # bytes of parts that are read however small the file is
@@ -78,7 +79,8 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
     run_ids = [run["run_id"] for run in runs]
     judgements = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
     ratings = store.find_where(HumanRating, query, only=("blob_id", "rubric_hash"))
-    leads = {document["call_id"] for document in (*runs, *judgements)}
+    votes = store.find_where(PairVote, query, only=("call_id", "rubric_hash"))
+    leads = {document["call_id"] for document in (*runs, *judgements, *votes)}
     calls = {*(call["_id"] for call in calls_of_study), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
     texts = {run.get("output_blob_id") for run in runs} | {rating["blob_id"] for rating in ratings}
@@ -93,13 +95,15 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "calls": (call for call in _in_order(store, Call, calls) if call["state"] != "claimed"),
         "runs": _in_order(store, Run, run_ids),
         "judgements": _in_order(store, Judgement, run_ids),
-        "rubrics": _in_order(store, Rubric, (record["rubric_hash"] for record in (*judgements, *ratings))),
+        "rubrics": _in_order(
+            store, Rubric, (record["rubric_hash"] for record in (*judgements, *ratings, *votes))
+        ),
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, query), key=itemgetter("_id")),
     }
-    for kind, name in zip((Settlement, Decision), _SINCE, strict=True):
+    for kind, name in zip((Settlement, Decision, PairVote), _SINCE, strict=True):
         if documents := store.find_where(kind, query):
-            parts = {**parts, name: sorted(documents, key=itemgetter("_id"))}
+            parts = {**parts, name: sorted(documents, key=itemgetter(*KEYS[name]))}
     return pack_archive(study, parts, path)
 
 
@@ -211,6 +215,8 @@ def _misfit(study: str, name: str, document: _Document, names: Mapping[str, set[
                 return "its reply is not in the archive"
         case "judgements" if document["run_id"] not in names["runs"]:
             return "its run is not in the archive"
+        case "pair_votes" if not {document["first_run_id"], document["second_run_id"]} <= names["runs"]:
+            return "its runs are not in the archive"
     return None
 
 
@@ -396,6 +402,7 @@ def _refuse_other_runs(store: Store, runs: _Documents) -> None:
 
 _Merge = Callable[[_Document, _Document], _Operation | None]
 _ID: Final = ("_id",)
+_VOTE: Final = ("first_run_id", "second_run_id", "judge", "call_id")
 _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], tuple[str, ...], _Merge | None]]] = {
     "prompts": (Prompt, ("prompt_id", "dataset_version"), ("text",), _same_prompt),
     "output_blobs": (
@@ -412,6 +419,7 @@ _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], tuple[str, 
     "rating_rounds": (RatingRound, _ID, ("run_ids",), _longer_round),
     "settlements": (Settlement, _ID, (), None),
     "decisions": (Decision, _ID, (), None),
+    "pair_votes": (PairVote, _VOTE, ("answered", "updated_at"), _newest),
 }
 """How a collection is imported, in the order in which an import writes them, the ledger before what rests on it: its
 class, what names a document, what is read of a document that is there, what becomes of the two. Owners, accounts and

@@ -221,6 +221,39 @@ class Judgement(_Changing):
     meta = _indexed("judgements", ("run_id", "judge", "call_id"), ["study", "rubric_hash"])
 
 
+class PairVote(_Changing):
+    """The vote of one judge on two replies to one prompt, in the order in which they were shown."""
+
+    study = me.StringField(required=True)
+    prompt_id = me.StringField(required=True)
+    repeat = me.IntField(required=True, **_COUNT)
+    first_run_id = me.StringField(required=True)
+    second_run_id = me.StringField(required=True)
+    # the texts that were shown: of others nothing is known
+    first_blob_id = me.StringField(required=True)
+    second_blob_id = me.StringField(required=True)
+    swapped = me.BooleanField(
+        required=True
+    )  # whether the model named later in the study file was shown first
+    judge = me.StringField(required=True)
+    model = me.StringField(required=True)
+    rubric_hash = me.StringField(required=True)
+    vote_key = me.StringField(required=True)
+    vote = me.StringField(choices=("first", "second", "tie"))
+    reason = me.StringField(null=True)  # why there is no vote
+    reasons = me.StringField(null=True)  # the judge's own
+    answered = me.BooleanField(required=True)
+    related = me.BooleanField(required=True)
+    repaired = me.BooleanField(required=True)
+    call_id = me.StringField(required=True)
+    call_ids = me.ListField(me.StringField())
+    aud_cost = me.FloatField(null=True, **_AUD)
+    latency_ms = me.FloatField(null=True, **_COUNT)
+    input_tokens = me.IntField(null=True, **_COUNT)
+    output_tokens = me.IntField(null=True, **_COUNT)
+    meta = _indexed("pair_votes", ("first_run_id", "second_run_id", "judge", "call_id"), "study")
+
+
 class Rubric(_Changing):
     """The whole content of a rubric under the hash that its judgements carry."""
 
@@ -358,7 +391,7 @@ class RatingRound(_Created):
 
 DOCUMENTS = (
     *(Prompt, OutputBlob, Run, Judgement, Rubric, Call),
-    *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound),
+    *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound, PairVote),
 )
 
 

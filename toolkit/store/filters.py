@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.documents import Call, Judgement, PairVote, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import judgements_frame, runs_frame
 from toolkit.store.records import calls_beside
@@ -29,6 +29,7 @@ _ALLOWED: Final = {
     "purpose": ("run", "judge", "write"),
     "state": ("done", "failed", "claimed"),
 }
+_OF_VOTE: Final = ("first_run_id", "model", "judge")
 _SHOWN: Final = 12  # values that an error names
 
 
@@ -113,6 +114,8 @@ def _leads(store: Store, study: str) -> dict[str, tuple[Any, ...]]:
             call_id = record["call_id"]  # one call judges all replies with the same text
             if call_id not in leads or record["run_id"] < leads[call_id][0]:
                 leads[call_id] = tuple(map(record.get, fields))
+    for vote in store.each_where(PairVote, {"study": study}, only=("call_id", *_OF_VOTE)):
+        leads.setdefault(vote["call_id"], (*map(vote.get, _OF_VOTE), None))
     return leads
 
 

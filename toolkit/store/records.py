@@ -31,6 +31,10 @@ _OPTIONAL: Final = (
 _FIELDS: Final = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
+_OF_VOTE: Final = (
+    *("model", "reason", "reasons", "answered", "related", "repaired"),
+    *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
+)
 MOMENTS: Final = ("created_at", "updated_at")
 EVALUATION: Final = {
     *("ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"),
@@ -95,6 +99,13 @@ def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
     content |= {"failed": judgement.failed, "answered": judgement.answered}
     content |= {"study": study, "rubric_hash": judgement.rubric_digest}
     return _record("judgements", key, content)
+
+
+def vote_record(key: Mapping[str, Any], about: Mapping[str, Any], judgement: Judgement) -> Record:
+    """Return the record of the vote of one judge on two replies."""
+    content = {name: getattr(judgement, name) for name in _OF_VOTE}
+    content |= {"vote": (judgement.detail or {}).get("vote"), "call_ids": list(judgement.call_ids)}
+    return _record("pair_votes", {**key, "call_id": judgement.call_id}, {**about, **content})
 
 
 def evaluation_fields(

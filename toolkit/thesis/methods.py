@@ -129,7 +129,7 @@ def what_was_done(
         decisions = decisions_of(plan, store)
         return Done(plan, answers, paid, status, manifest, evidence, prices=prices, decisions=decisions)
     runs, rated = of.runs, of.human[~of.human["failed"]]
-    calls = list(of.judgements["call_id"].dropna())
+    calls = [*of.judgements["call_id"].dropna(), *(of.pairs["call_id"] if len(of.pairs) else ())]
     return Done(
         plan,
         asked_models(plan, store, calls, earlier=False),
@@ -137,7 +137,9 @@ def what_was_done(
         status,
         manifest,
         evidence,
-        unscored=int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"]).sum()),
+        unscored=int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"]).sum())
+        if plan.scored
+        else 0,
         zeros=captions.zeros_words(captions.judged_runs(runs)),
         people=(rated["rater"].nunique(), rated["run_id"].nunique()),
         prices=prices,
