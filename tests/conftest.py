@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from small_study import CTI_ONLY, STUDY
+from small_study import CTI_ONLY, STUDY, without_pictures
 from stub_server import StubServer
 from stub_study import plain, stub_study
 
@@ -119,9 +119,10 @@ def open_study(server: StubServer, tmp_path: Path, store_folder: Path) -> Iterat
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pictures() -> Iterator[None]:
     """Figures are calculated and drawn, and their files empty: how they look is looked at in tests/report."""
-    monkeypatch.setattr("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode())
+    with without_pictures():
+        yield
 
 
 @pytest.fixture
