@@ -17,12 +17,16 @@ from stub_server import StubServer
 from stub_study import plain, stub_study
 
 from toolkit.cli import main
+from toolkit.files import write_atomically
 from toolkit.store import connection, embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
 
 if TYPE_CHECKING:
     from browser import Lab
+
+    from toolkit.analyses import Analyses
+    from toolkit.report.show import Files
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -123,6 +127,21 @@ def no_pictures() -> Iterator[None]:
     """Figures are calculated and drawn, and their files empty: how they look is looked at in tests/report."""
     with without_pictures():
         yield
+
+
+@pytest.fixture
+def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures and statistics are one small table of scores, where a test looks at the other files of a bundle."""
+    # Here, because matplotlib and scipy take a second, which tests that draw nothing need not wait for.
+    from toolkit.report import registry
+    from toolkit.report.show import Files
+
+    def write(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> Files:
+        scores = ",".join(str(score) for score in of.runs["composite_strict"])
+        return Files([write_atomically(folder / "figures" / "scores.csv", scores.encode())])
+
+    monkeypatch.setattr(registry, "write_figures", write)
+    monkeypatch.setattr(registry, "write_statistics", lambda *given: Files())
 
 
 @pytest.fixture
