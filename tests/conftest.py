@@ -15,6 +15,7 @@ from hypothesis import settings
 from small_study import CTI_ONLY, STUDY, without_pictures
 from stub_server import StubServer
 from stub_study import plain, stub_study
+from warm_server import warm_servers
 
 from toolkit.cli import main
 from toolkit.files import write_atomically
@@ -48,7 +49,7 @@ def _own_surroundings() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _unhurried() -> Iterator[None]:
     """Shorten what a study of six runs waits for without need: of the 0.7 s that it took it was busy for 0.1 s."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warm_servers():
         patch.setattr(writer, "BETWEEN_BULKS", 0.002)
         for module in (gateway, limits):
             patch.setattr(module, "POLL_SECONDS", 0.05)

@@ -17,7 +17,8 @@ from typing import Any
 
 import pandas as pd
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from contract_studies import write_ratings, write_studies
 from small_study import without_pictures
 
