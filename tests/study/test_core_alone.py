@@ -58,8 +58,7 @@ finally:
 def test_a_study_runs_without_the_rooms_on_top(tmp_path: Path) -> None:
     """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
     core = tmp_path / "core"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(toolkit.__file__).parent, core / "toolkit", ignore=ignored)
+    shutil.copytree(Path(toolkit.__file__).parent, core / "toolkit")
     for room in ON_TOP:
         shutil.rmtree(core / "toolkit" / room)
     (tmp_path / "study.toml").write_text(STUDY.format(settings="", judges=""))
