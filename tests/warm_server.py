@@ -17,8 +17,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from waiting import is_alive
-
 from toolkit.store import embedded
 
 # Who forks reaps nobody, so that a dead server is no zombie; a server ends as any interpreter does, and SQLite with it.
@@ -54,14 +52,19 @@ class _Forked:
 
     def poll(self) -> int | None:
         """Return nothing while it lives."""
-        return None if is_alive(self.pid) else 1
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return 1
+        return None
 
 
 @contextlib.contextmanager
 def warm_servers() -> Iterator[None]:
     """Have embedded servers forked, and looked for each hundredth of a second while they begin and end."""
     command = [sys.executable, "-c", _FORKS]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+    ends = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, **ends) as forks:
         asked, said, turn = forks.stdin, forks.stdout, threading.Lock()
         assert asked is not None
         assert said is not None
