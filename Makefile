@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= -m "not full"
-# One more than processors: many tests wait for a server or a kernel.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, 'sched_getaffinity') else 'auto')")
+# Two more than processors: many tests wait for a server or a kernel.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, 'sched_getaffinity') else 'auto')")
 
 .PHONY: help setup demo test test-all test-servers coverage mutations lab check clean
 
@@ -34,7 +34,7 @@ test: setup
 	@bash scripts/apt_install.sh chromedriver chromium-driver
 	@bash scripts/apt_install.sh pdflatex texlive-latex-base texlive-latex-recommended
 	@bash scripts/apt_install.sh pdftotext poppler-utils
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-all: TESTS :=
 test-all: test

@@ -12,17 +12,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from small_study import CTI_ONLY, STUDY
+from small_study import CTI_ONLY, STUDY, without_pictures
 from stub_server import StubServer
 from stub_study import plain, stub_study
+from warm_server import warm_servers
 
 from toolkit.cli import main
-from toolkit.store import connection, embedded
+from toolkit.files import write_atomically
+from toolkit.runs import gateway, limits
+from toolkit.store import connection, embedded, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
 
 if TYPE_CHECKING:
     from browser import Lab
+
+    from toolkit.analyses import Analyses
+    from toolkit.report.show import Files
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -37,6 +43,16 @@ def _own_surroundings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MONGODB_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOLKIT_BATCH"):
             patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _unhurried() -> Iterator[None]:
+    """Shorten what a study of six runs waits for without need: of the 0.7 s that it took it was busy for 0.1 s."""
+    with pytest.MonkeyPatch.context() as patch, warm_servers():
+        patch.setattr(writer, "BETWEEN_BULKS", 0.002)
+        for module in (gateway, limits):
+            patch.setattr(module, "POLL_SECONDS", 0.05)
         yield
 
 
@@ -119,9 +135,25 @@ def open_study(server: StubServer, tmp_path: Path, store_folder: Path) -> Iterat
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pictures() -> Iterator[None]:
     """Figures are calculated and drawn, and their files empty: how they look is looked at in tests/report."""
-    monkeypatch.setattr("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode())
+    with without_pictures():
+        yield
+
+
+@pytest.fixture
+def one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures and statistics are one small table of scores, where a test looks at the other files of a bundle."""
+    # Here, because matplotlib and scipy take a second, which tests that draw nothing need not wait for.
+    from toolkit.report import registry
+    from toolkit.report.show import Files
+
+    def write(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> Files:
+        scores = ",".join(str(score) for score in of.runs["composite_strict"])
+        return Files([write_atomically(folder / "figures" / "scores.csv", scores.encode())])
+
+    monkeypatch.setattr(registry, "write_figures", write)
+    monkeypatch.setattr(registry, "write_statistics", lambda *given: Files())
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 from toolkit.store import embedded
 from toolkit.study import Study
@@ -36,6 +37,16 @@ def finished_study(folder: Path, limit: int | None = None) -> Iterator[Study]:
         study.store.close()
     finally:
         embedded.stop(study.plan.store_folder)
+
+
+@contextlib.contextmanager
+def without_pictures() -> Iterator[None]:
+    """Have figures drawn without a layout, a sixth of their time, and their files hold the name of their kind alone."""
+    with (
+        patch("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode()),
+        patch("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None),
+    ):
+        yield
 
 
 def clear_of_people(study: Study) -> None:

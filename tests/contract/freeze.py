@@ -14,12 +14,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from contract_studies import write_ratings, write_studies
+from small_study import without_pictures
 
 from toolkit import Study
 from toolkit.cli import main
@@ -138,7 +139,7 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
     return [f"{place}: {then!r} was, {now!r} is"]
 
 
-@patch("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode())
+@without_pictures()
 def make(folder: Path) -> dict[str, Any]:
     """Run the three studies in a folder and return everything that is frozen of them; pictures are not, nor drawn."""
     found: dict[str, Any] = {}

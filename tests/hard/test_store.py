@@ -54,6 +54,13 @@ KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
 
 
+@pytest.fixture(autouse=True)
+def _started_as_users_start_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a command of its own, and not forked from a warm one."""
+    monkeypatch.setattr(embedded, "subprocess", subprocess)
+    monkeypatch.setattr(embedded, "time", time)
+
+
 def test_an_abandoned_store_is_closed_beside_who_collects_it(tmp_path, monkeypatch) -> None:
     """Its server is gone, and closing waits for it: not in the loop where paid replies come, which would time out."""
     closed: Queue[threading.Thread] = Queue()

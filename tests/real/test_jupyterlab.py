@@ -87,7 +87,7 @@ FINDS = {
         "ICC(A,1)",
         "Quality by prompt length (n = ",
         "spent in all: AUD ",
-        " of 648 runs have an answer",
+        " of 108 runs have an answer",
         "9 of 9 planted values are in their intervals",
     ),
     "01_explore_runs": ("36 of 36 runs have an answer",),
@@ -119,6 +119,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
         (ROOT / "templates" / f"{name}.toml").read_text(encoding="utf-8").replace("../results", "results")
         for name in ("adaptive", "planted")
     ]
+    own_texts[1] = own_texts[1].replace("bases = 36 ", "bases = 12 ").replace("repeats = 2", "repeats = 1")
     for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot, *own_texts), strict=True):
         path.write_text(text)
     study = Study.load(studies["whole"])

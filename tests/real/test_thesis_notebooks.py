@@ -23,7 +23,7 @@ from toolkit.getting_started.folder import init_folder
 from toolkit.store import embedded
 
 NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-QUICK = ("01_explore_runs", "06_plan_a_study")
+QUICK = ("06_plan_a_study",)
 
 
 def call(line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import re
 import sys
 import xml.etree.ElementTree as ET
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from toolkit import Scores
 from toolkit.cli import cli
 from toolkit.errors import InputError
+from toolkit.report import figure
 
 HOSTILE = r"m_1 $x$ % \input{a} {b} <b>& *c* [d](e) ~#^"
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -33,9 +35,20 @@ def bundle(tmp_path_factory: pytest.TempPathFactory):
     ]
     scores = Scores(pd.DataFrame(rows, columns=["item", "model", "judge", "score"]), name="under_score")
     folder = tmp_path_factory.mktemp("document")
-    for name in ("docx", "md"):
-        scores.bundle(folder / name, format=name)
-        scores.bundle(folder / f"{name}_again", format=name)
+    render = figure.render
+    once = functools.cache(lambda name, kind: render(drawn_now[name], kind))
+    drawn_now: dict[str, figure.FigureWithCaption] = {}
+
+    def seldom(shown: figure.FigureWithCaption, kind: str, **more: int) -> bytes:
+        """Draw one picture each time and the others once: that they stay the same is seen by `test_figure_files`."""
+        drawn_now[shown.name] = shown
+        return render(shown, kind, **more) if more or shown.name == "model_means" else once(shown.name, kind)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "render", seldom)
+        for name in ("docx", "md"):
+            scores.bundle(folder / name, format=name)
+            scores.bundle(folder / f"{name}_again", format=name)
     return folder
 
 

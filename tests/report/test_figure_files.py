@@ -72,8 +72,9 @@ def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(thre
         shuffled = three_figures(shuffle=3)
     assert pyplot.get_fignums() == []
     assert mpl.rcParams._get("backend") == before
-    assert hashes(three) == hashes(shuffled)
-    assert hashes(three[:1]) == hashes(three[:1])
+    first = hashes(three)
+    assert first == hashes(shuffled)
+    assert first[:3] == hashes(three[:1])
 
 
 def test_pictures_have_their_width_truetype_fonts_and_no_date(three) -> None:

@@ -12,13 +12,12 @@ import pytest
 from tests.study.test_scores import ratings
 from toolkit import Scores, Study, stats
 from toolkit.errors import Stopped
-from toolkit.report import figure as figures
 
 COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "judge_cards", "missing_data")
 
 
 @pytest.fixture
-def calls(monkeypatch) -> Counter[str]:
+def calls(monkeypatch, no_pictures) -> Counter[str]:
     """Count the calculations, each by its name."""
     calls: Counter[str] = Counter()
 
@@ -34,7 +33,6 @@ def calls(monkeypatch) -> Counter[str]:
 
     for name in COUNTED:
         monkeypatch.setattr(stats, name, counting(name))
-    monkeypatch.setattr(figures, "render", lambda *_, **__: b"<svg></svg>")
     return calls
 
 

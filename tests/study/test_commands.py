@@ -33,6 +33,7 @@ def table(ratings: list[list[float]]) -> list[tuple[object, ...]]:
     return [(f"t{i}", f"j{j}", score) for i, row in enumerate(ratings) for j, score in enumerate(row)]
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
     """The six coefficients of Shrout & Fleiss (1979), Table 2, from a file of ratings with a column ``target``."""
     code, out, _ = toolkit(

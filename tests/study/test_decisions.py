@@ -15,7 +15,7 @@ from toolkit.cli import cli
 from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
-pytestmark = pytest.mark.usefixtures("no_pictures", "store_folder")
+pytestmark = pytest.mark.usefixtures("one_table", "store_folder")
 
 TEXT = """
 name = "held"

@@ -20,7 +20,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None, sto
     """A workspace whose demo asks scripted models; its notebooks are not run."""
     templates = tmp_path / "templates"
     templates.mkdir()
-    text = STUDY.format(settings="", judges="").replace('scenarios = ["CTI_ANALYSIS"]\n', "")
+    text = STUDY.format(settings="bases = 5", judges="").replace('scenarios = ["CTI_ANALYSIS"]\n', "")
     (templates / "demo.toml").write_text(text.replace('"results/', '"../results/'))
     planted = PLANTED.read_text().replace("bases = 36", "bases = 3").replace("repeats = 2", "repeats = 1")
     (templates / "planted.toml").write_text(planted)
@@ -68,16 +68,16 @@ def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(
     """A base is three runs and nine judgements, 120 seconds: two fit into five minutes; then the machine is quick."""
     first = run_demo(progress=False)
     said = capsys.readouterr().err
-    assert said.index("M-S: planted 0.30, found") < said.index("study small, a real model: 36 runs")
-    assert (first.fields["asked"], first.fields["planned"], whole_bases(home)) == (6, 36, 2)
-    assert "6 of 36 runs; the same command goes on" in first.text
+    assert said.index("M-S: planted 0.30, found") < said.index("study small, a real model: 15 runs")
+    assert (first.fields["asked"], first.fields["planned"], whole_bases(home)) == (6, 15, 2)
+    assert "6 of 15 runs; the same command goes on" in first.text
     assert first.exit_code == 0
     assert run_demo(progress=False).fields["asked"] == 12
     assert whole_bases(home) == 4
     passing[0] = 0.0
     last = run_demo(progress=False)
-    assert (last.fields["asked"], last.fields["new_calls"], whole_bases(home)) == (36, 96, 12)
-    assert "36 of 36 runs\n" in last.text
+    assert (last.fields["asked"], last.fields["new_calls"], whole_bases(home)) == (15, 12, 5)
+    assert "15 of 15 runs\n" in last.text
     assert run_demo(progress=False).fields["new_calls"] == 0
 
 

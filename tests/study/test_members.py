@@ -7,7 +7,6 @@ import pytest
 from tests.study.test_scores import ratings
 from toolkit import Scores, Study
 from toolkit.errors import ToolkitError
-from toolkit.report import figure as figures
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 
@@ -36,9 +35,8 @@ def arguments(study: Study, tmp_path) -> dict[str, tuple]:
     }
 
 
-def test_every_public_member_of_a_study_works(study, tmp_path, monkeypatch) -> None:
+def test_every_public_member_of_a_study_works(study, tmp_path) -> None:
     """A finished study with three judges and one model; what it has no data for is refused in one line."""
-    monkeypatch.setattr(figures, "render", lambda *_, **__: b"<svg></svg>")
     given, refused = arguments(study, tmp_path), {}
     for name in (name for name in dir(study) if name not in ("close", "run", "execute")):
         member = getattr(study, name)
@@ -74,9 +72,8 @@ def test_a_study_says_what_it_can_answer(study) -> None:
     assert summary.fields["runs"]["succeeded"] == 6
 
 
-def test_every_public_member_of_scores_works(tmp_path, monkeypatch) -> None:
+def test_every_public_member_of_scores_works(tmp_path) -> None:
     """Scores of two models by three judges and a person; what they have no column for is refused by name."""
-    monkeypatch.setattr(figures, "render", lambda *_, **__: b"<svg></svg>")
     ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)
     scores = Scores.load(tmp_path / "scores.csv", output=tmp_path / "out")
     given = {"answers": ("length",), "load": (tmp_path / "scores.csv",)}

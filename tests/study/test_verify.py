@@ -16,14 +16,10 @@ from processes import two_processes
 from stub_server import Fault, StubServer
 from stub_study import is_judge, stub_study
 
-from toolkit.analyses import Analyses
 from toolkit.audit.export import export_study
 from toolkit.audit.verify import verify_study
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
-from toolkit.report import registry
-from toolkit.report.show import Files
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -44,15 +40,8 @@ tertiary = false
 
 
 @pytest.fixture
-def finished(study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+def finished(study_file: Callable[..., Path], one_table: None) -> Iterator[Study]:
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
-
-    def figures(of: Analyses, about: object, folder: Path, only: object = (), **_: object) -> Files:
-        scores = ",".join(str(score) for score in of.runs["composite_strict"])
-        return Files([write_atomically(folder / "figures" / "scores.csv", scores.encode())])
-
-    monkeypatch.setattr(registry, "write_figures", figures)
-    monkeypatch.setattr(registry, "write_statistics", lambda *given: Files())
     study = Study.load(study_file())
     study.execute(progress=False)
     yield study
