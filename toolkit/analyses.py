@@ -666,7 +666,8 @@ class Analyses(Analysable):
     @property
     def unanswerable(self) -> Mapping[str, str]:
         """Analyses that these frames do not allow, by name, with the reason."""
-        return self._unanswerable
+        by_key = {} if self.is_keyed else dict.fromkeys(BY_KEY, "answers are not compared with a key")
+        return {**by_key, **self._unanswerable}
 
     def once(self, calculate: Callable[..., R], *frames: Any, **settings: Any) -> R:
         """Return what a calculation gives of frames under settings; it is done once for the same frames."""

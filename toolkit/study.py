@@ -329,7 +329,7 @@ class Study(Reported):
         """What the test of the study has no scores for."""
         test: Any = self.plan.test
         if test.judged:
-            return dict.fromkeys(BY_KEY, "answers are not compared with a key")
+            return {}
         reason = (
             f"test {test.name} has no judges; study.results() and study.compare_models() have its numbers"
         )
@@ -338,6 +338,9 @@ class Study(Reported):
         lacking = {
             "position_effect": "" if test.has_options else "questions have no options",
             "label_scores": "" if test.scorer.name == "label" else "answers are no labels",
+            "accuracy": ""
+            if test.scorer.needs_key
+            else "the scorer needs no key: study.results() has its scores",
         }
         reasons = dict.fromkeys(QUESTIONS.keys() - ON_ANSWERS, reason)
         return reasons | {name: why for name, why in lacking.items() if why}

@@ -13,6 +13,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.keyed.answers import Read
+from toolkit.keyed.refusals import BY_PROVIDER
 from toolkit.keyed.scorers import LETTERS, Scorer, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 
 SHARE: Final = "share of items"
 UNREADABLE: Final = "without a readable answer"
+_TYPES: Final = {
+    **dict.fromkeys(("run_id", "model", "base"), "string"), "repeat": "Int64",
+    **dict.fromkeys(("key", "answer", "reason"), "string"), **dict.fromkeys(("chance", "majority"), "float64"),
+    **dict.fromkeys(("options", "position", "chosen_position"), "Int64"),
+}  # fmt: skip
+"""Columns of answers beside the scores of a scorer and what a run has."""
 
 
 class KeyedTest(PromptResponseTest):
@@ -64,6 +71,10 @@ class KeyedTest(PromptResponseTest):
         settings = {} if tolerance is None else {"tolerance": tolerance}
         self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
+        if taken := [name for name, _ in self.scorer.measures if name in _TYPES]:
+            raise InputError(
+                f"scorer {scorer}: {taken[0]!r} is a column of every answer; name its score otherwise"
+            )
         self.licence = licence
         items = self.table.items
         if study.bases is not None:
@@ -86,7 +97,7 @@ class KeyedTest(PromptResponseTest):
         prompts = tuple(
             PromptWithContext(
                 f"{item.item_id}/order{repeat + 1}" if repeat else item.item_id,
-                f"{item.prompt}\n{self.scorer.form(item, self.options(item, repeat))}",
+                "\n".join(filter(None, (item.prompt, self.scorer.form(item, self.options(item, repeat))))),
                 item,
                 repeat if self._orders > 1 else None,
             )
@@ -117,8 +128,9 @@ class KeyedTest(PromptResponseTest):
     def read(self, reply: PromptReply) -> Read:
         """Return what a reply answers, or why it cannot be read."""
         item: KeyedItem = reply.prompt.context
-        if reply.text is None:
-            return Read(None, reply.failure or "no reply")
+        if reply.text is None:  # a reply that was withheld is a refusal, and to all other scorers missing
+            withheld = self.scorer.name == "refusal" and reply.failure in BY_PROVIDER
+            return Read("yes") if withheld else Read(None, reply.failure or "no reply")
         return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
@@ -172,17 +184,19 @@ def answers_frame(
             continue
         read, options = test.read(reply), test.options(item, reply.repeat)
         key = _right_letter(test, item) or item.answer
-        row = {"run_id": reply.run_id, "model": reply.model, "base": item.item_id, "repeat": reply.repeat}
+        row: dict[str, Any] = {
+            "run_id": reply.run_id,
+            "model": reply.model,
+            "base": item.item_id,
+            "repeat": reply.repeat,
+        }
         row |= {"key": as_text(key), "answer": as_text(read.value), "reason": read.reason}
         row |= dict.fromkeys(measures) if read.reason else dict(test.scorer.score(read.value, item))
         row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
         for name, value in (("position", key), ("chosen_position", read.value)):
-            row[name] = options.index(item.options[LETTERS.index(value)]) if _is_letter(item, value) else None
+            row[name] = _position(item, options, value) if test.scorer.name == "choice" else None
         rows.append(row)
-    types = dict.fromkeys(("run_id", "model", "base"), "string") | {"repeat": "Int64"}
-    types |= dict.fromkeys(("key", "answer", "reason"), "string") | dict.fromkeys(measures, "float64")
-    types |= dict.fromkeys(("chance", "majority"), "float64")
-    types |= dict.fromkeys(("options", "position", "chosen_position"), "Int64")
+    types = {**_TYPES, **dict.fromkeys(measures, "float64")}
     answers = pd.DataFrame(rows, columns=list(types)).astype(types)
     answers = answers.merge(runs[["run_id", "cluster", "category", "aud_cost"]], on="run_id", how="left")
     answers.attrs["score"] = measures[0]
@@ -211,8 +225,9 @@ def _right_letter(test: KeyedTest, item: KeyedItem) -> str | None:
     return next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
 
 
-def _is_letter(item: KeyedItem, value: Any) -> bool:
-    return isinstance(value, str) and len(value) == 1 and value in LETTERS[: len(item.options)]
+def _position(item: KeyedItem, shown: Sequence[str], letter: str | None) -> int | None:
+    """Return where an option, named by its letter in the file, was shown."""
+    return None if letter is None else shown.index(item.options[LETTERS.index(letter)])
 
 
 def as_text(value: Any) -> str | None:

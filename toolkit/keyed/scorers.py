@@ -22,6 +22,7 @@ from toolkit.keyed.answers import (
     same,
     set_scores,
 )
+from toolkit.keyed.refusals import refusal_scorer
 from toolkit.keyed.table import KeyedItem, KeyedTable
 from toolkit.keyed.values import cvss_scorer, identifier_scorer, label_scorer, number_scorer, yes_no_scorer
 from toolkit.prompt_test import code_of_users, module_of_users
@@ -119,6 +120,7 @@ _MAKERS: Final[Mapping[str, Callable[..., Scorer]]] = {
     "cvss": cvss_scorer,
     "label": label_scorer,
     "yes_no": yes_no_scorer,
+    "refusal": refusal_scorer,
 }
 SCORERS: Final[Mapping[str, Scorer]] = {name: make() for name, make in _MAKERS.items()}
 
@@ -172,6 +174,12 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
             )
         if not all(map(math.isfinite, scores.values())):
             return Read(None, "the scorer gives no finite number")
+        main = next(iter(measures))
+        if not 0 <= scores[main] <= 1:
+            problem = (
+                f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is from 0 to 1"
+            )
+            raise InputError(f"scorer {name}: {problem}; divide it by the most there can be")
         return Read(tuple(scores[measure] for measure in measures))
 
     return Scorer(

@@ -12,7 +12,7 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from ipaddress import IPv4Network, ip_address, ip_network
+from ipaddress import IPv4Network, ip_address
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -28,10 +28,8 @@ Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
 OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
 JUDGE_SD: Final = 0.3  # of one judge's score of one dimension
-SHARED: Final = (
-    0.3,
-    0.2,
-)  # of what makes a question hard: of its network, and of the question for all models
+SHARED: Final = (0.3, 0.2)
+"""Shares of what makes a question hard: what its network has in common, and what the question has for all models."""
 _NETWORK: Final = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
 _OPTION: Final = re.compile(r"^([A-Z])\) (\d+\.\d+\.\d+\.\d+)$", re.MULTILINE)
 TIE: Final = 0.1  # replies that seem less apart to a judge are equally good
@@ -143,7 +141,7 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
     if dice.random() < truth["failures"]:
         raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")
     if "accuracy" in truth and (network := _NETWORK.search(text)):
-        return _planted_choice(truth["accuracy"], ip_network(network[1]), text, identity)
+        return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, identity)
     if reference:
         level = float(reference[2]) - truth["severity"]
         raw = {name: round((level + dice.gauss(0, JUDGE_SD)) * 2) / 2 for name in DIMENSIONS}

@@ -303,7 +303,7 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     {'a': 'a', 'b': 'a', 'c': 'a', 'd': 'd'}
     """
     above: dict[str, str] = {}
-    first: dict[str, str] = {}
+    first: dict[tuple[str, str], str] = {}
 
     def top(base: str) -> str:
         while above[base] != base:
@@ -312,8 +312,9 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
 
     for prompt in prompts:
         above.setdefault(prompt.base, prompt.base)
-        texts = [("text", " ".join(prompt.text.split())), ("cluster", prompt.metadata.get("cluster"))]
-        for shared in (first.setdefault(text, prompt.base) for text in texts if text[1] is not None):
+        keys = [("text", " ".join(prompt.text.split()))]
+        keys += [("cluster", str(prompt.metadata["cluster"]))] if "cluster" in prompt.metadata else []
+        for shared in [first.setdefault(key, prompt.base) for key in keys]:
             name, child = sorted((top(shared), top(prompt.base)))
             above[child] = name
     return {base: top(base) for base in above}

@@ -215,10 +215,6 @@ class Scores(Reported):
         """What every caption says besides its numbers."""
         return ""
 
-    @property
-    def _inapplicable(self) -> Sequence[str]:
-        return _STUDIES_ONLY
-
     def runs(self, **_: Any) -> pd.DataFrame:
         """Return one row an answer, with the mean of its judges under ``composite``."""
         return self._runs.copy()

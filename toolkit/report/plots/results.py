@@ -105,7 +105,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     """
     result = analyses.compare_models()
     means = [mean for _, mean in result.models]
-    costs = analyses.accuracy().cost_per_right if analyses.is_keyed else ()
+    keyed = analyses.is_keyed and analyses.answers("accuracy")
+    costs = analyses.accuracy().cost_per_right if keyed else ()
     paid = [replace(_of_thousand(e), name=e.facets["model"]) for e in costs if e.estimate]
     parts = [*(("mean", e) for e in means), *(("difference", e) for e in result.differences)]
     parts += [("cost", e) for e in paid]
@@ -121,8 +122,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     differences = data[data["part"] == "difference"]
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
     drawn = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
-    text = captions.TEXTS["model_means"] | (captions.TEXTS["accuracy"] if analyses.is_keyed else {})
-    lines = _lines(analyses.keyed_answers) if analyses.is_keyed else {}
+    text = {**captions.TEXTS["model_means"], **(captions.TEXTS["accuracy"] if keyed else {})}
+    lines = _lines(analyses.keyed_answers) if keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     compared = len(differences) > 0
     return context.figure(
@@ -144,11 +145,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def _of_thousand(cost: Estimate) -> Estimate:
     """Return a cost as that of a thousand: fractions of a cent are not read well."""
-    ends = {
-        name: None if (end := getattr(cost, name)) is None else end * 1000
-        for name in ("estimate", "low", "high")
-    }
-    return replace(cost, **ends)
+    estimate, low, high = (None if n is None else n * 1000 for n in (cost.estimate, cost.low, cost.high))
+    return replace(cost, estimate=estimate, low=low, high=high)
 
 
 def _lines(answers: pd.DataFrame) -> dict[str, float]:

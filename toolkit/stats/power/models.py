@@ -83,7 +83,8 @@ def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None 
     )
     pairs = list(itertools.combinations(cells.columns, 2))
     level, unit = ALPHA / max(len(pairs), 1), score_unit(score, runs)
-    detectable, needed = [], []
+    detectable: list[Estimate] = []
+    needed: list[Estimate] = []
     for first, second in pairs:
         name, difference = f"{first} - {second}", (cells[first] - cells[second]).dropna()
         bases = list(difference.index.get_level_values("base"))
