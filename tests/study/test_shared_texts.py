@@ -99,7 +99,10 @@ def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str
     found = all_estimates(study)
     assert len(found) > 100
     for place, one in found:
-        assert ("bases that share texts or sources count as one" in one.remarks) == (GROUPS in one.n), (place, one)
+        assert ("bases that share texts or sources count as one" in one.remarks) == (GROUPS in one.n), (
+            place,
+            one,
+        )
         if "bases" in one.n:
             assert (one.n[GROUPS], one.n["bases"]) == (9, 12), (place, one.n)
         assert one.n.get(GROUPS, 9) <= 9, (place, one.n)
