@@ -82,7 +82,7 @@ def test_every_set_has_its_study_file() -> None:
     assert {tomllib.loads(text)["dataset"] for text in STUDIES} == set(SHAPES)
     scorers = PAGE.partition("## Scorers")[2]
     assert re.findall(r"^\| `(\w+)` \| [^|]* \| `\w+`", scorers, re.MULTILINE) == [
-        *("choice", "set", "label", "yes_no", "number", "identifier", "cvss")
+        *("choice", "set", "label", "yes_no", "number", "identifier", "cvss", "refusal")
     ]
     for named in SCORERS.values():
         (row,) = re.findall(rf"^\| `{named.name}` .*", scorers, re.MULTILINE)

@@ -106,7 +106,8 @@ def test_hostile_replies_are_read_in_time(name: str) -> None:
         "\n" * n + "Answer:",
         "Answer: \ud800",
     ):
-        assert named.read(text, keyed, options).value is None
+        # A request is answered or refused by whatever the reply is.
+        assert named.read(text, keyed, options).value in ((None, "no") if name == "refusal" else (None,))
     assert time.process_time() - start < 4
 
 

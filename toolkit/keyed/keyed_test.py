@@ -133,11 +133,23 @@ class KeyedTest(PromptResponseTest):
             return Read("yes") if withheld else Read(None, reply.failure or "no reply")
         return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
 
+    def scores(self, read: Read, item: KeyedItem) -> Mapping[str, float]:
+        """Return the scores of what was read; nothing where it could not be read."""
+        if read.reason:
+            return {}
+        scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
+        if not 0 <= scores[main] <= 1:
+            problem = (
+                f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is a share"
+            )
+            raise InputError(f"scorer {self.scorer.name}: {problem}; divide it by the most there can be")
+        return scores
+
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
         (reply,) = item_annotations.replies
-        read, item = self.read(reply), item_annotations.item.context
-        scores = {} if read.reason else self.scorer.score(read.value, item)
+        read = self.read(reply)
+        scores = self.scores(read, item_annotations.item.context)
         return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures]
 
     def result_types(self) -> tuple[ResultType, ...]:
@@ -184,14 +196,10 @@ def answers_frame(
             continue
         read, options = test.read(reply), test.options(item, reply.repeat)
         key = _right_letter(test, item) or item.answer
-        row: dict[str, Any] = {
-            "run_id": reply.run_id,
-            "model": reply.model,
-            "base": item.item_id,
-            "repeat": reply.repeat,
-        }
+        row: dict[str, Any] = {"run_id": reply.run_id, "base": item.item_id}
+        row |= {"model": reply.model, "repeat": reply.repeat}
         row |= {"key": as_text(key), "answer": as_text(read.value), "reason": read.reason}
-        row |= dict.fromkeys(measures) if read.reason else dict(test.scorer.score(read.value, item))
+        row |= dict.fromkeys(measures) | dict(test.scores(read, item))
         row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
         for name, value in (("position", key), ("chosen_position", read.value)):
             row[name] = _position(item, options, value) if test.scorer.name == "choice" else None

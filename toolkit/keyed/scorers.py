@@ -174,12 +174,6 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
             )
         if not all(map(math.isfinite, scores.values())):
             return Read(None, "the scorer gives no finite number")
-        main = next(iter(measures))
-        if not 0 <= scores[main] <= 1:
-            problem = (
-                f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is from 0 to 1"
-            )
-            raise InputError(f"scorer {name}: {problem}; divide it by the most there can be")
         return Read(tuple(scores[measure] for measure in measures))
 
     return Scorer(
