@@ -49,7 +49,7 @@ def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
     if not text.strip():
         return Read(None, "empty")
     lines = [line for line in text.splitlines() if line.strip(_AROUND)]
-    stated = [found["answer"] for found in json_objects(text) if "answer" in found]
+    stated = [parsed["answer"] for parsed in json_objects(text) if "answer" in parsed]
     if lines and _MARK.match(lines[-1]):
         stated += [line[mark.end() :] for line in lines if (mark := _MARK.match(line))]
     if not stated:
@@ -100,8 +100,8 @@ def same(text: str) -> str:
 class Scorer:
     """The functions of one kind of answer; the first of ``measures``, pairs of name and unit, is the main one.
 
-    ``form(item, shown)`` stands below the prompt: the options as shown and how to answer. ``check(item)`` is a fault
-    of the key. ``read(text, item, shown)`` reads a reply; a letter in its value is that of the file's order, whatever
+    ``form(item, displayed)`` stands below the prompt: the options as shown and how to answer. ``check(item)`` is a fault
+    of the key. ``read(text, item, displayed)`` reads a reply; a letter in its value is that of the file's order, whatever
     order was shown. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main measure that is
     expected of a blind guess, where there is one. Without ``needs_key`` an item need not have an answer.
     """
@@ -136,11 +136,11 @@ def make_scorer(
             return f"its answer is not usable ({fault}); correct it, or name another scorer"
         return None
 
-    def form(item: KeyedItem, shown: Sequence[str]) -> str:
-        return listed(shown) + _HOW + asked(item) + "."
+    def form(item: KeyedItem, displayed: Sequence[str]) -> str:
+        return listed(displayed) + _HOW + asked(item) + "."
 
-    def read(text: str, item: KeyedItem, shown: Sequence[str]) -> Read:
-        return read_answer(text, lambda value: parse(value, item, shown))
+    def read(text: str, item: KeyedItem, displayed: Sequence[str]) -> Read:
+        return read_answer(text, lambda value: parse(value, item, displayed))
 
     return Scorer(name, tuple(measures.items()), form, check, read, score, chance)
 

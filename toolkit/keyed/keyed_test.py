@@ -71,9 +71,9 @@ class KeyedTest(PromptResponseTest):
         settings = {} if tolerance is None else {"tolerance": tolerance}
         self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
-        if taken := [name for name, _ in self.scorer.measures if name in _TYPES]:
+        if clashes := [name for name, _ in self.scorer.measures if name in _TYPES]:
             raise InputError(
-                f"scorer {scorer}: {taken[0]!r} is a column of every answer; name its score otherwise"
+                f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
             )
         self.licence = licence
         items = self.table.items
@@ -233,9 +233,9 @@ def _right_letter(test: KeyedTest, item: KeyedItem) -> str | None:
     return next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
 
 
-def _position(item: KeyedItem, shown: Sequence[str], letter: str | None) -> int | None:
+def _position(item: KeyedItem, displayed: Sequence[str], letter: str | None) -> int | None:
     """Return where an option, named by its letter in the file, was shown."""
-    return None if letter is None else shown.index(item.options[LETTERS.index(letter)])
+    return None if letter is None else displayed.index(item.options[LETTERS.index(letter)])
 
 
 def as_text(value: Any) -> str | None:

@@ -35,9 +35,9 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     """Return the scorer of one option of several; the value is its letter in the file, whatever order was shown."""
 
     def key(item: KeyedItem) -> int:
-        if len(places := _key(item)) > 1:
-            raise Unread(f'{len(places)} options; scorer = "set" takes several')
-        return min(places)
+        if len(indexes := _key(item)) > 1:
+            raise Unread(f'{len(indexes)} options; scorer = "set" takes several')
+        return min(indexes)
 
     def score(value: Any, item: KeyedItem) -> dict[str, float]:
         # Two options may have the same text: either is right.
@@ -48,7 +48,7 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
         {"correct": SHARE},
         lambda item: "the letter of the one best option",
         key,
-        lambda value, item, shown: _letters(item, [shown[_option(value, shown)]]),
+        lambda value, item, displayed: _letters(item, [displayed[_option(value, displayed)]]),
         score,
         lambda item: 1 / len(item.options),
     )
@@ -61,8 +61,10 @@ def set_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
         {"exact": SHARE, "jaccard": SHARE},
         lambda item: "the letters of all right options, such as A, C",
         _key,
-        lambda value, item, shown: _letters(item, [shown[place] for place in _options(value, shown)]),
-        lambda value, item: set_scores(set(value), {LETTERS[place] for place in _key(item)}),
+        lambda value, item, displayed: _letters(
+            item, [displayed[index] for index in _options(value, displayed)]
+        ),
+        lambda value, item: set_scores(set(value), {LETTERS[index] for index in _key(item)}),
         lambda item: 1 / (2 ** len(item.options) - 1),
     )
 
@@ -73,7 +75,7 @@ def _key(item: KeyedItem) -> set[int]:
         raise Unread(f"{len(item.options)} options: give their columns, or take a scorer without options")
     parts = item.answer if isinstance(item.answer, list) else [item.answer]
     for part in parts:
-        whole = [place for place, option in enumerate(item.options) if same(option) == same(part)]
+        whole = [index for index, option in enumerate(item.options) if same(option) == same(part)]
         letter = LETTERS.find(part.upper()) if len(part) == 1 else -1
         if whole and 0 <= letter < len(item.options) and letter not in whole:
             raise Unread(f"{part!r} is a letter and the text of another option: write the letter")
@@ -83,13 +85,13 @@ def _key(item: KeyedItem) -> set[int]:
 def _option(value: Any, options: Sequence[str]) -> int:
     """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
     match = _LETTERED.fullmatch(value) if isinstance(value, str) else None
-    place = LETTERS.find(match[1].upper()) if match else -1
-    if match and 0 <= place < len(options) and (match[2] is None or same(match[2]) == same(options[place])):
-        return place
-    places = [place for place, option in enumerate(options) if same(option) == same(str(value))]
-    if not places or not isinstance(value, str):
+    index = LETTERS.find(match[1].upper()) if match else -1
+    if match and 0 <= index < len(options) and (match[2] is None or same(match[2]) == same(options[index])):
+        return index
+    indexes = [index for index, option in enumerate(options) if same(option) == same(str(value))]
+    if not indexes or not isinstance(value, str):
         raise Unread(f"no option: {quoted(value)}")
-    return places[0]
+    return indexes[0]
 
 
 def _options(value: Any, options: Sequence[str]) -> set[int]:
@@ -160,7 +162,7 @@ def check_table(table: KeyedTable, scorer: Scorer) -> None:
 def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
     measures: Mapping[str, str] = getattr(function, "measures", {"score": "none"})
 
-    def read(text: str, item: KeyedItem, shown: Sequence[str]) -> Read:
+    def read(text: str, item: KeyedItem, displayed: Sequence[str]) -> Read:
         with code_of_users(f"scorer {name} failed on item {item.item_id}", InputError):
             value = function(text, item)
             if value is None:
@@ -179,7 +181,7 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
     return Scorer(
         name,
         tuple(measures.items()),
-        lambda item, shown: listed(shown) + str(getattr(function, "form", "")),
+        lambda item, displayed: listed(displayed) + str(getattr(function, "form", "")),
         lambda item: None,
         read,
         lambda value, item: dict(zip(measures, value, strict=True)),

@@ -145,7 +145,7 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
     names = list(dict.fromkeys(name for row in rows for name in row))
     listed = f"its columns are {one_line(', '.join(names), 200)}"
     roles: dict[str, Any] = {}
-    used: set[str] = set()
+    claimed: set[str] = set()
     for role, column in columns.items():
         if role not in USUAL:
             raise InputError(f"columns.{role}: is not known; {choices(role, USUAL)}")
@@ -162,8 +162,8 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
                     f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
                 )
         roles[role] = column
-        used.update(parts)
-    free = {name: name.strip().casefold() for name in names if name not in used}
+        claimed.update(parts)
+    free = {name: name.strip().casefold() for name in names if name not in claimed}
     for role in [role for role in USUAL if role not in columns]:
         candidates: list[Any] = [name for name, plain in free.items() if plain in USUAL[role]]
         if role == "options":  # some call the key "answers"
@@ -205,14 +205,16 @@ def _cell(row: Mapping[str, Any], column: str) -> Any:
     return value
 
 
-def _item(place: str, number: int, line: int, row: Mapping[str, Any], roles: Mapping[str, Any]) -> KeyedItem:
+def _item(
+    location: str, number: int, line: int, row: Mapping[str, Any], roles: Mapping[str, Any]
+) -> KeyedItem:
     def cell(column: str) -> str:
-        return _text(_cell(row, column), f"{place}, {column}")
+        return _text(_cell(row, column), f"{location}, {column}")
 
     def filled(field: re.Match[str]) -> str:
         if _cell(row, field[1]) is None:
             raise InputError(
-                f"{place}: has no {field[1]}, which its prompt needs; write it, or take the row out"
+                f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
             )
         return cell(field[1])
 
@@ -226,53 +228,53 @@ def _item(place: str, number: int, line: int, row: Mapping[str, Any], roles: Map
     for role, content in (("prompt", prompt.strip()), ("id", item_id)):
         if not content:
             raise InputError(
-                f"{place}: has no {role} ({one_line(roles[role], _CUT)}); write it, or take the row out"
+                f"{location}: has no {role} ({one_line(roles[role], _CUT)}); write it, or take the row out"
             )
-    options = _options(row, roles["options"], place) if "options" in roles else ()
+    options = _options(row, roles["options"], location) if "options" in roles else ()
     answer: Any = None
     if isinstance(roles.get("answer"), list):
-        answer = [found for name in roles["answer"] if (found := cell(name).strip())]
+        answer = [part for name in roles["answer"] if (part := cell(name).strip())]
     elif "answer" in roles:
         answer = _cell(row, roles["answer"])
         answer = (
-            [_text(part, place).strip() for part in answer] if isinstance(answer, list) else text("answer")
+            [_text(part, location).strip() for part in answer] if isinstance(answer, list) else text("answer")
         )
     return KeyedItem(
         item_id, prompt, options, answer or None, text("cluster") or None, text("group") or None, line
     )
 
 
-def _text(value: Any, place: str) -> str:
+def _text(value: Any, location: str) -> str:
     """Return a cell as the text that a person would write; a list of texts is joined."""
     if isinstance(value, list):
-        return ", ".join(_text(part, place) for part in value)
+        return ", ".join(_text(part, location) for part in value)
     if isinstance(value, Mapping):
         raise InputError(
-            f"{place}: is {one_line(repr(value), _CUT)}, no text; name a part of it, such as NAME.PART"
+            f"{location}: is {one_line(repr(value), _CUT)}, no text; name a part of it, such as NAME.PART"
         )
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     text = "" if value is None else str(int(value)) if whole else str(value)
     if any("\ud800" <= sign <= "\udfff" for sign in text):
         raise InputError(
-            f"{place}: holds half of a character (a lone surrogate), which cannot be sent; correct it"
+            f"{location}: holds half of a character (a lone surrogate), which cannot be sent; correct it"
         )
     return text
 
 
-def _options(row: Mapping[str, Any], column: str | list[str], place: str) -> tuple[str, ...]:
+def _options(row: Mapping[str, Any], column: str | list[str], location: str) -> tuple[str, ...]:
     """Return the texts of an item's options; empty ones at the end are none, one before others is a fault."""
     cells: Any = [_cell(row, name) for name in column] if isinstance(column, list) else _cell(row, column)
     if isinstance(cells, Mapping):
         if sorted(cells) != list(LETTERS[: len(cells)]):
             raise InputError(
-                f"{place}: has the options {one_line(', '.join(cells), _CUT)}; name them A, B, C, ..."
+                f"{location}: has the options {one_line(', '.join(cells), _CUT)}; name them A, B, C, ..."
             )
         cells = [cells[letter] for letter in sorted(cells)]
     if not isinstance(cells or [], list):
         raise InputError(
-            f"{place}: has {one_line(repr(cells), _CUT)} for options; write a list, or a column for each"
+            f"{location}: has {one_line(repr(cells), _CUT)} for options; write a list, or a column for each"
         )
-    texts = [_text(cell, place).strip() for cell in cells or []]
+    texts = [_text(cell, location).strip() for cell in cells or []]
     while texts and not texts[-1]:
         texts.pop()
     if "" in texts or len(texts) > len(LETTERS):
@@ -281,7 +283,7 @@ def _options(row: Mapping[str, Any], column: str | list[str], place: str) -> tup
             if "" in texts
             else f"{len(texts)} options are more than 26"
         )
-        raise InputError(f"{place}: {fault}; correct it, or take the row out")
+        raise InputError(f"{location}: {fault}; correct it, or take the row out")
     return tuple(texts)
 
 
@@ -292,9 +294,9 @@ def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
     for item in items:
         earlier = first.setdefault(item.item_id, item)
         if replace(item, answer=None, row=0) != replace(earlier, answer=None, row=0):
-            same = f"row {earlier.row} of the same id"
+            row_before = f"row {earlier.row} of the same id"
             raise InputError(
-                f"{path}, row {item.row}: differs from {same} in more than the answer; make them alike"
+                f"{path}, row {item.row}: differs from {row_before} in more than the answer; make them alike"
             )
         answers.setdefault(item.item_id, {}).update(dict.fromkeys(item.answer or ()))
     return [replace(item, answer=list(answers[name]) or None) for name, item in first.items()]

@@ -42,7 +42,7 @@ def _label_scorer(name: str, labels: Mapping[str, str], answer: str) -> Scorer:
         {"correct": SHARE},
         lambda item: answer,
         lambda item: label(one_key(item)),
-        lambda value, item, shown: label(f"{value:g}" if isinstance(value, float) else value),
+        lambda value, item, displayed: label(f"{value:g}" if isinstance(value, float) else value),
         lambda value, item: {"correct": float(value == label(one_key(item)))},
         lambda item: 1 / len(set(labels.values())) if labels else None,
     )
@@ -70,7 +70,7 @@ def number_scorer(items: Sequence[KeyedItem] = (), tolerance: Mapping[str, float
     def key(item: KeyedItem) -> tuple[float, str]:
         return _number(one_key(item))
 
-    def parse(value: Any, item: KeyedItem, shown: Sequence[str]) -> float:
+    def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> float:
         number, unit = _number(value)
         if unit and unit != key(item)[1]:
             asked = key(item)[1] or "none"
@@ -125,7 +125,7 @@ def identifier_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     """
     several = not items or any(len(_IDENTIFIER.findall(str(item.answer).upper())) > 1 for item in items)
 
-    def parse(value: Any, item: KeyedItem, shown: Sequence[str]) -> str:
+    def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> str:
         answered = _identifiers(value)
         if strange := {_kind(name) for name in answered} - {_kind(name) for name in _keys(item)}:
             raise Unread(f"other identifiers: {min(strange)} was not asked, {quoted(value)}")
@@ -189,7 +189,7 @@ def cvss_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     def key(item: KeyedItem) -> tuple[str, float]:
         return _vector(one_key(item), "")
 
-    def parse(value: Any, item: KeyedItem, shown: Sequence[str]) -> str:
+    def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> str:
         return _vector(value, key(item)[0])[0]
 
     def score(value: Any, item: KeyedItem) -> dict[str, float]:

@@ -132,8 +132,10 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             ]
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
-            shown = [*(state for state, _ in shares), *chain.from_iterable(pairs[role])]
-            read = all(state.request is None or experiences[state.run.model].measured for state in shown)
+            context_text = [*(state for state, _ in shares), *chain.from_iterable(pairs[role])]
+            read = all(
+                state.request is None or experiences[state.run.model].measured for state in context_text
+            )
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
         calls_each = len(judge_requests(plan, role)[0])
@@ -413,8 +415,10 @@ def judge_tokens(
     got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
     for state, unpaid in unpaid_states:
-        shown = shown_before(plan.rubric, plan.manner, state.run.prompt.text, state.run.prompt.context or "")
-        text = words + (times * count(shown, encoding) if shown else 0)
+        context_text = shown_before(
+            plan.rubric, plan.manner, state.run.prompt.text, state.run.prompt.context or ""
+        )
+        text = words + (times * count(context_text, encoding) if context_text else 0)
         low, expected, longest = _reply_tokens(state, replies)
         share, most_share = shares[state.run.model]
         low, expected, worst = low * share, expected * share, longest * most_share
