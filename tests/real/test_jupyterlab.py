@@ -7,6 +7,7 @@ rating desk used; all of them are opened by `make test-all`.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,13 +99,17 @@ FINDS = {
         *("ICC(A,1) = 0.728", "Not compared: no column model."),
         *("346 of 50688 ratings lie outside", "r of beluga-13b and people = 0.614"),
     ),
+    "08_test_with_a_key": ("accuracy of planted-a = 0.845", "detectable difference, planted-a - planted-b = "),
     "analyse_scores": ("ICC(A,1) = 0.728", "no column human"),
     "06_plan_a_study": ("equivalence_margin = 0.3", "leave `repeats` out"),
 }
 """What each must have said in the end."""
 PICTURES = {"00_start_here": 1, "02_read_answers": 0}
 """How many pictures these show; every other one shows at least one."""
-ASK_NO_STUDY = {"04_write_your_own_test", "05_samples_from_traffic", "07_bring_your_scores", "analyse_scores"}
+ASK_NO_STUDY = {
+    *("04_write_your_own_test", "05_samples_from_traffic", "07_bring_your_scores", "08_test_with_a_key"),
+    "analyse_scores",
+}
 """Notebooks that write a study of their own, or need none."""
 
 
@@ -122,6 +127,9 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
     own_texts[1] = own_texts[1].replace("bases = 36 ", "bases = 12 ").replace("repeats = 2", "repeats = 1")
     for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot, *own_texts), strict=True):
         path.write_text(text)
+    twin = (ROOT / "templates" / "planted_keyed.toml").read_text().replace("../results", "results")
+    (root / "planted_keyed.toml").write_text(twin)
+    shutil.copy(ROOT / "templates" / "planted_keyed.csv", root)
     study = Study.load(studies["whole"])
     try:
         assert study.execute(progress=False).judged == 36
@@ -138,6 +146,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
                 '"../templates/demo.toml"': f'"{studies[of]}"',
                 '"../templates/planted.toml"': f'"{studies[of]}"',
                 '"templates/adaptive.toml"': f'"{studies[of]}"',
+                '"../templates/planted_keyed.toml"': f'"{root / "planted_keyed.toml"}"',
                 'dataset = "rq1_controlled"': 'dataset = "demo"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
@@ -150,7 +159,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
             book = nbformat.read(path, 4)
             source = "".join(cell.source for cell in book.cells)
             # A line that is no longer there would have a notebook look at the demo of whoever runs the tests.
-            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:6]), path
+            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:7]), path
             assert path.stem != "03_rate_answers" or "SIZE = 12" in source
             nbformat.write(_pointed(book, lines), root / path.name)
         yield studies["whole"]

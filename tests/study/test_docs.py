@@ -201,7 +201,8 @@ def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) 
         for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
             table = tomllib.loads(block)
             if "models" in table:
-                (tmp_path / "page.toml").write_text(f'name = "page"\n{block}', encoding="utf-8")
+                named = block if "name" in table else f'name = "page"\n{block}'
+                (tmp_path / "page.toml").write_text(named, encoding="utf-8")
                 assert Study.load(tmp_path / "page.toml").file.models, name
         for span in spans(text) if name.endswith((".md", ".ipynb")) else ():
             if re.match(r"\w+ = |\[\[?\w+\]", span) and span != "STUDY = ...":
