@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from toolkit.stats.agreement.elements import RequiredElements
     from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.comparisons.accuracy import Accuracy, LabelScores, PositionEffect
+    from toolkit.stats.comparisons.accuracy import Accuracy
     from toolkit.stats.comparisons.ceiling import Ceiling
+    from toolkit.stats.comparisons.choices import LabelScores, PositionEffect
     from toolkit.stats.comparisons.cost_quality import Pareto
     from toolkit.stats.comparisons.focus import FocusContrast
     from toolkit.stats.comparisons.missing_data import MissingData
@@ -464,7 +465,7 @@ class Analysable:
     def label_scores(self) -> LabelScores:
         """Return macro F1 of each model over the labels of the key, with the confusion of labels."""
         frames = self._frames_for("label_scores")
-        return frames.once(stats.label_scores, frames.keyed_answers, seed=frames.seed)
+        return frames.once(stats.label_scores, frames.keyed_answers)
 
     def model_power(self, effect: float | None = None) -> ModelPower:
         """Return which difference of two models the questions can find, and how many an effect would need.

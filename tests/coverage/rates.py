@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import combinations, product
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +11,8 @@ import pandas as pd
 from draw import Outcome, Setting, at, check, rejects
 
 from toolkit.scoring import one_shot_score
+from toolkit.stats.comparisons.accuracy import accuracy
+from toolkit.stats.comparisons.pairs import compare_pairs
 from toolkit.stats.detection.rates import classify, confusion, corrected_prevalence, mcnemar
 from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.proportions import share
@@ -232,3 +235,51 @@ def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
     """Independent tests of true null hypotheses."""
     corrected = holm(rng.random(made["tests"]).tolist())
     return {"any test": any(p is not None and p <= 0.05 for p in corrected)}
+
+
+@check(
+    "accuracy on questions with a key",
+    "interval",
+    "accuracy",
+    at(bases=(12, 30, 100), share=(0.1, 0.5, 0.97)),
+    note=_COARSE,
+)
+def _accuracies(rng: np.random.Generator, made: Setting) -> Outcome:
+    """One to seven questions on each document, with a correlation of 0.2."""
+    p, strength = made["share"], 1 / 0.2 - 1
+    sizes = rng.integers(1, 8, made["bases"])
+    chance = np.repeat(rng.beta(p * strength, (1 - p) * strength, made["bases"]), sizes)
+    right = (rng.random(len(chance)) < chance).astype(float)
+    documents = np.repeat([f"d{number}" for number in range(made["bases"])], sizes)
+    return {
+        "accuracy": (
+            accuracy(pd.DataFrame({"model": "m", "base": documents, "correct": right})).accuracies[0],
+            p,
+        )
+    }
+
+
+@check(
+    "Bradley-Terry differences",
+    "interval",
+    "compare_pairs",
+    at(bases=(12, 30, 100), models=3) + at(bases=(12, 30, 100), models=6),
+)
+def _strengths(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Every pair of models on each base in both orders, by a judge that prefers the first reply by 0.4 logits; a
+    third of the votes on a base repeat another one on the same pair.
+    """
+    strengths = np.linspace(-0.8, 0.8, made["models"])
+    rows = []
+    for base, (a, b) in product(range(made["bases"]), combinations(range(made["models"]), 2)):
+        common = rng.random()
+        for first, second in ((a, b), (b, a)):
+            chance = 1 / (1 + np.exp(-(strengths[first] - strengths[second] + 0.4)))
+            draw = common if rng.random() < 1 / 3 else rng.random()
+            draw = draw if first == a else 1 - draw
+            vote = "first" if draw < chance else "second"
+            rows.append((f"b{base}", f"p{base}", "j", f"m{first}", f"m{second}", vote))
+    votes = pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
+    differences = compare_pairs(votes).differences
+    truths = (strengths[a] - strengths[b] for a, b in combinations(range(made["models"]), 2))
+    return {d.name: (d, truth) for d, truth in zip(differences, truths, strict=True)}

@@ -100,10 +100,10 @@ def same(text: str) -> str:
 class Scorer:
     """The functions of one kind of answer; the first of ``measures``, pairs of name and unit, is the main one.
 
-    ``form(item, displayed)`` stands below the prompt: the options as shown and how to answer. ``check(item)`` is a fault
-    of the key. ``read(text, item, displayed)`` reads a reply; a letter in its value is that of the file's order, whatever
-    order was shown. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main measure that is
-    expected of a blind guess, where there is one. Without ``needs_key`` an item need not have an answer.
+    ``form(item, displayed)`` stands below the prompt: the options as displayed and how to answer. ``check(item)`` is a
+    fault of the key. ``read(text, item, displayed)`` reads a reply; a letter in its value is that of the file's order,
+    whatever order was displayed. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main
+    measure that is expected of a blind guess, where there is one. Without ``needs_key`` an item need not have an answer.
     """
 
     name: str

@@ -22,6 +22,7 @@ _NAMES = {
         "agreement.retest": ("Retest", "retest"),
         "agreement.severity": ("judge_severity", "Severity"),
         "comparisons.accuracy": ("Accuracy", "accuracy"),
+        "comparisons.choices": ("label_scores", "LabelScores", "position_effect", "PositionEffect"),
         "comparisons.ceiling": ("ceiling", "Ceiling"),
         "comparisons.cost_quality": ("pareto", "Pareto"),
         "comparisons.focus": ("focus_contrast", "FocusContrast"),

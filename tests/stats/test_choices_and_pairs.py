@@ -1,0 +1,195 @@
+"""Answers with a key and votes on pairs: published numbers, an oracle written otherwise, and the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+from toolkit import stats
+from toolkit.errors import InputError
+
+BASEBALL: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "Milwaukee": {
+        "Detroit": (4, 3), "Toronto": (4, 2), "New York": (4, 3),
+        "Boston": (6, 1), "Cleveland": (4, 2), "Baltimore": (6, 0),
+    },
+    "Detroit": {
+        "Milwaukee": (3, 3), "Toronto": (4, 2), "New York": (4, 3),
+        "Boston": (6, 0), "Cleveland": (6, 1), "Baltimore": (4, 3),
+    },
+    "Toronto": {
+        "Milwaukee": (2, 5), "Detroit": (4, 3), "New York": (2, 4),
+        "Boston": (4, 3), "Cleveland": (4, 2), "Baltimore": (6, 0),
+    },
+    "New York": {
+        "Milwaukee": (3, 3), "Detroit": (5, 1), "Toronto": (2, 5),
+        "Boston": (4, 3), "Cleveland": (4, 2), "Baltimore": (6, 1),
+    },
+    "Boston": {
+        "Milwaukee": (5, 1), "Detroit": (2, 5), "Toronto": (3, 3),
+        "New York": (4, 2), "Cleveland": (5, 2), "Baltimore": (6, 0),
+    },
+    "Cleveland": {
+        "Milwaukee": (2, 5), "Detroit": (3, 3), "Toronto": (3, 4),
+        "New York": (4, 3), "Boston": (4, 2), "Baltimore": (2, 4),
+    },
+    "Baltimore": {
+        "Milwaukee": (2, 5), "Detroit": (1, 5), "Toronto": (1, 6),
+        "New York": (2, 4), "Boston": (1, 6), "Cleveland": (3, 4),
+    },
+}  # fmt: skip
+"""Wins at home and away of the American League East in 1987 (Agresti 2002, Categorical Data Analysis, table 10.10)."""
+PUBLISHED = {
+    "Boston": 1.1438, "Cleveland": 0.7047, "Detroit": 1.4754, "Milwaukee": 1.6196, "New York": 1.2813, "Toronto": 1.3271
+}  # fmt: skip
+"""Abilities less Baltimore's with home advantage .3023, by R's BradleyTerry2 (Turner & Firth 2012, section 3.2)."""
+
+
+def games() -> pd.DataFrame:
+    """Return every game as a vote: the home team is the reply that is shown first."""
+    rows = []
+    for home, others in BASEBALL.items():
+        for away, (won, lost) in others.items():
+            rows += [(home, away, "first")] * won + [(home, away, "second")] * lost
+    frame = pd.DataFrame(rows, columns=["first", "second", "vote"])
+    numbers = [f"g{number}" for number in range(len(frame))]
+    return frame.assign(base=numbers, prompt=numbers, judge="league")
+
+
+def fitted(votes: pd.DataFrame, penalty: float) -> dict[str, float]:
+    """Return strengths less Baltimore's by direct maximisation of the likelihood, with Firth's penalty or without."""
+    names = sorted(set(votes["first"]) | set(votes["second"]) - {"Baltimore"})
+    names.remove("Baltimore")
+    design = np.column_stack(
+        [(votes["first"] == n).astype(float) - (votes["second"] == n).astype(float) for n in names]
+        + [np.ones(len(votes))]
+    )
+    won = (votes["vote"] == "first").to_numpy(dtype=float)
+
+    def loss(beta: np.ndarray) -> float:
+        linear = design @ beta
+        chance = 1 / (1 + np.exp(-linear))
+        information = (design * (chance * (1 - chance))[:, None]).T @ design
+        likelihood = float(won @ linear - np.logaddexp(0, linear).sum())
+        return -likelihood - penalty * 0.5 * float(np.linalg.slogdet(information)[1])
+
+    beta = minimize(loss, np.zeros(design.shape[1]), method="BFGS", options={"gtol": 1e-8}).x
+    return {**dict(zip([*names, "home"], map(float, beta), strict=True)), "Baltimore": 0.0}
+
+
+def test_the_published_league_is_found_and_the_penalised_fit_is_ours() -> None:
+    """Without a penalty the oracle has the published abilities; with Firth's it has the differences that we report."""
+    votes = games()
+    plain = fitted(votes, 0.0)
+    assert {name: round(plain[name], 3) for name in PUBLISHED} == {
+        name: pytest.approx(value, abs=6e-4) for name, value in PUBLISHED.items()
+    }
+    assert plain["home"] == pytest.approx(0.3023, abs=5e-4)
+    oracle = fitted(votes, 1.0)
+    differences = stats.compare_pairs(votes).differences
+    assert len(differences) == 21
+    for estimate in differences:
+        a, b = estimate.name.split(" - ")
+        assert estimate.estimate == pytest.approx(oracle[a] - oracle[b], abs=2e-4)
+        assert estimate.low < estimate.estimate < estimate.high
+
+
+def test_who_is_shown_first_changes_no_difference() -> None:
+    """A judge that always takes the first reply tells no models apart, and its bias is 1."""
+    rows = [
+        (f"b{base}", f"p{base}", "j", first, second, "first")
+        for base in range(12)
+        for first, second in (("x", "y"), ("y", "x"))
+    ]
+    votes = pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
+    result = stats.compare_pairs(votes)
+    assert result.differences[0].estimate == pytest.approx(0.0, abs=1e-6)
+    assert result.counts[0]["inconsistent"] == 12
+    assert result.judges[0].estimate == 1.0
+
+
+def test_votes_that_connect_no_models_are_a_reason() -> None:
+    """Two islands have no common scale."""
+    rows = [("b", "p", "j", "v", "w", "first"), ("b", "p", "j", "x", "y", "first")]
+    result = stats.compare_pairs(
+        pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
+    )
+    assert all(estimate.estimate is None for estimate in result.differences)
+    assert "no vote connects" in result.differences[0].reason
+
+
+def test_macro_f1_is_that_of_scikit_learn() -> None:
+    """The example of ``sklearn.metrics.f1_score`` (version 1.5): macro 0.267, by label 0.8, 0 and 0."""
+    rows = pd.DataFrame(
+        {"model": "m", "base": list("abcdef"), "key": list("012012"), "answer": list("021001")}
+    )
+    result = stats.label_scores(rows)
+    assert result.macro[0].estimate == pytest.approx(4 / 15)
+    assert [label.estimate for label in result.labels] == pytest.approx([0.8, 0.0, 0.0])
+    table = result.confusion.set_index(["key", "answer"])["answers"]
+    assert table.to_dict() == {("0", "0"): 2, ("1", "0"): 1, ("1", "2"): 1, ("2", "1"): 2}
+
+
+def test_an_unreadable_label_is_missing_and_no_label() -> None:
+    """It is counted, and F1 is that of the answers that were read."""
+    rows = pd.DataFrame(
+        {"model": "m", "base": list("abcd"), "key": list("xxyy"), "answer": ["x", None, "y", "y"]}
+    )
+    result = stats.label_scores(rows)
+    assert (result.macro[0].estimate, result.macro[0].missing) == (1.0, 1)
+    nothing = stats.label_scores(rows.assign(answer=pd.NA))
+    assert nothing.macro[0].estimate is None
+
+
+def test_a_model_that_takes_the_first_option_is_seen() -> None:
+    """It is right where the right option is first, and chooses that position four times too often."""
+    rng = np.random.default_rng(7)
+    rows = pd.DataFrame({"model": "m", "base": [f"q{n}" for n in range(60)], "options": 4})
+    rows["position"], rows["chosen_position"] = rng.integers(0, 4, 60), 0
+    result = stats.position_effect(rows)
+    assert [estimate.estimate for estimate in result.accuracies] == [1.0, 0.0, 0.0, 0.0]
+    assert [estimate.estimate for estimate in result.preferences] == pytest.approx(
+        [0.75, -0.25, -0.25, -0.25]
+    )
+    rows["chosen_position"] = rows["position"]
+    knows = stats.position_effect(rows)
+    assert all(estimate.low < 0 < estimate.high for estimate in knows.preferences)
+
+
+def test_accuracy_beside_chance_and_what_a_right_answer_costs() -> None:
+    """Two of three readable answers are right, half a cent each; the unreadable one was paid too."""
+    rows = pd.DataFrame(
+        {
+            "model": "m", "base": list("abcd"), "correct": [1.0, 1.0, 0.0, None], "chance": 0.25,
+            "aud_cost": 0.005, "reason": [None, None, None, "no answer: nothing"],
+        }
+    )  # fmt: skip
+    result = stats.accuracy(rows)
+    assert result.accuracies[0].estimate == pytest.approx(2 / 3)
+    assert result.above_chance[0].estimate == pytest.approx(2 / 3 - 0.25)
+    assert result.cost_per_right[0].estimate == pytest.approx(0.01)
+    assert result.missing == {"m": {"no answer": 1}}
+    assert result.above_majority == ()
+    free = stats.accuracy(rows.assign(correct=0.0))
+    assert free.cost_per_right[0].estimate is None
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5])
+def test_a_score_outside_of_0_to_1_is_refused(value: float) -> None:
+    """The line names the row."""
+    with pytest.raises(InputError, match="row 2"):
+        stats.accuracy(pd.DataFrame({"model": "m", "base": ["a", "b"], "correct": [1.0, value]}))
+
+
+def test_power_of_models_needs_two_that_differ() -> None:
+    """Two models that agree on every item have no spread, and the answer says so."""
+    rows = [(f"b{n}", "all", model, n % 2) for n in range(10) for model in ("x", "y", "z")]
+    runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "right"])
+    result = stats.model_power(runs, score="right", effect=0.1)
+    assert [len(result.detectable), len(result.needed)] == [len(list(combinations("xyz", 2)))] * 2
+    assert all("agree on every item" in estimate.reason for estimate in result.detectable)

@@ -1,0 +1,208 @@
+"""Answers that choose: whether the position of an option matters, and F1 and confusion of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
+from typing import ClassVar, Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.proportions import rate_mean
+from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.result import Estimate, Result
+
+F1_METHOD: Final = "jackknife over bases of the logit"
+SHARE: Final = "share of answers"
+
+
+@dataclass(frozen=True)
+class PositionEffect(Result):
+    """Accuracy of each model by the position of the right option, and which positions it chooses too often."""
+
+    about: ClassVar[str] = "measure"
+    kinds: ClassVar[Mapping[str, str]] = {"accuracies": "accuracy", "preferences": "chosen less expected"}
+    first: ClassVar[tuple[str, ...]] = ("preferences",)
+    accuracies: tuple[Estimate, ...]
+    preferences: tuple[Estimate, ...]
+    notes: tuple[str, ...] = ()
+
+
+@over_clusters
+def position_effect(rows: pd.DataFrame) -> PositionEffect:
+    r"""Return how right a model is by the position of the right option, and which positions it prefers.
+
+    Options are shuffled, so that a model that looks at their texts alone chooses each of k positions in a share
+    :math:`1 / k` of its answers, whatever it knows. The preference for a position is the mean over answers of
+    :math:`[chosen = p] - 1 / k`, 0 for a model without one, with Student's t over independent questions (CR2); its P
+    values are Holm's over the positions of a model.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row an answer: model, base (the question), position and chosen_position (0 for the first option), options
+        (their number), and perhaps cluster. An answer that could not be read has no chosen_position and is left out.
+
+    Returns
+    -------
+    PositionEffect
+        Two estimates a model and position: a share of answers, and a difference of shares.
+
+    Raises
+    ------
+    InputError
+        When a column lacks.
+
+    References
+    ----------
+    Pezeshkpour & Hruschka (2024), Large Language Models Sensitivity to The Order of Options in Multiple-Choice
+    Questions, arXiv:2308.11483.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"model": "m", "base": list("abcdef"), "options": 2, "position": [0, 1] * 3})
+    >>> result = position_effect(rows.assign(chosen_position=[0, 0, 0, 1, 0, 0]))
+    >>> [round(estimate.estimate, 2) for estimate in result.preferences]
+    [0.33, -0.33]
+    """
+    need_columns("answers", rows, ("model", "base", "position", "chosen_position", "options"))
+    need_labels("answers", rows, ("model", "base"))
+    accuracies: list[Estimate] = []
+    preferences: list[Estimate] = []
+    for model, part in rows.groupby("model", sort=True):
+        read = part.dropna(subset=["position", "chosen_position"])
+        chances = 1 / read["options"].astype(float)
+        tests = []
+        for position in range(int(part["options"].max())):
+            label = f"position {ascii_uppercase[position]} of {model}"
+            facets = {"model": str(model), "position": ascii_uppercase[position]}
+            place: pd.Series = read["position"] == position
+            right = (read["chosen_position"] == read["position"])[place].astype(float)
+            counts = {"answers": len(right), "bases": read["base"][place].nunique()}
+            empty = Estimate(
+                f"accuracy, {label}", None, unit=SHARE, n=counts, statistic="accuracy", facets=facets
+            )
+            accuracies.append(rate_mean(empty, right, list(read["base"][place])))
+            offered = read["options"] > position
+            excess = ((read["chosen_position"] == position).astype(float) - chances)[offered]
+            tests.append(
+                _preference(label, excess, list(read["base"][offered]), len(part) - len(read), facets)
+            )
+        preferences += with_holm(tests, "positions")
+    return PositionEffect(tuple(accuracies), tuple(preferences))
+
+
+def _preference(
+    label: str, excess: pd.Series, bases: Sequence[str], missing: int, facets: Mapping[str, str]
+) -> Estimate:
+    counts = {"answers": len(excess), "bases": len(set(bases))}
+    empty = Estimate(
+        f"chosen less expected, {label}", None, method=CLUSTERED, unit=SHARE, n=counts, missing=missing,
+        statistic="chosen less expected", facets=facets, role="exploratory",
+    )  # fmt: skip
+    if excess.empty:
+        return empty.not_estimable("no answer could be read")
+    return clustered_mean(excess, bases).of(empty, tested=True)
+
+
+@dataclass(frozen=True)
+class LabelScores(Result):
+    """Macro F1 and F1 of each label, of each model, and how often one label was given for another."""
+
+    about: ClassVar[str] = "measure"
+    kinds: ClassVar[Mapping[str, str]] = {"macro": "macro F1", "labels": "F1 of a label"}
+    first: ClassVar[tuple[str, ...]] = ("macro",)
+    macro: tuple[Estimate, ...]
+    labels: tuple[Estimate, ...]
+    confusion: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """Return macro F1 of each model in words ready for the thesis."""
+        return " ".join(estimate.sentence() for estimate in self.macro)
+
+
+@over_clusters
+def label_scores(rows: pd.DataFrame) -> LabelScores:
+    r"""Return F1 of every label of the key, their mean, and the confusion of labels.
+
+    :math:`F_1 = 2\,TP / (2\,TP + FP + FN)` of each label that the key has; macro F1 is their mean, so that a rare label
+    weighs as much as a common one. Intervals are the jackknife over independent questions of the logit. An answer that
+    could not be read is missing and counted, never a label of its own.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row an answer: model, base (the question), key and answer (labels), and perhaps cluster.
+
+    Returns
+    -------
+    LabelScores
+        Shares, and ``confusion`` with one row for each model, key and answer that occur: their count.
+
+    Raises
+    ------
+    InputError
+        When a column lacks.
+
+    References
+    ----------
+    Sokolova & Lapalme (2009), Information Processing & Management 45, 427-437.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"model": "m", "base": list("abcd"), "key": list("xxyy"), "answer": list("xyyy")})
+    >>> round(label_scores(rows).macro[0].estimate, 3)
+    0.733
+    """
+    need_columns("answers", rows, ("model", "base", "key", "answer"))
+    need_labels("answers", rows, ("model", "base", "key"))
+    macro: list[Estimate] = []
+    each: list[Estimate] = []
+    for model, part in rows.groupby("model", sort=True):
+        read = part.dropna(subset=["answer"])
+        names = sorted(read["key"].astype(str).unique())
+        key, answer = (
+            read["key"].astype(str).to_numpy()[:, None],
+            read["answer"].astype(str).to_numpy()[:, None],
+        )
+        is_key, is_answer = key == np.array(names, dtype=object), answer == np.array(names, dtype=object)
+        sums = sums_by(
+            numbered(list(read["base"])), np.stack([is_key & is_answer, is_key, is_answer], 1).astype(float)
+        )
+        counts = {"answers": len(read), "bases": read["base"].nunique()}
+        empty = Estimate("", None, method=F1_METHOD, unit="none", n=counts, missing=len(part) - len(read))
+        facets = {"model": str(model)}
+        total, without = (_f1(each_sum) for each_sum in all_and_without(sums))
+        label = replace(empty, name=f"macro F1 of {model}", statistic="macro F1", facets=facets)
+        weights = np.full(len(names), 1 / max(len(names), 1))
+        macro.append(_with_ends(label, total @ weights, without @ weights, names))
+        for number, name in enumerate(names):
+            label = replace(
+                empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
+            )
+            each.append(_with_ends(label, total[:, number], without[:, number], names))
+    by = ["model", "key", "answer"]
+    confusion = (
+        rows.dropna(subset=["answer"]).groupby(by, observed=True).size().rename("answers").reset_index()
+    )
+    return LabelScores(tuple(macro), tuple(each), confusion)
+
+
+def _f1(sums: np.ndarray) -> np.ndarray:
+    """Return F1 of each label from true positives, keys and answers; 0 for a label that is never right."""
+    right, keys, answers = sums[:, 0], sums[:, 1], sums[:, 2]
+    return np.divide(2 * right, keys + answers, out=np.zeros_like(right), where=keys + answers > 0)
+
+
+def _with_ends(empty: Estimate, total: np.ndarray, without: np.ndarray, names: Sequence[str]) -> Estimate:
+    if not names:
+        return empty.not_estimable("no answer could be read")
+    estimate = empty.valued(float(total[0]))
+    return with_jackknife(estimate, without, lambda p: np.log(p / (1 - p)), lambda z: 1 / (1 + np.exp(-z)))
