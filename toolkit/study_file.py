@@ -175,6 +175,7 @@ class Judges(_Strict):
     expected_scores: bool = False
     shuffle_dimensions: bool = False
     related: Literal["mark", "exclude"] = "mark"
+    drift_tolerance: float | None = Field(None, gt=0, lt=SCALE[1] - SCALE[0])
     primary: Judge | None = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import weighted_kappa
 from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.jackknife import numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import share, wilson
@@ -102,13 +103,14 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     r"""Compare the scores that judges give today with those that they gave to the same replies at first.
 
     The mean of :math:`d = \text{now} - \text{then}` has Student's t interval clustered by base, with Bell & McCaffrey's
-    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`). Where every d is the same,
-    the spread says nothing and the t interval does not exist: none of G bases moved from the others, so that at most
-    the share :math:`u = z^2 / (G + z^2)` of bases does (Wilson), and the interval is :math:`\bar d \pm u`, which holds
-    where a base that moves does so by a point. Agreement is quadratically weighted kappa of then and now, nearly
-    ICC(A,1), and the share of scores that changed at all has Wilson's interval with an effective number of pairs: a
-    judge can rewrite a third of its scores at an equal mean. P values test that the shift is 0, for the composite
-    corrected by Holm over the judges.
+    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`). Where few bases move, all of
+    them one way, that is too short, and the interval is at least :math:`m [p_l, p_u]`, with Wilson's interval of the
+    share of bases that moved and m the mean d of those. Where every base has the same mean the t interval does not
+    exist, and the interval is :math:`\bar d \pm u`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases
+    that none of G has shown to move otherwise, by a point each. Agreement is quadratically weighted kappa of then and
+    now, nearly ICC(A,1). The share of scores that changed at all has Wilson's interval with an effective number of
+    pairs: a judge can rewrite a third of its scores at an equal mean. P values test that the shift is 0, for the
+    composite corrected by Holm over the judges.
 
     Parameters
     ----------
@@ -180,8 +182,8 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
     facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
     empty = Estimate("shift", None, method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
     shift = mean_estimate(empty, difference, bases, "no reply has a score of both days", tested=True)
-    if shift.estimate is not None and shift.low is None and counts["bases"] > 1:
-        shift = _of_equal(shift, difference, counts["bases"])
+    if shift.estimate is not None and counts["bases"] > 1:
+        shift = _of_few_moves(shift, difference, bases)
     agreement = weighted_kappa(both["then"], both["now"], bases, name="agreement (weighted kappa)")
     changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)
     return Drift(
@@ -191,9 +193,23 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
     )  # fmt: skip
 
 
-def _of_equal(shift: Estimate, difference: np.ndarray, bases: int) -> Estimate:
-    """Return the shift of bases that all moved alike, with the interval that so many of them allow."""
-    mean, bound = float(difference.mean()), wilson(0, bases)[1]
-    what = "no score changed" if not difference.any() else "every base moved by as much"
-    note = f"{what}; the interval allows for what {bases} bases may not show: {bound:.0%} of bases moving by a point"
-    return replace(shift.valued(mean, mean - bound, mean + bound, method=EQUAL_METHOD, note=note), reason="")
+def _of_few_moves(shift: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
+    """Return a shift with an interval that is no shorter than the share of bases that moved allows."""
+    mean, count = float(difference.mean()), len(set(bases))
+    if shift.low is None or shift.high is None:
+        bound = wilson(0, count)[1]
+        what = "every base moved by as much" if difference.any() else "no score changed"
+        note = f"{what}; the interval allows for {bound:.0%} of bases moving by a point, which {count} may not show"
+        shift = shift.valued(mean, mean - bound, mean + bound, method=EQUAL_METHOD, note=note)
+        return replace(shift, reason="", degrees=None)
+    sums, moves = sums_by(numbered(bases), np.column_stack([difference, np.ones(len(difference))])), 0.0
+    moved = np.abs(sums[:, 0]) > ROUNDING
+    if moved.any():
+        moves = float(sums[moved, 0].sum() / sums[moved, 1].sum())
+    ends = [moves * end for end in wilson(int(moved.sum()), count)]
+    low, high = min(shift.low, *ends), max(shift.high, *ends)
+    if (low, high) == (shift.low, shift.high):
+        return shift
+    return replace(
+        shift, low=low, high=high, note=f"as wide as the {int(moved.sum())} of {count} bases that moved allow"
+    )
