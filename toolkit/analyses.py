@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.stats.agreement.bland_altman import BlandAltman
+    from toolkit.stats.agreement.drift import JudgeDrift
     from toolkit.stats.agreement.elements import RequiredElements
     from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.stats.agreement.reliability import Reliability
@@ -59,6 +60,7 @@ QUESTIONS: Final = {
     "focus": "Focus sentence prompting, on against off",
     "reference_effect": "Reference answers, shown to the judges against not shown",
     "calibration": "Judges held against people",
+    "judge_drift": "Judges asked anew on later days",
     "dimension_profile": "Profile of the dimensions",
     "length_by_model": "Prompt length, of each model by itself",
     "judge_cards": "Cards of the judges",
@@ -420,6 +422,23 @@ class Analysable:
         tables = frames.runs, frames.judgements, frames.human
         return frames.once(stats.calibrate, *tables, score=score or frames.score, width=width)
 
+    def judge_drift(self) -> Mapping[tuple[str, str], JudgeDrift]:
+        """Return how far the judges have moved on each later day on which they were asked the same anew.
+
+        Returns
+        -------
+        dict of JudgeDrift
+            By the set of replies that was judged anew and the day (UTC), the first day first; empty before the first
+            ``toolkit judges drift``. ``frame()`` has shift, agreement and share of changed scores.
+
+        Examples
+        --------
+        ``for (anchor, day), drift in study.judge_drift().items(): print(day, drift.sentence())``
+        """
+        frames = self._frames_for("judge_drift")
+        scores = (*frames.dimensions, frames.score)
+        return frames.once(_judge_drift, frames.drift, scores=scores, composite=frames.score)
+
     def power(
         self, effect: float | None = None, *, score: str | None = None, repeats: int | None = None
     ) -> PilotPower:
@@ -495,6 +514,7 @@ class Analysable:
             "focus": frames.has_sides("focus"),
             "reference_effect": frames.has_sides("reference"),
             "calibration": len(frames.human) > 0,
+            "judge_drift": len(frames.drift) > 0,
         }
         bundled = [name for name in QUESTIONS if name not in _NOT_BUNDLED]
         names = [name for name in bundled if present.get(name, True) and name not in frames.unanswerable]
@@ -514,6 +534,19 @@ def _reliability(judgements: pd.DataFrame, scores: Sequence[str], scale: tuple[f
 
     ratings, repeats = ratings_frame(judgements, scores), repeats_frame(judgements, scores)
     return stats.reliability(ratings, repeats, scale=scale)
+
+
+def _judge_drift(
+    drift: pd.DataFrame, scores: Sequence[str], composite: str
+) -> Mapping[tuple[str, str], JudgeDrift]:
+    rows = drift[drift["dimension"].isin(scores)] if len(drift) else drift
+    days = rows.groupby(["anchor", "day"], sort=False) if len(rows) else ()
+    return {
+        (str(anchor), str(day)): stats.judge_drift(
+            *(part.rename(columns={side: "score"}) for side in ("then", "now")), composite=composite
+        )
+        for (anchor, day), part in days
+    }
 
 
 def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> StudyGeneralizability:
@@ -585,14 +618,14 @@ class Analyses(Analysable):
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise, elements, keyed_answers, pairs
+    human, judged_otherwise, elements, drift, keyed_answers, pairs
         One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
-        answers, one a judge that looked for the required elements in a run, one an answer that was compared with a
-        key, and one a vote on two replies; none by default.
+        answers, one a judge that looked for the required elements in a run, one a score that was asked anew, one an
+        answer that was compared with a key, and one a vote on two replies; none by default.
     name, seed
         Of the study.
-    score, margin, primary, ceiling_share
-        As in ``[analysis]`` of the study file.
+    score, margin, primary, ceiling_share, drift_tolerance
+        As in ``[analysis]`` and ``[judges]`` of the study file.
     related
         Names of the models under test that share a family with the judge of each role.
     dimensions, scale
@@ -610,6 +643,7 @@ class Analyses(Analysable):
         human: Frame | None = None,
         judged_otherwise: Frame | None = None,
         elements: Frame | None = None,
+        drift: Frame | None = None,
         keyed_answers: Frame | None = None,
         *,
         pairs: Frame | None = None,
@@ -619,6 +653,7 @@ class Analyses(Analysable):
         margin: float | None = None,
         primary: str | None = None,
         ceiling_share: float = 0.3,
+        drift_tolerance: float | None = None,
         related: Mapping[str, Collection[str]] | None = None,
         dimensions: Sequence[str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
@@ -627,7 +662,7 @@ class Analyses(Analysable):
     ) -> None:
         self._sources = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
-            "elements": elements, "keyed_answers": keyed_answers, "pairs": pairs,
+            "elements": elements, "drift": drift, "keyed_answers": keyed_answers, "pairs": pairs,
         }  # fmt: skip
         self.name = name
         self.seed = seed
@@ -635,6 +670,7 @@ class Analyses(Analysable):
         self.margin = margin
         self.primary = primary
         self.ceiling_share = ceiling_share
+        self.drift_tolerance = drift_tolerance
         self.related = related
         self.dimensions = tuple(dimensions)
         self.scale = scale
@@ -651,6 +687,7 @@ class Analyses(Analysable):
     elements = _frame(
         "elements", "One row a run and judge that looked for the required elements of its base."
     )
+    drift = _frame("drift", "One row a day, reply, judge and score that was asked anew.")
 
     keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
     pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
@@ -730,5 +767,5 @@ class Analyses(Analysable):
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
         _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.keyed_answers
-        _ = self.pairs
+        _ = self.pairs, self.drift
         return self

@@ -425,6 +425,23 @@ def elements(study: Study, yes: bool) -> Summary:
     return elements_summary(study, ask_elements(plan, store))
 
 
+@_command(judges, short_help="Ask the judges the same again on another day.")
+@_STUDY
+@click.option("--size", default=30, show_default=True, type=_COUNT, help="Judged replies, drawn once.")
+@_YES
+def drift(study: Study, size: int, yes: bool) -> Summary:
+    """Ask the judges of STUDY the same again, and say how far their scores have moved since they were asked first.
+
+    The replies are drawn once and are the same on every later day. Asked twice on one day (UTC) nothing is paid twice.
+    Exit code 1 where a composite is not shown to be within judges.drift_tolerance.
+    """
+    from toolkit.probes.drift import drift_job, measure_drift
+
+    job = drift_job(study.plan, study.store, size)
+    _confirm(study, yes, job.requests)
+    return measure_drift(study, job)
+
+
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "show_all", is_flag=True, help="Show every problem, not three of each kind.")

@@ -40,6 +40,7 @@ from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_met
 from toolkit.stats.result import estimates_frame
 from toolkit.store import frames as store_frames
 from toolkit.store.connection import Store, open_store
+from toolkit.store.drifts import drift_frame
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe
 from toolkit.store.records import reply_text
@@ -234,7 +235,7 @@ class Study(Reported):
         Parameters
         ----------
         **filters
-            A value or a list of values for purpose (run, judge or write), state, model or role.
+            A value or a list of values for purpose (run, judge, write or drift), state, model or role.
         """
         return planned_calls(self.plan, self.store, **filters)
 
@@ -301,12 +302,14 @@ class Study(Reported):
         return Analyses(
             **sources,
             pairs=self.pairs,
+            drift=lambda: drift_frame(self.store, self.name, self.runs()),
             name=self.name,
             seed=self.file.seed,
             **scored,
             margin=settings.equivalence_margin,
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
+            drift_tolerance=self.file.judges.drift_tolerance,
             related={role: judge.related for role, judge in self.plan.judges.items()},
             unanswerable=self._without_judges,
             results=self._results,
@@ -363,6 +366,7 @@ class Study(Reported):
             "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
             NO_VOTES: (frames.pairs.empty, PAIRWISE),
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
+            "no judge was asked anew on a later day": (frames.drift.empty, ("judge_drift",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
             "one prompt length": (frames.runs["length_bin"].nunique() < 2, BY_LENGTH),
             "one model": (frames.runs["model"].nunique() < 2, ("compare_models", "model_power")),

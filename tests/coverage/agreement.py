@@ -34,6 +34,7 @@ from toolkit.stats.agreement.alpha import (
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
+from toolkit.stats.agreement.drift import judge_drift
 from toolkit.stats.agreement.icc import (
     THESE_JUDGES,
     clustered_icc,
@@ -482,3 +483,39 @@ def _gaps(rng: np.random.Generator, made: Setting) -> Outcome:
     levels, labels = np.tile(np.repeat(list("SML"), 3), bases), np.repeat(np.arange(bases), 9)
     found = imbalance_test("bin", gone, levels, labels, permutations=999, seed=int(rng.integers(2**31)))
     return {"missing alike in every bin": found}
+
+
+@check(
+    "drift of a judge",
+    "interval",
+    "judge_drift",
+    at(bases=(10, 30, 100), changed=(0.1, 0.33), upwards=(0.5, 0.75)),
+    note="Few bases with few changes have too few different outcomes for any interval to be exact.",
+)
+def _drifting(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Whole scores of seven dimensions, three replies of each base; each score is rewritten by a point with a chance
+    that differs between bases, upwards or downwards; most differences are 0.
+    """
+    bases, changed, upwards = int(made["bases"]), made["changed"], made["upwards"]
+    chance = np.repeat(rng.beta(9 * changed, 9 * (1 - changed), bases), 3)[:, None]
+    step = np.where(rng.random((3 * bases, 7)) < upwards, 1, -1)
+    first = rng.integers(1, 5, (3 * bases, 7)).astype(float)
+    second = first + step * (rng.random((3 * bases, 7)) < chance)
+    replies, names = np.arange(3 * bases), {"composite_strict": slice(0, 7), "clarity": slice(0, 1)}
+
+    def frame(scores: np.ndarray) -> pd.DataFrame:
+        rows = [
+            pd.DataFrame(
+                {"target": replies, "base": replies // 3, "dimension": name, "score": scores[:, some].mean(1)}
+            )
+            for name, some in names.items()
+        ]
+        return pd.concat(rows).assign(judge="primary")
+
+    composite, dimension = judge_drift(frame(first), frame(second)).drifts
+    shift = changed * (2 * upwards - 1)
+    return {
+        "shift of the composite": (composite.shift, shift),
+        "shift of a dimension": (dimension.shift, shift),
+        "scores of a dimension that changed": (dimension.changed, changed),
+    }

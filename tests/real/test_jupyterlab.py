@@ -99,7 +99,10 @@ FINDS = {
         *("ICC(A,1) = 0.728", "Not compared: no column model."),
         *("346 of 50688 ratings lie outside", "r of beluga-13b and people = 0.614"),
     ),
-    "08_test_with_a_key": ("accuracy of planted-a = 0.845", "detectable difference, planted-a - planted-b = "),
+    "08_test_with_a_key": (
+        "accuracy of planted-a = 0.845",
+        "detectable difference, planted-a - planted-b = ",
+    ),
     "analyse_scores": ("ICC(A,1) = 0.728", "no column human"),
     "06_plan_a_study": ("equivalence_margin = 0.3", "leave `repeats` out"),
 }

@@ -21,7 +21,8 @@ from toolkit.models.prices import UNRECORDED_RATE, Price, aud_cost, batch_price
 from toolkit.plan import Plan
 from toolkit.runs.gateway import endpoints_of
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Call, HumanRating, Judgement, PairVote, Run
+from toolkit.store.documents import Anchor, Call, Drift, HumanRating, Judgement, PairVote, Run
+from toolkit.store.drifts import anchor_document
 from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
 
@@ -40,7 +41,8 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
     shared: set[str] = set()
     run_lines = [*_runs(plan, store, study, shared)]
-    judgement_lines = [*_judgements(store, study, shared)]
+    judgement_lines = [*_judgements(store, study, shared), *_judgements(store, study, shared, Drift)]
+    judgement_lines += _anchors(store, study)
     vote_lines = [*_votes(store, study, shared)]
     of_others = (call for ids in windows(sorted(shared)) for call in store.find_by(Call, "_id", ids))
     yield from _calls(plan, (call for call in of_others if call["study"] != plan.study.name))
@@ -137,8 +139,10 @@ def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Itera
                 yield f"{name}: created_at is not the moment that its run id has"
 
 
-def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
-    for judgements in windows(store.each_where(Judgement, study, only=_JUDGEMENT)):
+def _judgements(
+    store: Store, study: _Document, shared: set[str], kind: type[Judgement | Drift] = Judgement
+) -> Iterator[str]:
+    for judgements in windows(store.each_where(kind, study, only=_JUDGEMENT)):
         rests = (call_id for judgement in judgements for call_id in judgement.get("call_ids") or ())
         answered = _answered(store, study, rests, shared)
         ids = (judgement["run_id"] for judgement in judgements)
@@ -184,6 +188,19 @@ def _unpaid(document: _Document, answered: Mapping[str, _Document]) -> Iterator[
         for part in _PAID
     ):
         yield "its cost, tokens or latency are not those of its calls"
+
+
+def _anchors(store: Store, study: _Document) -> Iterator[str]:
+    """Yield which sets of judgements that are asked anew were changed, and what is of a set that is not there."""
+    names = set()
+    for anchor in store.find_where(Anchor, study):
+        names.add(anchor["_id"])
+        parts = (anchor[name] for name in ("study", "size", "rubric_hash", "replies"))
+        expected = anchor_document(*parts)
+        if (expected["_id"], expected["fingerprint"]) != (anchor["_id"], anchor["fingerprint"]):
+            yield f"anchor set {anchor['_id'][:8]}: was changed after it was drawn"
+    for name in {drift["anchor"] for drift in store.find_where(Drift, study, only=("anchor",))} - names:
+        yield f"anchor set {name[:8]}: is missing, and judgements of later days are of it"
 
 
 def _people(store: Store, study: _Document) -> Iterator[str]:

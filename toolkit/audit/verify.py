@@ -17,6 +17,7 @@ from toolkit.audit.export import differing_export, export_study
 from toolkit.errors import InputError
 from toolkit.pipeline import run_plan
 from toolkit.plan import STORE, Plan
+from toolkit.probes.drift import changed_drifts
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
 from toolkit.store import documents, embedded
@@ -58,6 +59,7 @@ def verify_study(study: Study, export: Path | None = None) -> Summary:
         message = "has no run in its store, so there is nothing to verify; run it first"
         raise InputError(f"study {study.name}: {message}")
     differences = [*_records(study), *contradictions(study.plan, study.store)]
+    differences += changed_drifts(study.plan, study.store)
     differences += _in_temporary_folder(study, _figures, differences)
     files = sum(len(_files(folder)) for folder in _output_folders(study))
     bundle = study.output / _BUNDLE

@@ -30,6 +30,9 @@ RUN_STRIDE: Final = 1000
 reply are judged twice."""
 AGAIN_STRIDE: Final = 10
 """Distance of the index between repeated judgements of one reply: above the number of judges, with room for 50."""
+DAY_STRIDE: Final = 10_000_000
+"""Distance of the index between days on which the same is asked anew (`toolkit.probes.drift`): above 1,000 repeats of a
+run."""
 REPAIR: Final = (
     "Your reply cannot be read: {reason}. Answer once more, about the same material, in exactly the form that was "
     "asked for and with nothing before or after it. Be brief."

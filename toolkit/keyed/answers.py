@@ -103,7 +103,7 @@ class Scorer:
     ``form(item, displayed)`` stands below the prompt: the options as displayed and how to answer. ``check(item)`` is a
     fault of the key. ``read(text, item, displayed)`` reads a reply; a letter in its value is that of the file's order,
     whatever order was displayed. ``score(value, item)`` has a number for each measure, ``chance(item)`` the main
-    measure that is expected of a blind guess, where there is one. Without ``needs_key`` an item need not have an answer.
+    measure that is expected of a blind guess, or None. Without ``needs_key`` an item need not have an answer.
     """
 
     name: str

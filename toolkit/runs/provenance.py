@@ -18,7 +18,7 @@ from toolkit.models.prices import UNRECORDED_RATE
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
-from toolkit.store.documents import Call, HumanRating, Judgement, PairVote, Run
+from toolkit.store.documents import Call, Drift, HumanRating, Judgement, PairVote, Run
 from toolkit.store.records import calls_beside
 from toolkit.words import counted, total_aud
 
@@ -32,7 +32,8 @@ def held_of(study: str, folder: Path) -> str:
             states = calls_by_state(store, study).items()
             parts += [["calls", state, str(calls.count)] for state, calls in states]
             # Every document, and not the last change only: a clock that was set back must not hide one.
-            for document in (Run, Judgement, HumanRating, PairVote):  # of a rating every version is one
+            # Of a rating every version is one.
+            for document in (Run, Judgement, HumanRating, PairVote, Drift):
                 for stored in store.find_where(document, {"study": study}, only=("updated_at",)):
                     parts.append([document.__name__, str(stored["_id"]), str(stored.get("updated_at", ""))])
         finally:

@@ -12,6 +12,7 @@ _NAMES = {
         "omega_over_dimensions", "omega_over_judges", "omega_total"),
         "agreement.bland_altman": ("bland_altman", "BlandAltman"),
         "agreement.correlations": ("clustered_pearson", "pearson_between_judges", "ranks_between_judges"),
+        "agreement.drift": ("Drift", "judge_drift", "JudgeDrift"),
         "agreement.elements": ("required_elements", "RequiredElements"),
         "agreement.icc": ("clustered_icc", "icc_estimates", "incomplete_icc"),
         "agreement.judge_card": ("judge_cards", "JudgeCard"),

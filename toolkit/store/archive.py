@@ -28,8 +28,10 @@ from toolkit.errors import InputError
 from toolkit.files import DAMAGED_ZIP, opened_atomically, similar_file
 from toolkit.store.connection import Store, windows
 from toolkit.store.documents import (
+    Anchor,
     Call,
     Decision,
+    Drift,
     HumanRating,
     Judgement,
     OutputBlob,
@@ -48,7 +50,7 @@ from toolkit.words import VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"
-_SINCE: Final = ("settlements", "decisions", "pair_votes")
+_SINCE: Final = ("settlements", "decisions", "anchors", "drifts", "pair_votes")
 """Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
 UNPACKED_AT_MOST: Final = 200  # times the file's size its parts may have; those of studies have 5 to 40
 SMALL: Final = 100_000_000  # bytes of parts that are read however small the file is
@@ -78,9 +80,10 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         raise InputError(f"{study}: nothing of this study is in the store; run it first")
     run_ids = [run["run_id"] for run in runs]
     judgements = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
+    drifts = store.find_where(Drift, query)
     ratings = store.find_where(HumanRating, query, only=("blob_id", "rubric_hash"))
     votes = store.find_where(PairVote, query, only=("call_id", "rubric_hash"))
-    leads = {document["call_id"] for document in (*runs, *judgements, *votes)}
+    leads = {document["call_id"] for document in (*runs, *judgements, *drifts, *votes)}
     calls = {*(call["_id"] for call in calls_of_study), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
     texts = {run.get("output_blob_id") for run in runs} | {rating["blob_id"] for rating in ratings}
@@ -101,7 +104,7 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, query), key=itemgetter("_id")),
     }
-    for kind, name in zip((Settlement, Decision, PairVote), _SINCE, strict=True):
+    for kind, name in zip((Settlement, Decision, Anchor, Drift, PairVote), _SINCE, strict=True):
         if documents := store.find_where(kind, query):
             parts = {**parts, name: sorted(documents, key=itemgetter(*KEYS[name]))}
     return pack_archive(study, parts, path)
@@ -213,7 +216,7 @@ def _misfit(study: str, name: str, document: _Document, names: Mapping[str, set[
                 return "its prompt is not in the archive"
             if (text := document.get("output_blob_id")) and text not in names["output_blobs"]:
                 return "its reply is not in the archive"
-        case "judgements" if document["run_id"] not in names["runs"]:
+        case "judgements" | "drifts" if document["run_id"] not in names["runs"]:
             return "its run is not in the archive"
         case "pair_votes" if not {document["first_run_id"], document["second_run_id"]} <= names["runs"]:
             return "its runs are not in the archive"
@@ -419,6 +422,8 @@ _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], tuple[str, 
     "rating_rounds": (RatingRound, _ID, ("run_ids",), _longer_round),
     "settlements": (Settlement, _ID, (), None),
     "decisions": (Decision, _ID, (), None),
+    "anchors": (Anchor, _ID, (), None),
+    "drifts": (Drift, ("run_id", "judge", "call_id"), ("answered", "updated_at"), _newest),
     "pair_votes": (PairVote, _VOTE, ("answered", "updated_at"), _newest),
 }
 """How a collection is imported, in the order in which an import writes them, the ledger before what rests on it: its

@@ -185,9 +185,7 @@ class Run(_Changing):
     meta = _indexed("runs", ("study", "test", "prompt_id", "model", "repeat", "call_id"), "call_id")
 
 
-class Judgement(_Changing):
-    """What one judge said of one run under one rubric; re-judging adds, it never overwrites another version."""
-
+class _Judged(_Changing):
     run_id = me.StringField(required=True)
     judge = me.StringField(required=True)
     model = me.StringField(required=True)
@@ -218,6 +216,12 @@ class Judgement(_Changing):
     expected = _table(_scores, null=True)
     expected_mass = _table(_each(_number(0, 1 + 1e-6)), null=True)
     detail = me.DictField(null=True)
+    meta = {"abstract": True}
+
+
+class Judgement(_Judged):
+    """What one judge said of one run under one rubric; re-judging adds, it never overwrites another version."""
+
     meta = _indexed("judgements", ("run_id", "judge", "call_id"), ["study", "rubric_hash"])
 
 
@@ -252,6 +256,31 @@ class PairVote(_Changing):
     input_tokens = me.IntField(null=True, **_COUNT)
     output_tokens = me.IntField(null=True, **_COUNT)
     meta = _indexed("pair_votes", ("first_run_id", "second_run_id", "judge", "call_id"), "study")
+
+
+class Anchor(_Document):
+    """Judgements that are asked anew on later days, as they were drawn first; only ever added."""
+
+    name = me.StringField(primary_key=True, min_length=64, max_length=64)
+    study = me.StringField(required=True)
+    at = me.DateTimeField(required=True)
+    size = me.IntField(required=True, min_value=1, max_value=10**9)  # asked for; there may be fewer
+    fingerprint = me.StringField(required=True, min_length=64, max_length=64)
+    rubric_hash = me.StringField(required=True)
+    # of each reply: its run, the hash of its text, and by role the call of the judgement that is asked anew
+    replies = me.ListField(
+        _table(_fields(("run_id", "blob_id", "calls"), run_id=_text, blob_id=_text, calls=_each(_text))),
+        required=True,
+    )
+    meta = {"collection": "anchors", "indexes": ["study"]}
+
+
+class Drift(_Judged):
+    """What a judge said on a later day of a reply that it had judged; it is no judgement of the study."""
+
+    anchor = me.StringField(required=True)
+    day = me.StringField(required=True, min_length=10, max_length=10)  # UTC, as 2026-11-25
+    meta = _indexed("drifts", ("run_id", "judge", "call_id"), "study")
 
 
 class Rubric(_Changing):
@@ -391,7 +420,8 @@ class RatingRound(_Created):
 
 DOCUMENTS = (
     *(Prompt, OutputBlob, Run, Judgement, Rubric, Call),
-    *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound, PairVote),
+    *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound),
+    *(Anchor, Drift, PairVote),
 )
 
 

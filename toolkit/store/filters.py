@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.plan import Plan
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import Call, Judgement, PairVote, Run
+from toolkit.store.documents import Call, Drift, Judgement, PairVote, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import judgements_frame, runs_frame
 from toolkit.store.records import calls_beside
@@ -26,7 +26,7 @@ OF_JUDGEMENTS: Final = ("judge", "judge_model", "failed")
 OF_CALLS: Final = ("purpose", "state", "model", "role")
 _ALLOWED: Final = {
     "status": ("succeeded", "failed"),
-    "purpose": ("run", "judge", "write"),
+    "purpose": ("run", "judge", "write", "drift"),
     "state": ("done", "failed", "claimed"),
 }
 _OF_VOTE: Final = ("first_run_id", "model", "judge")
@@ -109,7 +109,7 @@ def _leads(store: Store, study: str) -> dict[str, tuple[Any, ...]]:
     """Return by call the run that rests on it and its model, and of a judgement the judge and its repeat."""
     leads: dict[str, tuple[Any, ...]] = {}
     fields = ("run_id", "model", "judge", "judge_repeat")
-    for kind, count in ((Run, 2), (Judgement, 4)):
+    for kind, count in ((Run, 2), (Judgement, 4), (Drift, 4)):
         for record in store.each_where(kind, {"study": study}, only=("call_id", *fields[:count])):
             call_id = record["call_id"]  # one call judges all replies with the same text
             if call_id not in leads or record["run_id"] < leads[call_id][0]:
@@ -140,10 +140,17 @@ def _row_of_call(
         for name, spec in plan.models.items()
         for purpose in ("run", "write")
     ]
-    by_purpose += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
+    of_judges = ("judge", "drift")
+    by_purpose += [
+        ((purpose, judge.provider, judge.model), name)
+        for name, judge in judges.items()
+        for purpose in of_judges
+    ]
     names = _unambiguous(by_purpose)
     roles = _unambiguous(
-        (("judge", judge.provider, judge.model), role) for role, judge in plan.judges.items()
+        ((purpose, judge.provider, judge.model), role)
+        for role, judge in plan.judges.items()
+        for purpose in of_judges
     )
 
     def row_of(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,215 @@
+"""Whether judges score the same replies on a later day as they did at first: paired, by judge and dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.agreement.kappa import weighted_kappa
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.jackknife import numbered, sums_by
+from toolkit.stats.inference.means import CLUSTERED, mean_estimate
+from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.proportions import share, wilson
+from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.words import SCORE
+
+METHOD: Final = f"{CLUSTERED}, paired"
+EQUAL_METHOD: Final = "Wilson's bound of the share of bases that move, by a point each"
+UNIT: Final = "score points"
+_PAIR: Final = ["target", "judge", "dimension"]
+_COLUMNS: Final = ("base", *_PAIR, "score")
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far the scores of one judge on one dimension have moved, whether they agree, and how many changed."""
+
+    judge: str
+    dimension: str
+    shift: Estimate
+    agreement: Estimate
+    changed: Estimate
+
+
+@dataclass(frozen=True)
+class JudgeDrift(Result):
+    """How far every judge has moved between two days, a row a judge and dimension."""
+
+    drifts: tuple[Drift, ...]
+    composite: str
+    about = "dimension"
+
+    @property
+    def composites(self) -> dict[str, Drift]:
+        """The drift of the composite, by judge."""
+        return {drift.judge: drift for drift in self.drifts if drift.dimension == self.composite}
+
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every estimate with its dimension."""
+        for drift in self.drifts:
+            yield from ((drift.dimension, part) for part in (drift.shift, drift.agreement, drift.changed))
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row an estimate: judge, dimension and the columns of ``toolkit.stats.result``."""
+        frame = super().frame()
+        frame.insert(0, "judge", [drift.judge for drift in self.drifts for _ in range(3)])
+        return frame
+
+    def headline(self) -> Iterable[tuple[str, Estimate]]:
+        """Return the shift of the composite of every judge."""
+        return [(judge, drift.shift) for judge, drift in self.composites.items()]
+
+    def sentence(self) -> str:
+        """Return what became of the composite of every judge, in words ready for the thesis."""
+        return " ".join(
+            f"{judge}: {part.sentence()}"
+            for judge, drift in self.composites.items()
+            for part in (drift.shift, drift.agreement, drift.changed)
+        )
+
+    def outside(self, tolerance: float) -> Mapping[str, str]:
+        """Return the judges whose composite is not shown to have stayed within a tolerance, each with the reason.
+
+        Parameters
+        ----------
+        tolerance
+            Largest shift that is tolerated, up or down, in score points.
+
+        Returns
+        -------
+        Mapping of str
+            Reason by judge: the interval ends beyond the tolerance, or there is no interval.
+        """
+        reasons = {}
+        for judge, drift in self.composites.items():
+            low, high = drift.shift.low, drift.shift.high
+            if low is None or high is None:
+                reason = drift.shift.reason or "no interval"
+                reasons[judge] = f"has no interval ({reason}), so that no tolerance can be checked"
+            elif low < -tolerance or high > tolerance:
+                reasons[judge] = f"shift [{low:.2f}, {high:.2f}] is not within ±{tolerance:g}"
+        return reasons
+
+
+@over_clusters
+def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE) -> JudgeDrift:
+    r"""Compare the scores that judges give today with those that they gave to the same replies at first.
+
+    The mean of :math:`d = \text{now} - \text{then}` has Student's t interval clustered by base, with Bell & McCaffrey's
+    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`). Where few bases move, all of
+    them one way, that is too short, and the interval is at least :math:`m [p_l, p_u]`, with Wilson's interval of the
+    share of bases that moved and m the mean d of those. Where every base has the same mean the t interval does not
+    exist, and the interval is :math:`\bar d \pm u`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases
+    that none of G has shown to move otherwise, by a point each. Agreement is quadratically weighted kappa of then and
+    now, nearly ICC(A,1). The share of scores that changed at all has Wilson's interval with an effective number of
+    pairs: a judge can rewrite a third of its scores at an equal mean. P values test that the shift is 0, for the
+    composite corrected by Holm over the judges.
+
+    Parameters
+    ----------
+    then, now
+        One row a score: ``target`` (the reply), ``base``, ``judge``, ``dimension`` and ``score`` in score points, NaN
+        where it is missing; with ``cluster`` where bases share texts. Scores are paired by target, judge and dimension.
+        One that is missing on either day leaves the pair out, and is counted.
+    composite
+        Dimension that is corrected over the judges, and that tolerances and sentences speak of.
+
+    Returns
+    -------
+    JudgeDrift
+        ``frame()`` has shift, agreement and share changed of every judge and dimension.
+
+    Raises
+    ------
+    InputError
+        When a column is missing, a score is no number, or a reply has two scores by one judge on one dimension.
+
+    References
+    ----------
+    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors. Wilson
+    (1927), Journal of the American Statistical Association 22, 209-212.
+
+    Examples
+    --------
+    >>> scores = [(f"r{n}", f"b{n}", then, now) for n, (then, now) in enumerate([(3, 3), (4, 3), (2, 2), (5, 4)])]
+    >>> frame = pd.DataFrame(scores, columns=["target", "base", "then", "now"])
+    >>> frame = frame.assign(judge="primary", dimension="composite_strict")
+    >>> drift = judge_drift(frame.rename(columns={"then": "score"}), frame.rename(columns={"now": "score"}))
+    >>> [(estimate.name, round(estimate.estimate, 2)) for _, estimate in drift.rows()]
+    [('shift', -0.5), ('agreement (weighted kappa)', 0.75), ('scores that changed', 0.5)]
+    >>> sorted(drift.outside(0.25))
+    ['primary']
+    """
+    first, second = _scores("then", then), _scores("now", now)
+    labels = pd.concat([then, now])[[*_PAIR, "base"]].drop_duplicates(_PAIR)
+    pairs = labels.merge(first, "left", _PAIR).merge(second, "left", _PAIR)
+    drifts = [
+        _drift(str(judge), str(dimension), rows)
+        for (judge, dimension), rows in pairs.groupby(["judge", "dimension"], sort=False, observed=True)
+    ]
+    of_composite = [index for index, drift in enumerate(drifts) if drift.dimension == composite]
+    corrected = with_holm((drifts[index].shift for index in of_composite), "judges")
+    for index, shift in zip(of_composite, corrected, strict=True):
+        drifts[index] = replace(drifts[index], shift=shift)
+    return JudgeDrift(tuple(drifts), composite)
+
+
+def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
+    need_columns(side, frame, _COLUMNS)
+    need_labels(side, frame, ["base", *_PAIR])
+    twice = frame.duplicated(_PAIR)
+    if twice.any():
+        row = frame.loc[twice].iloc[0]
+        raise InputError(
+            f"{side}: target {row['target']} has two scores by judge {row['judge']} on {row['dimension']}; keep one"
+        )
+    return frame[_PAIR].assign(**{side: numbers_of(side, frame, "score", finite=True)})
+
+
+def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
+    both = rows.dropna(subset=["then", "now"])
+    difference = (both["now"] - both["then"]).to_numpy()
+    difference = np.where(np.abs(difference) <= ROUNDING * both["then"].abs().max(), 0.0, difference)
+    bases, missing = both["base"].tolist(), len(rows) - len(both)
+    counts = {"pairs": len(both), "bases": len(set(bases))}
+    facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
+    empty = Estimate("shift", None, method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
+    shift = mean_estimate(empty, difference, bases, "no reply has a score of both days", tested=True)
+    if shift.estimate is not None and counts["bases"] > 1:
+        shift = _of_few_moves(shift, difference, bases)
+    agreement = weighted_kappa(both["then"], both["now"], bases, name="agreement (weighted kappa)")
+    changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)
+    return Drift(
+        judge, dimension, shift,
+        replace(agreement, n=counts, missing=missing, facets=facets),
+        replace(changed, facets=facets),
+    )  # fmt: skip
+
+
+def _of_few_moves(shift: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
+    """Return a shift with an interval that is no shorter than the share of bases that moved allows."""
+    mean, count = float(difference.mean()), len(set(bases))
+    if shift.low is None or shift.high is None:
+        bound = wilson(0, count)[1]
+        what = "every base moved by as much" if difference.any() else "no score changed"
+        note = f"{what}; the interval allows for {bound:.0%} of bases moving by a point, which {count} may not show"
+        shift = shift.valued(mean, mean - bound, mean + bound, method=EQUAL_METHOD, note=note)
+        return replace(shift, reason="", degrees=None)
+    sums, moves = sums_by(numbered(bases), np.column_stack([difference, np.ones(len(difference))])), 0.0
+    moved = np.abs(sums[:, 0]) > ROUNDING
+    if moved.any():
+        moves = float(sums[moved, 0].sum() / sums[moved, 1].sum())
+    ends = [moves * end for end in wilson(int(moved.sum()), count)]
+    low, high = min(shift.low, *ends), max(shift.high, *ends)
+    if (low, high) == (shift.low, shift.high):
+        return shift
+    return replace(
+        shift, low=low, high=high, note=f"as wide as the {int(moved.sum())} of {count} bases that moved allow"
+    )

@@ -1,0 +1,75 @@
+"""Anchors, the judgements that are asked anew on later days, and the frame of what judges say of them then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from toolkit.store.connection import Store
+from toolkit.store.documents import Anchor, Drift, Judgement
+from toolkit.store.frames import SCORES
+
+COLUMNS: Final = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
+_Document = Mapping[str, Any]
+
+
+def anchor_document(
+    study: str, size: int, rubric_hash: str, replies: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return an anchor set without its time, under the hash of all that it says.
+
+    Its fingerprint is the SHA-256 of the sorted run ids, the hashes of their replies and the digest of the rubric.
+    """
+    pairs = sorted((reply["run_id"], reply["blob_id"]) for reply in replies)
+    fingerprint = hashlib.sha256(json.dumps([pairs, rubric_hash]).encode()).hexdigest()
+    content = {"study": study, "size": size, "fingerprint": fingerprint, "rubric_hash": rubric_hash}
+    content["replies"] = [dict(reply) for reply in replies]
+    name = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return {"_id": name, **content}
+
+
+def anchors_of(store: Store, study: str) -> list[dict[str, Any]]:
+    """Return the anchor sets of a study, the first first."""
+    return sorted(
+        store.find_where(Anchor, {"study": study}), key=lambda anchor: (anchor["at"], anchor["_id"])
+    )
+
+
+def anchor_label(anchor: _Document) -> str:
+    """Return what a reader calls an anchor set: how many replies it has, and the start of its name."""
+    return f"{len(anchor['replies'])} replies, set {anchor['_id'][:8]}"
+
+
+def drift_frame(store: Store, study: str, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each day, reply, judge and score: what it was then, and what it is now (columns ``COLUMNS``).
+
+    A judgement that is not there, or could not be read, is a missing score.
+    """
+    rows = []
+    of_run = runs.set_index("run_id")[["base", "cluster"]]
+    for anchor in anchors_of(store, study):
+        ids = [reply["run_id"] for reply in anchor["replies"]]
+        first = {(j["run_id"], j["call_id"]): _scores(j) for j in store.find_by(Judgement, "run_id", ids)}
+        later = store.find_where(Drift, {"study": study, "anchor": anchor["_id"]})
+        scores = {(j["day"], j["run_id"], j["judge"]): _scores(j) for j in later}
+        names = dict.fromkeys(name for part in (*first.values(), *scores.values()) for name in part) or SCORES
+        rows += [
+            (anchor_label(anchor), day, reply["run_id"], *of_run.loc[reply["run_id"]], role, name, then, now)
+            for day in sorted({day for day, _, _ in scores})
+            for reply in anchor["replies"]
+            if reply["run_id"] in of_run.index
+            for role, call_id in reply["calls"].items()
+            for name in names
+            for then in [first.get((reply["run_id"], call_id), {}).get(name)]
+            for now in [scores.get((day, reply["run_id"], role), {}).get(name)]
+        ]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"then": "float64", "now": "float64"})
+
+
+def _scores(judgement: _Document) -> dict[str, float]:
+    whole = {name: judgement.get(name) for name in ("composite", "composite_strict")}
+    return {} if judgement.get("scores") is None else {**judgement["scores"], **whole}
