@@ -282,7 +282,7 @@ def asked(folder: Path, chosen: Sequence[dict[str, Any]]) -> Iterator[tuple[Mode
     for run in plan.runs:
         yield plan.models[run.model], run.request
     for role, spec in plan.judge_models.items():
-        for request in judge_requests(plan, role, task="Task.", response="Reply.")[0]:
+        for request in judge_requests(plan, role, response="Reply.")[0]:
             yield spec, request
 
 

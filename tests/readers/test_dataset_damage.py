@@ -128,6 +128,10 @@ DAMAGE: Mapping[str, tuple[str, Callable[[Prompts], Prompts]]] = {
     "no such CVE": ("identifier", said("It used CVE-24-17 for that.")),
     "elements missing": ("elements", about(S, elements=None)),
     "element twice": ("elements", about(S, elements=["Names the host", "Names the host", "a", "b", "c"])),
+    "references that differ": (
+        "reference",
+        lambda prompts: [replace(p, metadata={**p.metadata, "reference": p.length_bin}) for p in prompts],
+    ),
     "unbalanced": (
         "balance",
         lambda prompts: [replace(p, category=p.category if i > 17 else "One") for i, p in enumerate(prompts)],

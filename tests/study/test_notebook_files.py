@@ -25,7 +25,7 @@ def test_the_notebooks_are_where_the_readme_says():
     names = "adaptive_benchmark analyse_scores cost_quality dataset_report hallucination judge_reliability "
     names += "one_shot_test prompt_length run_study thesis_figures"
     assert [path.stem for path in TEMPLATES] == names.split()
-    assert [path.stem[:2] for path in NOTEBOOKS if path not in TEMPLATES] == [f"0{n}" for n in range(8)]
+    assert [path.stem[:2] for path in NOTEBOOKS if path not in TEMPLATES] == [f"0{n}" for n in range(9)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
