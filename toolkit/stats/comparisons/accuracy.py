@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -126,7 +126,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     )
 
 
-def _empty(statistic: str, model: str, used: pd.DataFrame, rows: pd.DataFrame, **more: str) -> Estimate:
+def _empty(statistic: str, model: str, used: pd.DataFrame, rows: pd.DataFrame, **more: Any) -> Estimate:
     n = {"answers": len(used), "bases": used["base"].nunique()}
     label, missing = f"{statistic} of {model}", len(rows) - len(used)
     return Estimate(label, None, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)

@@ -74,8 +74,8 @@ class PairComparison(Result):
             tested = {"p_value": difference.p_value, "correction": difference.adjusted}
             rows.append(row | tested | {"note": difference.remarks})
         numbers = [f"{name}{end}" for name in ("win_rate", "difference") for end in ("", "_low", "_high")]
-        counts = ["prompts", "votes", "missing", "ties", "both_orders", "inconsistent"]
-        columns = ["model_a", "model_b", *counts, *numbers, "p_value", "correction", "note"]
+        counted_columns = ["prompts", "votes", "missing", "ties", "both_orders", "inconsistent"]
+        columns = ["model_a", "model_b", *counted_columns, *numbers, "p_value", "correction", "note"]
         return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys([*numbers, "p_value"], "float64"))
 
     def strengths(self) -> pd.DataFrame:
@@ -183,7 +183,7 @@ def _checked(votes: pd.DataFrame) -> pd.DataFrame:
     ):
         if wrong.any():
             row = int(wrong.to_numpy().argmax())
-            values = table.loc[row].to_dict()
+            values = {str(name): value for name, value in table.loc[row].items()}
             raise InputError(
                 f"votes, row {row + 1}: {fault.format(**values, choices=choices(values['vote'], POINTS))}"
             )
@@ -260,7 +260,8 @@ def _fit(cast: pd.DataFrame, names: Sequence[str]) -> _Fit:
     if part.any():
         texts = (", ".join(np.array(names)[part == number]) for number in range(part.max() + 1))
         return _Fit(np.empty((0, len(names))), beats, f"no vote connects {' with '.join(texts)}")
-    codes, labels = numbered(cast["base"]), np.column_stack([first, second, numbered(cast["judge"])])
+    judges = numbered(list(cast["judge"]))
+    codes, labels = numbered(list(cast["base"])), np.column_stack([first, second, judges])
     cells, cell = np.unique(labels, axis=0, return_inverse=True)
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
     np.add.at(sums, (codes, cell.ravel()), np.column_stack([points, np.ones(len(cast))]))
