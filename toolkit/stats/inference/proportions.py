@@ -114,9 +114,11 @@ def rate_mean(
     As in `share`, but clusters that are rarely wrong make the standard error itself uncertain: in place of
     :math:`G - 1` the degrees of freedom are :math:`2 / (2 / (G - 1) + \kappa / G)`, with :math:`\kappa \ge 0` the
     excess kurtosis of the sums of :math:`x_i - \bar x` of the clusters (Satterthwaite 1946). Scores between 0 and 1
-    vary less than those of 0 and 1 and may count as more than n cases. In 1,000 simulated studies a setting, of 12, 30
-    and 100 clusters of 1 to 20 answers, 95 % intervals covered 94-97 %, and up to 98 % where 12 clusters have a mean of
-    .97, whose low end cannot miss; with :math:`G - 1` they covered 90 % in places, Student's t 71 %.
+    vary less than those of 0 and 1, so :math:`n_e` may be larger by :math:`p (1 - p) / s^2`, with their variance. In
+    3,000 simulated studies a setting, of 12, 30 and 100 clusters of 1 to 8 questions asked up to 3 times, with means
+    of .1, .5 and .97, 95 % intervals covered 93.2-98.3 % for scores of 0 and 1 and 92.2-98.4 % for thirds. Near the end
+    of the scale the end on that side cannot miss, which leaves 97.5 %. With :math:`G - 1` they covered 90 and 88 % in
+    places, Student's t 71 %.
 
     References
     ----------
@@ -127,7 +129,7 @@ def rate_mean(
     --------
     >>> estimate = rate_mean(Estimate("accuracy", None), [1, 1, 0.5, 0, 1, 1], list("aabbcc"))
     >>> estimate.estimate, round(estimate.low, 2), round(estimate.high, 2)
-    (0.75, 0.08, 0.99)
+    (0.75, 0.1, 0.99)
     """
     scores = np.asarray(values, dtype=float)
     if not len(scores):
@@ -143,9 +145,10 @@ def rate_mean(
         pulls = pd.Series(scores - p).groupby(labels, sort=False).sum().to_numpy()
         excess = max(float((pulls**4).mean() / (pulls**2).mean() ** 2) - 3, 0.0)
         degrees = 2 / (2 / (groups - 1) + excess / groups)
-        worth = max(float(groups), p * (1 - p) / mean.error**2)
+        size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
+        worth = min(max(groups * size, p * (1 - p) / mean.error**2), len(scores) * size)
         doubt = (float(special.stdtrit(degrees, 0.975)) / float(special.ndtri(0.975))) ** 2
-        effective = (min(worth, len(scores)) if whole else worth) / doubt
+        effective = worth / doubt
     low, high = wilson(p * effective, effective)
     return replace(
         empty, estimate=p, low=low, high=high, method=METHOD if groups == len(scores) else CLUSTERED_METHOD
