@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from logit_jackknife import logit_jackknife
 from scipy import stats
 
+from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.models import (
     compare_models,
     rate_difference,
 )
 from toolkit.stats.inference.means import BOUNDED, bounded_mean, clustered_mean
-from toolkit.stats.inference.proportions import share
 from toolkit.stats.result import Estimate
 
 EMPTY = Estimate("mean", None)
@@ -145,7 +145,8 @@ def test_rates_have_intervals_of_their_own():
     found = compare_models(frame, "right", rate=True)
     model = dict(found.models)["m1"]
     rows = frame[frame["model"] == "m1"]
-    assert model.low == share("m1", list(rows["right"] == 1), list(rows["base"])).low
+    alone = accuracy(rows, score="right").accuracies[0]
+    assert (model.estimate, model.low, model.high) == (alone.estimate, alone.low, alone.high)
     perfect = rate_difference("a - b", [1.0] * 12, [1.0] * 12, list(range(12)))
     assert (perfect.estimate, perfect.p_value) == (0.0, 1.0)
     assert -0.35 < perfect.low < -0.2

@@ -22,6 +22,7 @@ from toolkit.report.figure import (
     take_away_others,
 )
 from toolkit.report.plots.cost_quality import cost_quality
+from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
@@ -82,6 +83,7 @@ FIGURES: Final = (
     Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
     Row("variance_components", "Variance components", variance_components, "generalizability"),
     Row("decision_study", "Decision study", decision_study, "generalizability"),
+    Row("judge_drift", "Judges asked anew", judge_drift, "judge_drift"),
     Row("missing_data", "Missing scores", missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them; the cards of the judges follow, one a judge."""
@@ -97,6 +99,8 @@ def draw_study(
     rows = [row for row in FIGURES if not (row.stands_in_for and analyses.answers(row.stands_in_for))]
     if analyses.pairs.empty:  # of a study that compares none it is no loss
         rows = [row for row in rows if row.asks not in PAIRWISE or row.name in only]
+    if analyses.drift.empty:
+        rows = [row for row in rows if row.asks != "judge_drift" or row.name in only]
     rows = [row for row in rows if row.name in only or not only]
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []

@@ -16,7 +16,7 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
 from toolkit.stats.inference.p_values import sign_flip, with_holm
-from toolkit.stats.inference.proportions import effective_cases, likeness, share, wilson
+from toolkit.stats.inference.proportions import effective_cases, likeness, rate_mean, wilson
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
@@ -199,11 +199,10 @@ def _equally_long(
 def _model_mean(model: str, rows: pd.DataFrame, rate: bool, unit: str, alike: float | None) -> Estimate:
     scored = rows.dropna(subset=["score"])
     bases, missing = list(scored["base"]), len(rows) - len(scored)
-    if rate:
-        hits = [bool(score) for score in scored["score"]]
-        return share(model, hits, bases, what="answers", missing=missing, alike=alike)
     counts = {"answers": len(scored), "bases": len(set(bases))}
     empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
+    if rate:
+        return rate_mean(empty, scored["score"], bases, alike)
     if scored.empty:
         return empty.not_estimable("there are no answers")
     return mean_on_scale(empty, scored["score"], bases)

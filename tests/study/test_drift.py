@@ -1,0 +1,116 @@
+"""Judges asked the same again on a later day: paid once a day, apart from the study, held to a tolerance."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from toolkit import Study, stats
+from toolkit.audit.verify import verify_study
+from toolkit.cli import main
+from toolkit.errors import InputError
+from toolkit.probes.drift import drift_job, measure_drift
+
+STUDY = """
+name = "moving"
+dataset = "demo"
+bases = 6
+length_bins = ["S", "M"]
+models = [{ name = "m", provider = "scripted", planted = { level = 3.0 } }]
+[judges]
+drift_tolerance = 0.5
+primary = { name = "one", provider = "scripted", usd_per_million_input = 1, usd_per_million_output = 1, planted = {} }
+secondary = { name = "two", provider = "scripted", planted = {} }
+tertiary = false
+"""
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Study:
+    """Return a study of twelve replies and two judges, all judged."""
+    path = tmp_path / "moving.toml"
+    path.write_text(STUDY)
+    study = Study.load(path)
+    study.run(progress=False)
+    return study
+
+
+def test_a_day_is_asked_once_and_is_no_judgement_of_the_study(judged: Study) -> None:
+    """The command pays what it asks, the same day nothing again, and the study's frames stay as they were."""
+    before = judged.judgements()
+    job = drift_job(judged.plan, judged.store, 5)
+    first = measure_drift(judged, job, progress=False)
+    assert (first.fields["new_calls"], first.fields["judgements"], first.fields["unanswered"]) == (10, 10, 0)
+    assert first.fields["spent_aud"] > 0
+    again = measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
+    assert again.fields["new_calls"] == 0
+    pd.testing.assert_frame_equal(judged.judgements(), before)
+    calls = judged.calls(purpose="drift")
+    assert len(calls) == 10
+    assert calls["aud_cost"].sum() == pytest.approx(first.fields["spent_aud"])
+    assert verify_study(judged).exit_code == 0
+
+
+def test_later_days_ask_the_same_replies(judged: Study) -> None:
+    """The set is drawn once; another day is another measurement of it, with calls of its own."""
+    jobs = [drift_job(judged.plan, judged.store, 5, day) for day in (date(2026, 11, 25), date(2026, 12, 25))]
+    for job in jobs:
+        assert measure_drift(judged, job, progress=False).fields["new_calls"] == 10
+    assert {"judge_drift.png", "judge_drift.txt"} <= {
+        path.name for path in judged.figures(only=["judge_drift"])
+    }
+    days = judged.judge_drift()
+    assert [day for _, day in days] == ["2026-11-25", "2026-12-25"]
+    assert len({anchor for anchor, _ in days}) == 1
+    third = drift_job(judged.plan, judged.store, 5, date(2027, 1, 25))
+    assert third.anchor["fingerprint"] == drift_job(judged.plan, judged.store, 5).anchor["fingerprint"]
+    assert drift_job(judged.plan, judged.store, 4).anchor["_id"] != third.anchor["_id"]
+
+
+def test_what_was_asked_before_a_kill_is_not_asked_again(
+    judged: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a day that was cut off after some replies the next start asks the rest."""
+    job = drift_job(judged.plan, judged.store, 5)
+    part = type(job)(job.plan, job.anchor, job.targets[:4], job.day)
+    assert measure_drift(judged, part, progress=False).fields["new_calls"] == 4
+    rest = measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
+    assert (rest.fields["new_calls"], rest.fields["unanswered"]) == (6, 0)
+
+
+@pytest.mark.parametrize(("tolerance", "code"), [("3.0", 0), ("0.0001", 1)])
+def test_the_exit_code_says_whether_judges_stayed_within_the_tolerance(
+    judged: Study, capsys: pytest.CaptureFixture[str], tolerance: str, code: int
+) -> None:
+    """By the command line, with its line for each judge that is not shown to have stayed."""
+    judged.path.write_text(STUDY.replace("0.5\n", f"{tolerance}\n", 1))
+    with pytest.raises(SystemExit) as end:
+        main(["judges", "drift", str(judged.path), "--size", "6", "--yes"])
+    assert end.value.code == code
+    assert ("is not within" in capsys.readouterr().out) == bool(code)
+
+
+def test_a_study_without_scores_has_nothing_to_ask(tmp_path: Path) -> None:
+    """One line says what to do."""
+    (tmp_path / "moving.toml").write_text(STUDY)
+    study = Study.load(tmp_path / "moving.toml")
+    with pytest.raises(InputError, match="no run is scored by all judges"):
+        drift_job(study.plan, study.store, 5)
+    assert "judge_drift" in study.unanswerable
+
+
+def test_shift_agreement_and_changed_scores_by_hand() -> None:
+    """Four replies, two of which rose by one point: shift .5, half of the scores changed; a missing pair is counted."""
+    rows = [("t1", "b1", 3.0), ("t2", "b2", 2.0), ("t3", "b3", 4.0), ("t4", "b4", 1.0), ("t5", "b5", 2.0)]
+    then = pd.DataFrame(rows, columns=["target", "base", "score"]).assign(
+        judge="j", dimension="composite_strict"
+    )
+    now = then.assign(score=[4.0, 2.0, 4.0, 2.0, None])
+    (drift,) = stats.judge_drift(then, now).drifts
+    assert drift.shift.estimate == pytest.approx(0.5)
+    assert drift.changed.estimate == pytest.approx(0.5)
+    assert drift.shift.missing == 1
+    assert drift.shift.low < 0 < drift.shift.high
