@@ -201,7 +201,7 @@ class Study(Reported):
 
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
-        return store_frames.dimensions_frame(self.judgements(**filters))
+        return store_frames.dimensions_frame(self.judgements(**filters), self.plan.rubric.scheme)
 
     def calls(self, **filters: Any) -> pd.DataFrame:
         """Return one row a call that this study paid for or rests on: runs, judges, retries, repairs, sentences.
@@ -215,11 +215,12 @@ class Study(Reported):
 
     def dictionary(self, kind: str | None = None) -> pd.DataFrame:
         """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
-        return describe(kind)
+        return describe(kind, self.plan.rubric.scheme)
 
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
-        return store_frames.human_frame(self.store, self.runs(), self.plan.rubric.digest)
+        rubric = self.plan.rubric
+        return store_frames.human_frame(self.store, self.runs(), rubric.digest, rubric.scheme)
 
     def deviations(self) -> pd.DataFrame:
         """Return one row for each thing changed after the first reply: at, what, before, after.
@@ -248,6 +249,7 @@ class Study(Reported):
             judges={role: judge.name for role, judge in self.plan.judges.items()},
             where={"focus": {"$in": ["listed", "per_sentence"]} if off else "off"},
             counting_only=False,
+            scheme=self.plan.rubric.scheme,
         )
 
     def frames(self) -> Analyses:
@@ -271,6 +273,8 @@ class Study(Reported):
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
             related={role: judge.related for role, judge in self.plan.judges.items()},
+            dimensions=self.plan.rubric.names,
+            scale=self.plan.rubric.scale,
             unanswerable=self._without_judges,
             results=self._results,
         )
