@@ -126,7 +126,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
         of
             What the score is to tell apart: answer, model or base.
         target
@@ -147,7 +147,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -239,7 +239,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -285,7 +285,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -302,27 +302,30 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
         Ceiling
-            Shares of scores at 5 and at 0, by length and model.
+            Shares of scores at either end, by length and model.
         """
         frames = self._frames_for("ceiling")
         settings = {"score": score or frames.score, "limit": frames.ceiling_share}
         return frames.once(stats.ceiling, frames.judgements, **settings)
 
-    def calibration(self, score: str | None = None, width: float = 0.5) -> Calibration:
+    def calibration(self, score: str | None = None, width: float | None = None) -> Calibration:
         """Compare the judges with the people who rated, and say how many ratings the mean still needs.
+
+        Its interval is to be ``width`` score points wide, a tenth of the scale by default.
 
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
         """
         frames = self._frames_for("calibration")
         tables = frames.runs, frames.judgements, frames.human
+        width = (frames.scale[1] - frames.scale[0]) / 10 if width is None else width
         return frames.once(stats.calibrate, *tables, score=score or frames.score, width=width)
 
     def power(
@@ -434,7 +437,8 @@ class Analyses(Analysable):
     related
         Names of the models under test that share a family with the judge of each role.
     dimensions, scale
-        Columns of scores besides the composite, and the ends of their scale: those of the rubric by default.
+        Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
+        rubric by default.
     unanswerable
         Analyses that these frames do not allow, by name, with the reason.
     results
@@ -456,7 +460,7 @@ class Analyses(Analysable):
         primary: str | None = None,
         ceiling_share: float = 0.3,
         related: Mapping[str, Collection[str]] | None = None,
-        dimensions: Sequence[str] = DIMENSIONS,
+        dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
         results: Results | None = None,
@@ -473,6 +477,7 @@ class Analyses(Analysable):
         self.ceiling_share = ceiling_share
         self.related = related
         self.dimensions = tuple(dimensions)
+        self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
         self.scale = scale
         self._unanswerable = unanswerable or {}
         self._results = results or Results()

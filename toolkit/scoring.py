@@ -55,6 +55,12 @@ class Scheme:
         return {*self.names} == {*DIMENSIONS} and {*self.weights} == {1.0} and self.scale == SCALE
 
     @property
+    def described_weights(self) -> list[str]:
+        """The weights in words, empty where all are equal."""
+        pairs = zip(self.names, self.weights, strict=True)
+        return [f"{weight:g} for {name}" for name, weight in pairs] if len({*self.weights}) > 1 else []
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The dimensions and both composites."""
         return (*self.names, "composite", "composite_strict")

@@ -273,7 +273,7 @@ class Study(Reported):
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
             related={role: judge.related for role, judge in self.plan.judges.items()},
-            dimensions=self.plan.rubric.names,
+            dimensions=self.plan.rubric.titles,
             scale=self.plan.rubric.scale,
             unanswerable=self._without_judges,
             results=self._results,

@@ -202,12 +202,13 @@ def _head(
     times = sorted(moments) or ["1970-01-01T00:00:00+00:00"]
     name = model if "/" in model else f"{study}/{model}"
     ids = list(dict.fromkeys(runs["prompt_id"]))
+    arguments = {"scale": list(judgements.attrs["scale"])} if "scale" in judgements.attrs else {}
     return {
         "version": 2,
         "status": "success",
         "eval": {
             "eval_id": f"{study}-{model}", "run_id": study, "created": times[0], "task": study, "task_id": study,
-            "task_version": 0, "task_attribs": {}, "task_args": {}, "model": name, "model_args": {}, "config": {},
+            "task_version": 0, "task_attribs": {}, "task_args": arguments, "model": name, "model_args": {}, "config": {},
             "dataset": {"name": dataset, "samples": len(ids), "sample_ids": ids, "shuffled": False}, "packages": {},
         },
         "plan": {"name": "plan", "steps": [], "config": {}},

@@ -112,6 +112,13 @@ class Rubric(Strict):
         """Names of the dimensions, in order."""
         return tuple(dimension.name for dimension in self.dimensions)
 
+    @property
+    def titles(self) -> tuple[str, ...] | dict[str, str]:
+        """Names of the dimensions, with their titles where they are not the seed's."""
+        if {*self.names} <= {*DIMENSIONS}:
+            return self.names
+        return {dimension.name: dimension.title for dimension in self.dimensions}
+
     @cached_property
     def scheme(self) -> Scheme:
         """What its scores are: dimensions with their weights, and the scale."""
@@ -210,13 +217,20 @@ class Rubric(Strict):
         return self
 
 
+_OTHERS: Final = (
+    *("reason", "task", "reply", "target", "run", "bin", "strict", "sd", "judges", "people", "raters", "aud"),
+    *("tokens", "ms", "s"),
+)
+"""What ratings files, replies of judges and the viewer call other things."""
+
+
 @cache
 def _column_names() -> frozenset[str]:
     """Return the names that columns of frames and of ratings files have beside the dimensions."""
     text = (resources.files("toolkit") / "store" / "columns.csv").read_text("utf-8")
     frames = ("runs", "judgements", "dimensions", "human")
     names = {row["column"] for row in csv.DictReader(text.splitlines()) if row["frame"] in frames}
-    return frozenset({*names, "reason", "task", "reply", "target"} - {*DIMENSIONS})
+    return frozenset({*names, *_OTHERS} - {*DIMENSIONS})
 
 
 def scheme_in(content: str) -> Scheme:

@@ -142,6 +142,7 @@ def about_study(analyses: Analyses, plan: Plan) -> About:
         # A model that has no run yet keeps its colour: it is of the study file, not of the frame.
         models=tuple(sorted(plan.models)),
         study=study.name,
+        scale=analyses.scale,
     )
 
 
