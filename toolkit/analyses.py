@@ -191,7 +191,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
         of
             What the score is to tell apart: answer, model or base.
         target
@@ -212,7 +212,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -246,7 +246,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -267,7 +267,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -336,7 +336,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -352,7 +352,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -382,7 +382,7 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -399,27 +399,30 @@ class Analysable:
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
         Ceiling
-            Shares of scores at 5 and at 0, by length and model.
+            Shares of scores at either end, by length and model.
         """
         frames = self._frames_for("ceiling")
         settings = {"score": score or frames.score, "limit": frames.ceiling_share}
         return frames.once(stats.ceiling, frames.judgements, **settings)
 
-    def calibration(self, score: str | None = None, width: float = 0.5) -> Calibration:
+    def calibration(self, score: str | None = None, width: float | None = None) -> Calibration:
         """Compare the judges with the people who rated, and say how many ratings the mean still needs.
+
+        Its interval is to be ``width`` score points wide, a tenth of the scale by default.
 
         Parameters
         ----------
         score
-            composite_strict, composite, or one of the seven dimensions; that of the study by default.
+            composite_strict, composite, or one of the dimensions; that of the study by default.
         """
         frames = self._frames_for("calibration")
         tables = frames.runs, frames.judgements, frames.human
+        width = (frames.scale[1] - frames.scale[0]) / 10 if width is None else width
         return frames.once(stats.calibrate, *tables, score=score or frames.score, width=width)
 
     def judge_drift(self) -> Mapping[tuple[str, str], JudgeDrift]:
@@ -629,7 +632,8 @@ class Analyses(Analysable):
     related
         Names of the models under test that share a family with the judge of each role.
     dimensions, scale
-        Columns of scores besides the composite, and the ends of their scale: those of the rubric by default.
+        Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
+        rubric by default.
     unanswerable
         Analyses that these frames do not allow, by name, with the reason.
     results
@@ -655,7 +659,7 @@ class Analyses(Analysable):
         ceiling_share: float = 0.3,
         drift_tolerance: float | None = None,
         related: Mapping[str, Collection[str]] | None = None,
-        dimensions: Sequence[str] = DIMENSIONS,
+        dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
         results: Results | None = None,
@@ -673,6 +677,7 @@ class Analyses(Analysable):
         self.drift_tolerance = drift_tolerance
         self.related = related
         self.dimensions = tuple(dimensions)
+        self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
         self.scale = scale
         self._unanswerable = unanswerable or {}
         self._results = results or Results()

@@ -32,7 +32,7 @@ from toolkit.prompt_test import (
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset
 from toolkit.study_file import StudyFile
-from toolkit.words import counted
+from toolkit.words import SCENARIOS, choices, counted
 
 STORE: Final = ".store"  # folder of the embedded store in a results folder
 
@@ -349,10 +349,18 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         related=settings.related,
         reference=rubric.shows_reference if settings.reference is None else settings.reference,
     )
+    # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
+    existing = dict.fromkeys(prompt.scenario for prompt in (dataset.prompts if dataset else ()))
+    known = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
+    study = study if study.scenarios else study.model_copy(update={"scenarios": known})
+    if dataset and (unknown := [name for name in study.scenarios or () if name not in known]):
+        raise StudyError(
+            f"scenarios: {choices(unknown[0], existing, f'dataset {dataset.name} has no {unknown[0]!r}; it has')}"
+        )
     prompts = tuple(
         prompt
         for prompt in (dataset.prompts if dataset else ())
-        if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
+        if prompt.scenario in (study.scenarios or ()) and prompt.length_bin in study.length_bins
     )
     names = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and names:

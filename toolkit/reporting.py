@@ -96,7 +96,7 @@ class Reported(Analysable):
         from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_figures
 
-        with names_kept(frames.names):
+        with names_kept(frames.names, frames.titles):
             return write_figures(frames.read(), self._figure_context(frames), folder, only, progress=progress)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
@@ -107,7 +107,7 @@ class Reported(Analysable):
         from toolkit.report.escape import names_kept
         from toolkit.report.registry import write_statistics
 
-        with names_kept(frames.names):
+        with names_kept(frames.names, frames.titles):
             return write_statistics(frames.read().analyses(), self._figure_context(frames), folder)
 
     @rooms_on_top()
@@ -144,7 +144,7 @@ class Reported(Analysable):
         frames, manifest = self.frames(), self.manifest()
         status = self._status(frames)
         target = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
-        with names_kept(frames.names):
+        with names_kept(frames.names, frames.titles):
             parts = self._bundled(frames, status, manifest, target, progress)
             return write_bundle(target, *parts, manifest, format=format)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from toolkit.errors import InputError
-from toolkit.words import SCALE, counted, coverage
+from toolkit.words import DIMENSIONS, SCALE, counted, coverage
 
 ENOUGH_JUDGES: Final = 2
 """Fewer judges than this leave an answer unjudged (DESIGN, decision 2)."""
@@ -41,10 +41,59 @@ def number_or_missing(value: Any, where: str = "score") -> float | None:
     return None if math.isnan(number) else number
 
 
-def on_scale(value: Any, where: str = "score") -> float | None:
-    """Return a score of the rubric as a float, or None where it is missing; outside 0-5 it is refused."""
+@dataclass(frozen=True)
+class Scheme:
+    """What scores are: the dimensions with their weights, and the ends of the scale; the seed's by default."""
+
+    names: tuple[str, ...] = DIMENSIONS
+    weights: tuple[float, ...] = (1.0,) * len(DIMENSIONS)
+    scale: tuple[float, float] = SCALE
+
+    @property
+    def is_of_seed(self) -> bool:
+        """Whether the composite of the seed, which leaves zeros out, is defined for these scores."""
+        return {*self.names} == {*DIMENSIONS} and {*self.weights} == {1.0} and self.scale == SCALE
+
+    @property
+    def described_weights(self) -> list[str]:
+        """The weights in words, empty where all are equal."""
+        pairs = zip(self.names, self.weights, strict=True)
+        return [f"{weight:g} for {name}" for name, weight in pairs] if len({*self.weights}) > 1 else []
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The dimensions and both composites."""
+        return (*self.names, "composite", "composite_strict")
+
+    def strict(self, scores: Mapping[str, Any]) -> float | None:
+        """Return the weighted mean of the scores, in which every score counts."""
+        if {*self.weights} == {1.0}:
+            return composite_strict(scores, self.scale)
+        weights = dict(zip(self.names, self.weights, strict=True))
+        present = {
+            name: score for name in scores if (score := on_scale(scores[name], name, self.scale)) is not None
+        }
+        total = math.fsum(weights[name] for name in present)
+        return (
+            math.fsum(weights[name] * score for name, score in present.items()) / total if present else None
+        )
+
+    def composite(self, scores: Mapping[str, Any]) -> float | None:
+        """Return the composite of the seed where it is defined, elsewhere the strict one."""
+        return calculate_composite_score(scores) if self.is_of_seed else self.strict(scores)
+
+    def zeros(self, scores: Mapping[str, Any]) -> int:
+        """Return how many scores the composite leaves out."""
+        return count_zeros(scores) if self.is_of_seed else 0
+
+
+SEED_SCHEME: Final = Scheme()
+
+
+def on_scale(value: Any, where: str = "score", scale: tuple[float, float] = SCALE) -> float | None:
+    """Return a score as a float, or None where it is missing; outside the scale it is refused."""
     number = number_or_missing(value, where)
-    low, high = SCALE
+    low, high = scale
     if number is not None and not low <= number <= high:
         raise InputError(
             f"{where}: {number:g} is outside the scale {low:g}-{high:g}; such a judgement counts as missing"
@@ -70,9 +119,9 @@ def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | No
     return sum(above_zero) / len(above_zero) if above_zero else 0.0
 
 
-def composite_strict(dimension_scores: Mapping[str, Any]) -> float | None:
+def composite_strict(dimension_scores: Mapping[str, Any], scale: tuple[float, float] = SCALE) -> float | None:
     """Return the mean of all dimension scores that exist, so that a true zero counts."""
-    scores = _present(dimension_scores)
+    scores = _present(dimension_scores, scale)
     return sum(scores) / len(scores) if scores else None
 
 
@@ -82,7 +131,9 @@ def count_zeros(dimension_scores: Mapping[str, Any]) -> int:
 
 
 def aggregate_ensemble_scores(
-    judge_results: Iterable[Any] | Mapping[str, Any], score: str = "composite"
+    judge_results: Iterable[Any] | Mapping[str, Any],
+    score: str = "composite",
+    scale: tuple[float, float] = SCALE,
 ) -> dict[str, Any]:
     """Aggregate one score of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
 
@@ -97,14 +148,14 @@ def aggregate_ensemble_scores(
     (4.2, 2)
     """
     results = judge_results.values() if isinstance(judge_results, Mapping) else judge_results
-    values = [_score_of_judge(result, score) for result in results]
+    values = [_score_of_judge(result, score, scale) for result in results]
     present = [value for value in values if value is not None]
     enough = len(present) >= ENOUGH_JUDGES
     return {
         "mean": statistics.fmean(present) if enough else None,
         "std": statistics.stdev(present) if enough else None,
         "median": statistics.median(present) if enough else None,
-        "confidence_interval": calculate_ci(present),
+        "confidence_interval": calculate_ci(present, bounds=scale),
         "judge_count": len(present),
     }
 
@@ -273,18 +324,18 @@ def _check_confidence(confidence: float) -> None:
         raise InputError(f"confidence: {confidence!r} is not between 0 and 1; 0.95 is usual")
 
 
-def _present(dimension_scores: Mapping[str, Any]) -> list[float]:
-    scores = (on_scale(value, name) for name, value in dimension_scores.items())
+def _present(dimension_scores: Mapping[str, Any], scale: tuple[float, float] = SCALE) -> list[float]:
+    scores = (on_scale(value, name, scale) for name, value in dimension_scores.items())
     return [score for score in scores if score is not None]
 
 
-def _score_of_judge(result: Any, name: str) -> float | None:
+def _score_of_judge(result: Any, name: str, scale: tuple[float, float]) -> float | None:
     """Return a score of a judge, or None where it is missing or off the scale (DESIGN, decision 2)."""
     if _member(result, "evaluation_failed") or _member(result, "failed"):
         return None
     value = _member(result, name)
     score = number_or_missing(_member(_member(result, "scores"), name) if value is None else value, name)
-    return score if score is not None and SCALE[0] <= score <= SCALE[1] else None
+    return score if score is not None and scale[0] <= score <= scale[1] else None
 
 
 def _composite_of_run(run: Any, length_bin: str) -> float | None:

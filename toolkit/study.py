@@ -227,7 +227,7 @@ class Study(Reported):
 
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
-        return store_frames.dimensions_frame(self.judgements(**filters))
+        return store_frames.dimensions_frame(self.judgements(**filters), self.plan.rubric.scheme)
 
     def calls(self, **filters: Any) -> pd.DataFrame:
         """Return one row a call that this study paid for or rests on: runs, judges, retries, repairs, sentences.
@@ -241,11 +241,12 @@ class Study(Reported):
 
     def dictionary(self, kind: str | None = None) -> pd.DataFrame:
         """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
-        return describe(kind)
+        return describe(kind, self.plan.rubric.scheme)
 
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
-        return store_frames.human_frame(self.store, self.runs(), self.plan.rubric.digest)
+        rubric = self.plan.rubric
+        return store_frames.human_frame(self.store, self.runs(), rubric.digest, rubric.scheme)
 
     def deviations(self) -> pd.DataFrame:
         """Return one row for each thing changed after the first reply: at, what, before, after.
@@ -274,6 +275,7 @@ class Study(Reported):
             sides += [{"focus": manner.focus, "reference": {"$ne": True} if manner.reference else True}]
         judges = {role: judge.name for role, judge in self.plan.judges.items()}
         settings: dict[str, Any] = {"rubric_hash": self.plan.rubric.digest, "judges": judges}
+        settings["scheme"] = self.plan.rubric.scheme
         frames = [
             store_frames.judgements_frame(self.store, runs, **settings, where=side, counting_only=False)
             for side in sides
@@ -290,7 +292,8 @@ class Study(Reported):
 
         names = ("judgements", "human", "judged_otherwise", "elements")
         sources: dict[str, Any] = {"runs": replies, **{name: getattr(self, name) for name in names}}
-        scored: dict[str, Any] = {"score": settings.score}
+        rubric = self.plan.rubric
+        scored: dict[str, Any] = {"score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale}
         test = cast("KeyedTest", self.plan.test)
         if test.keyed:
             scored = {"score": test.scorer.measures[0][0], "scale": (0.0, 1.0)}

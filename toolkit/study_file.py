@@ -22,10 +22,9 @@ from pydantic import (
 from toolkit.errors import InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.catalogue import PROVIDERS, Exchange, ModelSpec, address_fault, model_spec
-from toolkit.words import JUDGE_ROLES, SCALE, SCENARIOS, SCORE, choices
+from toolkit.words import JUDGE_ROLES, SCORE, choices
 
 LengthBin = Literal["S", "M", "L"]
-Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
 if TYPE_CHECKING:
     Provider = str
 else:
@@ -54,7 +53,7 @@ class _Strict(BaseModel):
 class Planted(_Strict):
     """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.scripted`."""
 
-    level: float = Field(3.0, ge=0, le=5)  # mean quality at S
+    level: float = 3.0  # mean quality at S
     m_minus_s: float = 0.0  # what a longer prompt adds
     l_minus_m: float = 0.0
     severity: float = 0.0  # what a judge takes off
@@ -306,7 +305,7 @@ class Analysis(_Strict):
 
     score: Literal["composite_strict", "composite"] = SCORE
     primary: Literal["M-S", "L-M", "L-S"] | None = None
-    equivalence_margin: float | None = Field(None, gt=0, lt=SCALE[1] - SCALE[0])
+    equivalence_margin: float | None = Field(None, gt=0)
     ceiling_share: float = Field(0.3, gt=0, le=1)
 
 
@@ -317,14 +316,14 @@ class StudyFile(_Strict):
     dataset: str = "demo"
     accept_flaws: tuple[str, ...] = ()
     mix_versions: bool = False
-    scenarios: tuple[Scenario, ...] = SCENARIOS
+    scenarios: tuple[str, ...] | None = Field(None, min_length=1)
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
     bases: int | None = Field(None, ge=1)
     test: str = "rubric_study"
     options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
     selection: Literal["all", "adaptive"] = "all"
-    target_width: float | None = Field(None, gt=0, lt=2 * (SCALE[1] - SCALE[0]))
+    target_width: float | None = Field(None, gt=0)
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
     concurrency: int = Field(10, ge=1, le=1000)
@@ -531,7 +530,29 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
         rubric = load_rubric(study.judges.rubric)
     except InputError as error:
         raise StudyError(f"{path}: judges.rubric: {error}") from None
-    controls = study.bias_controls
+    low, high = rubric.scale
+    scale = f"the scale {low:g} to {high:g} of rubric {rubric.name!r}"
+    for key, width, most in (
+        ("analysis.equivalence_margin", study.analysis.equivalence_margin, high - low),
+        ("target_width", study.target_width, 2 * (high - low)),
+    ):
+        if width is not None and width >= most:
+            raise StudyError(f"{path}: {key}: {width:g} is too wide for {scale}; it is below {most:g}")
+    for number, entry in enumerate(study.models):
+        if entry.planted and not low <= entry.planted.level <= high:
+            raise StudyError(
+                f"{path}: models[{number}].planted.level: {entry.planted.level:g} is off {scale}"
+            )
+    if study.judges.expected_scores and not (low.is_integer() and high.is_integer() and 0 <= low < high <= 9):
+        raise StudyError(
+            f"{path}: judges.expected_scores: scores of one digit have them, not {scale}; leave it out"
+        )
+    controls, scopes = study.bias_controls, {dimension.scope for dimension in rubric.dimensions}
+    if controls.fsp_enabled and controls.fsp_mode == "per_sentence" and len(scopes) < 2:
+        raise StudyError(
+            f"{path}: bias_controls.fsp_mode: all dimensions of rubric {rubric.name!r} have scope {scopes.pop()}, and "
+            '"per_sentence" needs both scopes; give one of them the other scope, or use "listed"'
+        )
     if controls.fsp_enabled and controls.fsp_mode == "listed" and not rubric.lists_focus:
         raise StudyError(
             f"{path}: bias_controls.fsp_mode: rubric {rubric.name!r} has no place for focus sentences; give its "

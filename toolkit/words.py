@@ -24,10 +24,11 @@ DIMENSIONS: Final = (
     "clarity",
 )
 SCALE: Final = (0.0, 5.0)
-"""Of the rubric's scores."""
+"""Of the default rubric's scores."""
 SCORE: Final = "composite_strict"
 """What analyses compare unless a study or a caller names another column: the composite in which a true 0 counts."""
 SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
+"""Of the seed and of the datasets that ship; a dataset of one's own has those that it names."""
 LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
 JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
@@ -35,6 +36,11 @@ JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
 _SINGULAR: Final = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}
 _VERBS: Final = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
 _VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
+
+
+def scenario_rank(name: str) -> tuple[int, str]:
+    """Return what scenarios are sorted by: those of the seed first, in its order, then the others by name."""
+    return (SCENARIOS.index(name) if name in SCENARIOS else len(SCENARIOS), name)
 
 
 def scale_words(scale: tuple[float, float], between: str = " to ") -> str:

@@ -241,17 +241,17 @@ def test_no_damaged_archive_is_imported_by_half(whole, empty, tmp_path, seeds) -
 
 TABLES: dict[tuple[str, str], tuple[Any, tuple[Any, ...]]] = {
     **{
-        (kind, "scores"): ({"clarity": 3.0, "relevance": None}, ({"clarity": 99}, {"clarity": "4"}, {"clarity": -1}))
+        (kind, "scores"): ({"clarity": 3.0, "relevance": None}, ({"clarity": 2e6}, {"clarity": "4"}, {"clarity": -2e6}))
         for kind in ("Run", "Judgement", "HumanRating")
     },
-    ("Judgement", "expected"): ({"clarity": 3.2}, ({"clarity": 5.1},)),
+    ("Judgement", "expected"): ({"clarity": 3.2}, ({"clarity": 2e6},)),
     ("Judgement", "expected_mass"): ({"clarity": 1.0}, ({"clarity": 1.1},)),
     ("Run", "judge_calls"): ({"primary": "c"}, ({"primary": 1},)),
     ("Run", "ensemble_evaluation"): (
         {"aggregated": {"mean_scores": {"clarity": 2.0}, "judge_count": 2, "judged": True}, "judge_results": {"a": {}}},
         (
-            {"aggregated": {"mean_scores": {"clarity": 99}}}, {"aggregated": {"judge_count": "two"}},
-            {"aggregated": []}, {"judge_results": {"a": {"scores": {"clarity": 6}}}}, {"judge_results": {"a": 1}},
+            {"aggregated": {"mean_scores": {"clarity": 2e6}}}, {"aggregated": {"judge_count": "two"}},
+            {"aggregated": []}, {"judge_results": {"a": {"scores": {"clarity": 2e6}}}}, {"judge_results": {"a": 1}},
         ),
     ),
     ("Call", "request"): (
@@ -333,16 +333,25 @@ def test_every_field_of_every_document_is_checked(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "field", "value"),
-    [("judgements", "scores", {"clarity": 99}), ("runs", "attempts", None), ("calls", "attempts", None)],
+    ("part", "field", "value", "reason"),
+    [
+        (
+            "judgements",
+            "scores",
+            {"clarity": 5.5},
+            "rubrics [0-9a-f]{40}: a judgement by it is off its scale",
+        ),
+        ("runs", "attempts", None, "attempts is missing, or not what it must be"),
+        ("calls", "attempts", None, "attempts is missing, or not what it must be"),
+    ],
 )
-def test_a_value_out_of_range_is_refused_at_import(whole, tmp_path, part, field, value) -> None:
-    """With its field, in one line, though every sum is right."""
+def test_a_value_out_of_range_is_refused_at_import(whole, tmp_path, part, field, value, reason) -> None:
+    """In one line that says what is wrong, though every sum is right."""
     members = dict(members_of(whole))
     lines = members[f"{part}.jsonl"].splitlines(keepends=True)
     lines[0] = json.dumps({**json.loads(lines[0]), field: value}).encode() + b"\n"
     members[f"{part}.jsonl"] = b"".join(lines)
     (tmp_path / "a.zip").write_bytes(packed(summed(list(members.items()))))
-    with pytest.raises(InputError, match=f"{field} is missing, or not what it must be") as error:
+    with pytest.raises(InputError, match=reason) as error:
         check_archive(tmp_path / "a.zip")
     assert "\n" not in str(error.value)

@@ -8,7 +8,7 @@ import ipywidgets as widgets
 import pytest
 
 from toolkit.errors import StoreError
-from toolkit.people.desk import STEPS, Desk, plain
+from toolkit.people.desk import Desk, plain
 from toolkit.people.rating import open_round, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame, human_frame
@@ -41,7 +41,7 @@ def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study)
     first = desk.reply
     assert first.run_id not in desk.texts.value + desk.header.value
     assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
-    assert tuple(step / 2 for step in range(11)) == STEPS
+    assert tuple(step / 2 for step in range(11)) == study.plan.rubric.steps
     assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
     desk.save.click()
     assert "nothing is scored yet" in desk.status.value

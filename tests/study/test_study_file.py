@@ -80,7 +80,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         (BEGIN + "repeat = 3", ["unknown key repeat", "repeats"]),
         (BEGIN + "repeats = 0", ["repeats", "greater than or equal to 1", "0"]),
         (BEGIN + 'length_bins = ["S", "XL"]', ["length_bins[1]", "XL", "'S', 'M' or 'L'"]),
-        (BEGIN + 'scenarios = ["SOC"]', ["scenarios[0]", "SOC_INCIDENT"]),
+        (BEGIN + "scenarios = []", ["scenarios", "at least 1"]),
         (BEGIN + "[sampling]\ntemprature = 1", ["sampling.temprature", "temperature"]),
         (BEGIN + "[sampling]\ntemperature = nan", ["sampling.temperature"]),
         (BEGIN + "[budget]\naud = -1.0", ["budget.aud", "greater than 0"]),

@@ -14,8 +14,7 @@ from pages import unpacked
 from toolkit.errors import InputError
 from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
-from toolkit.store.frame_files import typed
-from toolkit.store.frames import RUN_TYPES
+from toolkit.store.frame_files import typed, types_of
 from toolkit.study import Study
 from toolkit.viewer.model import OpenRun, disagreement, open_runs, with_people
 from toolkit.viewer.page import rows, run_html, state, write_page
@@ -45,7 +44,8 @@ class Asked:
 def frame(*rows: dict[str, object]) -> pd.DataFrame:
     """Return a runs frame with these values; all else is missing."""
     base = {"status": "succeeded", "excluded": False, "judged": False}
-    return typed([{**dict.fromkeys(RUN_TYPES), **base, **row} for row in rows], RUN_TYPES)
+    types = types_of("runs")
+    return typed([{**dict.fromkeys(types), **base, **row} for row in rows], types)
 
 
 RUNS = frame(

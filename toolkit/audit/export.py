@@ -21,7 +21,7 @@ from toolkit.plan import STORE
 from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import open_store
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
-from toolkit.words import DIMENSIONS, Summary
+from toolkit.words import DIMENSIONS, SCORE, Summary
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -51,7 +51,6 @@ _STOPS: Final = {
     **{"stop": "stop", "length": "max_tokens", "tool": "tool_calls"},
     **dict.fromkeys(("filter", "refusal"), "content_filter"),
 }
-_VALUES: Final = (*DIMENSIONS, "composite", "composite_strict")
 _METADATA: Final = ("run_id", "base", "cluster", "scenario", "length_bin", "aud_cost", "output_tokens")
 
 
@@ -65,6 +64,7 @@ def export_study(study: Study, folder: Path | str) -> Summary:
     write_archive(study.store, study.name, out / ARCHIVE, call_ids=calls["call_id"])
     published = f"{calls['created_at'].max():%Y-%m-%d}"
     del calls
+    scheme = study.plan.rubric.scheme
     paths, rows = [out / ARCHIVE], {}
     for kind in KINDS:
         if kind in ONE_SHOT_ONLY and study.plan.test.name != "one_shot":
@@ -73,12 +73,12 @@ def export_study(study: Study, folder: Path | str) -> Summary:
             continue
         frame = getattr(study, kind)()  # one after the other, so that one is in memory
         rows[kind] = len(frame)
-        paths += [save_frame(frame, out / f"{kind}{suffix}", kind) for suffix in FORMATS]
+        paths += [save_frame(frame, out / f"{kind}{suffix}", kind, scheme) for suffix in FORMATS]
     if study.plan.test.judged:
         texts = {prompt.prompt_id: prompt.text for _, prompt in study.plan.runs.prompts}
         frames = study.runs(replies=True), study.judgements(), texts
         paths += write_inspect_logs(out, study.name, study.plan.dataset.version, *frames)
-    paths.append(write_atomically(out / "data_dictionary.md", dictionary_text().encode()))
+    paths.append(write_atomically(out / "data_dictionary.md", dictionary_text(scheme).encode()))
     text = json.dumps({**study.manifest(), "rows": rows}, indent=1, ensure_ascii=False, default=str)
     paths.append(write_atomically(out / "manifest.json", f"{text}\n".encode()))
     version = study.plan.dataset.version
@@ -204,12 +204,13 @@ def _head(
     times = sorted(moments) or ["1970-01-01T00:00:00+00:00"]
     name = model if "/" in model else f"{study}/{model}"
     ids = list(dict.fromkeys(runs["prompt_id"]))
+    arguments = {"scale": list(judgements.attrs["scale"])} if "scale" in judgements.attrs else {}
     return {
         "version": 2,
         "status": "success",
         "eval": {
             "eval_id": f"{study}-{model}", "run_id": study, "created": times[0], "task": study, "task_id": study,
-            "task_version": 0, "task_attribs": {}, "task_args": {}, "model": name, "model_args": {}, "config": {},
+            "task_version": 0, "task_attribs": {}, "task_args": arguments, "model": name, "model_args": {}, "config": {},
             "dataset": {"name": dataset, "samples": len(ids), "sample_ids": ids, "shuffled": False}, "packages": {},
         },
         "plan": {"name": "plan", "steps": [], "config": {}},
@@ -225,11 +226,15 @@ def _head(
 def _means(runs: pd.DataFrame, judgements: pd.DataFrame) -> Iterator[dict[str, Any]]:
     scored = judgements[judgements["run_id"].isin(runs["run_id"])]
     for judge, rows in scored.groupby("judge", observed=True, sort=True):
-        values = [name for name in _VALUES if rows[name].notna().any()]
+        values = [name for name in _values(rows) if rows[name].notna().any()]
         once = rows.groupby(["prompt_id", "repeat"])[values].mean().groupby("prompt_id").mean()
         for name in values:
             mean = {"name": "mean", "value": float(once[name].mean()), "params": {}}
             yield {"name": name, "scorer": str(judge), "params": {}, "metrics": {"mean": mean}}
+
+
+def _values(judgements: pd.DataFrame) -> list[str]:
+    return [*judgements.attrs.get("dimensions", DIMENSIONS), "composite", SCORE]
 
 
 def _usage(rows: pd.DataFrame | Mapping[str, Any]) -> dict[str, int]:
@@ -263,7 +268,7 @@ def _scores(judgements: pd.DataFrame) -> dict[str, Any]:
     """Return the scores of each judge, the mean over its repeats; its explanation is that of its first."""
     scores = {}
     for judge, rows in judgements.groupby("judge", observed=True, sort=True):
-        means = rows[list(_VALUES)].mean()
+        means = rows[_values(rows)].mean()
         if means.notna().any():
             values = {name: float(value) for name, value in means.items() if pd.notna(value)}
             explanation = next(iter(rows["reasons"].dropna()), None) or None

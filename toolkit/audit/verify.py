@@ -20,6 +20,7 @@ from toolkit.plan import STORE, Plan
 from toolkit.probes.drift import changed_drifts
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
+from toolkit.scoring import Scheme
 from toolkit.store import documents, embedded
 from toolkit.store.connection import Store, windows
 from toolkit.store.records import (
@@ -105,7 +106,8 @@ def _records(study: Study) -> list[str]:
             # Every call that has ended, also of other studies: one of them may have paid.
             study.store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
             run_plan(study.plan, rebuilt, progress=False, replay=True)
-            differences = list(_differing_records(study.store, rebuilt, study.name, study.plan.call_ids))
+            of_study = study.name, study.plan.call_ids, study.plan.rubric.scheme
+            differences = list(_differing_records(study.store, rebuilt, *of_study))
             return [*differences, *_differing_votes(study.plan, study.store, rebuilt)]
         finally:
             rebuilt.close()
@@ -187,13 +189,15 @@ def _counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, 
     return runs, judgements
 
 
-def _differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterable[str]) -> Iterator[str]:
+def _differing_records(
+    store: Store, rebuilt: Store, study: str, call_ids: Iterable[str], scheme: Scheme
+) -> Iterator[str]:
     """Yield a line for every run, judgement and reply of a study that is not what the rebuilt store has.
 
     What got no reply, or was never sent, is not in the ledger, so it is right not to be rebuilt.
     """
     ids = tuple(dict.fromkeys(call_ids))
-    payers = _Payers(store, rebuilt, study, ids)
+    payers = _Payers(store, rebuilt, study, ids, scheme)
     run_lines: list[str] = []
     reply_lines: list[str] = []
     prompts: set[tuple[str, str]] = set()
@@ -210,8 +214,11 @@ def _differing_records(store: Store, rebuilt: Store, study: str, call_ids: Itera
 class _Payers:
     """Which runs and other studies rest on a call; read only where a run or a judgement is missing."""
 
-    def __init__(self, store: Store, rebuilt: Store, study: str, call_ids: Sequence[str]) -> None:
+    def __init__(
+        self, store: Store, rebuilt: Store, study: str, call_ids: Sequence[str], scheme: Scheme
+    ) -> None:
         self._store, self._rebuilt, self._study, self._call_ids = store, rebuilt, study, call_ids
+        self.scheme = scheme
 
     def are_shared(self, name: str, *call_ids: str) -> bool:
         """Return whether something else than the run of this name rests on each of the calls."""
@@ -275,7 +282,9 @@ def _differing_run(name: str, stored: _Judged, again: _Judged, payers: _Payers) 
     if expected and (lacking or silent):
         ensemble = [judgement_of(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
         context = (None, expected["output_blob_id"], expected["bias_controls"])
-        evaluation = evaluation_fields(ensemble, *context) if ensemble else dict.fromkeys(EVALUATION)
+        evaluation = (
+            evaluation_fields(ensemble, *context, payers.scheme) if ensemble else dict.fromkeys(EVALUATION)
+        )
         expected = {**expected, **evaluation}
     pairs = {name: (run, expected)}
     for label in (judgements.keys() | rebuilt.keys()) - lacking:

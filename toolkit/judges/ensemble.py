@@ -9,13 +9,10 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring import ENOUGH_JUDGES, aggregate_ensemble_scores
-from toolkit.words import DIMENSIONS
-
-SCORES = (*DIMENSIONS, "composite", "composite_strict")
+from toolkit.scoring import ENOUGH_JUDGES, SEED_SCHEME, Scheme, aggregate_ensemble_scores
 
 
-def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
+def ensemble_evaluation(judgements: Sequence[Judgement], scheme: Scheme = SEED_SCHEME) -> dict[str, Any]:
     """Aggregate the judgements of one run over the judges that count.
 
     A judge that judged several times counts once, with its means over the times that can be read.
@@ -28,7 +25,8 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
         by_role.setdefault(judgement.judge, []).append(judgement)
     results = {role: _result(judgements_of_role) for role, judgements_of_role in by_role.items()}
     scores = {
-        name: _statistics(tuple(_score(result, name) for result in results.values())) for name in SCORES
+        name: _statistics(tuple(_score(result, name) for result in results.values()), scheme.scale)
+        for name in scheme.columns
     }
     intervals = {name: score["confidence_interval"] for name, score in scores.items()}
     counting = {role: result for role, result in results.items() if not result["evaluation_failed"]}
@@ -45,7 +43,9 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
             "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
             "median_scores": {name: score["median"] for name, score in scores.items()},
             "zeros": sum(result["zeros"] for result in counting.values()) if judged else None,
-            "leave_one_out": {role: _statistics(scores)["mean"] for role, scores in others.items()},
+            "leave_one_out": {
+                role: _statistics(scores, scheme.scale)["mean"] for role, scores in others.items()
+            },
             "judge_count": judge_count,
             "related_count": sum(result["related"] for result in counting.values()),
             "judged": judged,
@@ -61,9 +61,9 @@ def _score(result: Mapping[str, Any], name: str) -> float | None:
 
 
 @lru_cache(maxsize=2**14)
-def _statistics(scores: tuple[float | None, ...]) -> dict[str, Any]:
+def _statistics(scores: tuple[float | None, ...], scale: tuple[float, float]) -> dict[str, Any]:
     """Return the statistics over judges of one score; equal scores come often, and exact sums take long."""
-    return aggregate_ensemble_scores([{"composite": score} for score in scores])
+    return aggregate_ensemble_scores([{"composite": score} for score in scores], scale=scale)
 
 
 def _result(judgements: Sequence[Judgement]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from toolkit.judges.per_sentence import judge_per_sentence, per_sentence_request
 from toolkit.judges.request import PLAIN, UNANSWERED, Focus, JudgeSpec, Manner, ask_and_read, judge_request
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
+from toolkit.scoring import Scheme
 
 
 @dataclass(frozen=True)
@@ -121,20 +121,18 @@ async def judge(
     if scores is None:
         return judgement
     names = rubric.names if manner.expected and at_once else ()
-    expected = expected_scores(answers[-1].reply.raw, names) if names else {}
+    expected = expected_scores(answers[-1].reply.raw, names, rubric.scale) if names else {}
     return replace(
-        with_scores(judgement, scores),
+        with_scores(judgement, scores, rubric.scheme),
         expected={name: estimate.score for name, estimate in expected.items()} or None,
         expected_mass={name: estimate.mass for name, estimate in expected.items()} or None,
     )
 
 
-def with_scores(judgement: Judgement, scores: Mapping[str, float]) -> Judgement:
+def with_scores(judgement: Judgement, scores: Mapping[str, float], scheme: Scheme) -> Judgement:
     """Return a judgement with scores and the numbers that follow from them."""
-    composite, strict = calculate_composite_score(scores), composite_strict(scores)
-    return replace(
-        judgement, scores=scores, composite=composite, composite_strict=strict, zeros=count_zeros(scores)
-    )
+    composite, strict, zeros = scheme.composite(scores), scheme.strict(scores), scheme.zeros(scores)
+    return replace(judgement, scores=scores, composite=composite, composite_strict=strict, zeros=zeros)
 
 
 def with_costs(judgement: Judgement, answers: Sequence[Answer]) -> Judgement:

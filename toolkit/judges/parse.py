@@ -18,7 +18,7 @@ from typing import Any, Final
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import after_thoughts
-from toolkit.words import one_line
+from toolkit.words import SCALE, one_line
 
 REASONS: Final = (
     *("empty", "refusal", "filtered", "truncated", "prose", "not an object", "malformed", "too deep"),
@@ -149,8 +149,8 @@ def _score(name: str, value: object, scale: tuple[float, float]) -> float:
 
 # --- expected scores, from the probabilities of digits ----------------------------------------------------------------
 
-_DIGIT: Final = re.compile(rb"(.*)([0-5])[\s,}]*", re.DOTALL)
-"""A token that ends in a digit of the scale: the text before it, and the digit; a comma or a brace may follow."""
+_DIGIT: Final = re.compile(rb"(.*)([0-9])[\s,}]*", re.DOTALL)
+"""A token that ends in a digit: the text before it, and the digit; a comma or a brace may follow."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ class Expected:
     mass: float
 
 
-def expected_scores(raw: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Expected]:
+def expected_scores(
+    raw: Mapping[str, Any], names: Sequence[str], scale: tuple[float, float] = SCALE
+) -> Mapping[str, Expected]:
     r"""Return the expected score of each dimension for which the reply holds one.
 
     :math:`E = \sum_d d \, p_d / m` with :math:`m = \sum_d p_d`, over the digits d of the scale and their
@@ -204,7 +206,7 @@ def expected_scores(raw: Mapping[str, Any], names: Sequence[str]) -> Mapping[str
         position = first + matches[0].start(1)
         token = bisect_right(ends, position)
         try:
-            scores[name] = _expected(entries[token], position - ends[token] + len(pieces[token]))
+            scores[name] = _expected(entries[token], position - ends[token] + len(pieces[token]), scale)
         except (KeyError, TypeError, ValueError, AttributeError):
             continue
     return scores
@@ -216,10 +218,10 @@ def _token_bytes(entry: Mapping[str, Any]) -> bytes:
     return bytes(listed) if isinstance(listed, list) else entry["token"].encode("utf-8", "replace")
 
 
-def _expected(entry: Mapping[str, Any], position: int) -> Expected:
+def _expected(entry: Mapping[str, Any], position: int, scale: tuple[float, float]) -> Expected:
     """Return the mean over the digits that could stand at a position; raise where they are not known."""
     token, likeliest = _token_bytes(entry), entry["top_logprobs"]
-    written = _DIGIT.fullmatch(token)
+    written = _digit(token, scale)
     if written is None or written.start(2) != position or not isinstance(likeliest, list) or not likeliest:
         raise ValueError("no digit of the scale with its alternatives")
     chances = [(_token_bytes(candidate), _probability(candidate["logprob"])) for candidate in likeliest]
@@ -230,7 +232,7 @@ def _expected(entry: Mapping[str, Any], position: int) -> Expected:
         (int(alternative[2]), chance)
         for piece, chance in chances
         # Blanks may differ; a quote or a colon before the digit may not.
-        if (alternative := _DIGIT.fullmatch(piece))
+        if (alternative := _digit(piece, scale))
         and b"".join(alternative[1].split()) == b"".join(written[1].split())
     ]
     mass = math.fsum(chance for _, chance in digits)
@@ -238,7 +240,12 @@ def _expected(entry: Mapping[str, Any], position: int) -> Expected:
         raise ValueError("no probability on the digits")
     mean = math.fsum(digit * chance for digit, chance in digits) / mass
     # Division may exceed the scale in the last bit.
-    return Expected(min(max(mean, 0.0), 5.0), min(mass, 1.0))
+    return Expected(min(max(mean, scale[0]), scale[1]), min(mass, 1.0))
+
+
+def _digit(token: bytes, scale: tuple[float, float]) -> re.Match[bytes] | None:
+    match = _DIGIT.fullmatch(token)
+    return match if match and scale[0] <= int(match[2]) <= scale[1] else None
 
 
 def _probability(logprob: Any) -> float:

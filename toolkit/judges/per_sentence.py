@@ -84,9 +84,14 @@ def per_sentence_requests(
     pieces = segments(response)
     overall, local = _parts(rubric, pieces)
     words = shipped_words("per_sentence")
+    faults = words["faults"]
     fixed = {
+        **rubric.static(),
         "nonce": fence_code(shown_before(rubric, manner, task, reference), response, judge.seed),
-        "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
+        "local": "\n".join(
+            f"{d.name}: " + (f"{faults[d.name]} ({d.question})" if d.name in faults else d.question)
+            for d in local.dimensions
+        ),
         "whole": overall.criteria,
         "names": ", ".join(overall.names),
         "any_local": "|".join(local.names),
@@ -184,9 +189,9 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
     return tuple(findings)
 
 
-def bounded_score(weight: float) -> float:
-    """Return 5 * max(0, 1 - weight / worst): 5 without a finding, 0 from one critical finding on."""
-    return SCALE[1] * max(0.0, 1.0 - weight / WORST)
+def bounded_score(weight: float, scale: tuple[float, float] = SCALE) -> float:
+    """Return the high end of the scale without a finding, and its low end from one critical finding on."""
+    return scale[0] + (scale[1] - scale[0]) * max(0.0, 1.0 - weight / WORST)
 
 
 # --- one judge on one reply -----------------------------------------------------------------------------------------
@@ -248,7 +253,8 @@ async def judge_per_sentence(
         sums[finding.dimension] += SEVERITY_WEIGHTS[finding.severity]
     tokens = count_tokens(response)
     rates = {name: 100 * weight / tokens for name, weight in sums.items()}
-    scores = {name: bounded_score(w) for name, w in (rates if manner.length_normalization else sums).items()}
+    weights = rates if manner.length_normalization else sums
+    scores = {name: bounded_score(weight, rubric.scale) for name, weight in weights.items()}
     scores |= overall_answer.read.scores
     detail = {
         "findings": [asdict(finding) for finding in findings],

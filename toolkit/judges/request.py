@@ -21,8 +21,8 @@ Focus = Literal["off", "listed", "per_sentence"]
 FSP_DISABLED: Final = "(none: FSP disabled)"
 """The text under FOCUS SENTENCES when focus sentence prompting is off."""
 TOP_LOGPROBS: Final = 8
-"""Number of alternatives of each token: six digits and two more. The ledger stores some 60 kB a reply; OpenAI's most,
-20, would be 150."""
+"""Number of alternatives of each token: six digits and two more; a longer scale has more. The ledger stores some 60 kB
+a reply; OpenAI's most, 20, would be 150."""
 REASONS_LENGTH: Final = 160
 """Longest reasons of a structured judge, in characters: output costs time and money."""
 RUN_STRIDE: Final = 1000
@@ -121,7 +121,7 @@ def judge_request(
     listed = manner.focus == "listed"
     nonce = fence_code(shown_before(rubric, manner, task, reference), response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
-    static = {"criteria": rubric.criteria, "step": "1" if manner.expected else "0.5"}
+    static = rubric.static(whole=manner.expected)
     values = {
         **static,
         "focus": fill(rubric.focus, {"nonce": nonce, "key_sentences": key_sentences}) if listed else "",
@@ -137,7 +137,9 @@ def judge_request(
     if rubric.instructions:
         messages.insert(0, Message("system", fill(rubric.instructions, static)))
     request = judge.request(tuple(messages), answer_schema(rubric, integers=manner.expected))
-    return replace(request, top_logprobs=TOP_LOGPROBS) if manner.expected and judge.logprobs else request
+    if not (manner.expected and judge.logprobs):
+        return request
+    return replace(request, top_logprobs=max(TOP_LOGPROBS, int(rubric.scale[1] - rubric.scale[0]) + 3))
 
 
 def reference_section(manner: Manner, reference: str, nonce: str) -> str:
@@ -177,16 +179,15 @@ def _candidate(task: str, response: str, seed: int | None, number: int) -> str:
 
 def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
     """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them."""
-    # Scores are an enumeration in half steps: llama.cpp does not enforce the bounds of `number`. A judge writes the
-    # keys in the order of the schema.
-    return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, integers)
+    # Scores are an enumeration: llama.cpp does not enforce the bounds of `number`. A judge writes the keys in the order
+    # of the schema.
+    low, high = rubric.scale
+    steps = tuple(map(float, range(int(low), int(high) + 1))) if integers else rubric.steps
+    return _answer_schema(rubric.names, steps, rubric.asks_reasons)
 
 
 @cache
-def _answer_schema(names: tuple[str, ...], scale: tuple[float, float], reasons: bool, integers: bool) -> str:
-    per_point = 1 if integers else 2
-    low, high = (int(per_point * end) for end in scale)
-    steps = [step / per_point for step in range(low, high + 1)]
+def _answer_schema(names: tuple[str, ...], steps: tuple[float, ...], reasons: bool) -> str:
     score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
     first = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}} if reasons else {}
     return compact_json(object_schema({**first, **dict.fromkeys(names, score)}))

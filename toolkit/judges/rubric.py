@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import re
@@ -15,7 +16,8 @@ from pydantic import Field, model_validator
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, checked, read_toml
-from toolkit.words import DIMENSIONS, SCALE, choices
+from toolkit.scoring import SEED_SCHEME, Scheme
+from toolkit.words import DIMENSIONS, SCALE, choices, scale_words
 
 SHIPPED: Final = ("default", "seed-v1")
 PLACEHOLDERS: Final = {
@@ -27,17 +29,25 @@ PLACEHOLDERS: Final = {
     "criteria",
     "step",
     "reference",
+    "scale",
 }
-STATIC: Final = {"criteria", "step"}
+STATIC: Final = {"criteria", "step", "scale"}
 """Placeholders that depend on the rubric alone; only these are allowed in ``instructions``."""
 SCORED_OVERALL: Final = ("completeness", "actionability")
 """Dimensions with scope ``whole`` unless the rubric says otherwise."""
+MOST_DIMENSIONS: Final = 12
+MOST_SCORES: Final = 1000
+"""Scores of all dimensions together: OpenAI takes at most so many values of enumerations in a schema."""
+LARGEST: Final = 1e6  # of the ends of a scale, as the store has them
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 """A name in braces; the braces of the JSON example in a prompt never match it."""
 
 
 class Dimension(Strict):
-    """One dimension that a judge scores, with its question and the meaning of each whole score.
+    """One dimension that a judge scores, with its question, what it weighs, and the meaning of scores.
+
+    ``anchors`` is a table of score and text; a list of six texts is for the scores 0 to 5.
 
     ``scope``: ``per_sentence`` asks about it segment by segment (``local``), or about the whole reply (``whole``).
     """
@@ -45,23 +55,38 @@ class Dimension(Strict):
     name: str
     title: str
     question: str
-    anchors: Mapping[int, str] = {}
+    anchors: Mapping[int | float, str] = {}
     scope: Literal["local", "whole"] = "local"
+    weight: float = Field(1.0, gt=0, le=1000, strict=False)
 
     @model_validator(mode="before")
     @classmethod
     def _parse_table(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             raise ValueError("must be a table; write it under [[dimensions]]")
-        anchors = data.get("anchors", [])
-        if not isinstance(anchors, list) or len(anchors) not in (0, 6):
-            raise ValueError("anchors must be six texts, for the scores 0, 1, 2, 3, 4 and 5")
+        anchors = data.get("anchors", {})
+        if isinstance(anchors, list) and len(anchors) in (0, 6):
+            anchors = dict(enumerate(anchors))
+        if not isinstance(anchors, dict):
+            raise ValueError(
+                'anchors must be a table of scores and texts, such as { 1 = "wrong", 10 = "right" }, or six texts, '
+                "for the scores 0, 1, 2, 3, 4 and 5"
+            )
+        texts: dict[int | float, Any] = {}
+        for score, text in anchors.items():
+            try:
+                number = float(score)
+            except ValueError:
+                raise ValueError(
+                    f'anchors: {score!r} is no score; write a number, such as 1 = "wrong"'
+                ) from None
+            texts[int(number) if number.is_integer() else number] = text
         scope = "whole" if data.get("name") in SCORED_OVERALL else "local"
-        return {"scope": scope, **data, "anchors": dict(enumerate(anchors))}
+        return {"scope": scope, **data, "anchors": texts}
 
     def line(self) -> str:
         """Return the dimension as one line of a prompt, anchors included."""
-        marks = "; ".join(f"{score} {text}" for score, text in sorted(self.anchors.items()))
+        marks = "; ".join(f"{score:g} {text}" for score, text in sorted(self.anchors.items()))
         return f"{self.name}: {self.question}" + (f" {marks}" if marks else "")
 
 
@@ -74,6 +99,7 @@ class Rubric(Strict):
     template: str
     instructions: str = ""
     scale: Annotated[tuple[float, float], Field(strict=False)] = SCALE
+    step: float | None = Field(None, gt=0, strict=False, allow_inf_nan=False)
     shows_task: bool = False
     asks_reasons: bool = False
     focus: str = ""
@@ -86,6 +112,34 @@ class Rubric(Strict):
     def names(self) -> tuple[str, ...]:
         """Names of the dimensions, in order."""
         return tuple(dimension.name for dimension in self.dimensions)
+
+    @property
+    def titles(self) -> tuple[str, ...] | dict[str, str]:
+        """Names of the dimensions, with their titles where they are not the seed's."""
+        if {*self.names} <= {*DIMENSIONS}:
+            return self.names
+        return {dimension.name: dimension.title for dimension in self.dimensions}
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """What its scores are: dimensions with their weights, and the scale."""
+        return Scheme(self.names, tuple(dimension.weight for dimension in self.dimensions), self.scale)
+
+    @cached_property
+    def steps(self) -> tuple[float, ...]:
+        """The scores that a judge may give: by ``step``, else in halves on 0-5 and in whole steps elsewhere."""
+        (low, high), step = self.scale, self.distance
+        return tuple(round(low + number * step, 9) for number in range(round((high - low) / step) + 1))
+
+    @property
+    def distance(self) -> float:
+        """Distance of two such scores."""
+        return self.step or (0.5 if self.scale == SCALE else 1.0)
+
+    def static(self, whole: bool = False) -> dict[str, str]:
+        """Return the placeholders that depend on the rubric alone; ``whole`` has whole scores only."""
+        step = "1" if whole else f"{self.distance:g}"
+        return {"criteria": self.criteria, "step": step, "scale": scale_words(self.scale)}
 
     @cached_property
     def criteria(self) -> str:
@@ -110,7 +164,13 @@ class Rubric(Strict):
     @property
     def content(self) -> str:
         """The content as JSON text."""
-        return json.dumps(self.model_dump(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        content = self.model_dump()
+        # A rubric that says nothing of them has the content, and the digest, of before there were any.
+        for part in (content, *content["dimensions"]):
+            for name in ("step", "weight"):
+                if part.get(name) in (None, 1.0):
+                    part.pop(name, None)
+        return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
     def digest(self) -> str:
@@ -119,12 +179,35 @@ class Rubric(Strict):
 
     @model_validator(mode="after")
     def _usable(self) -> Rubric:
-        if self.scale != SCALE:
-            raise ValueError("scale must be [0, 5], because composites and intervals rest on it")
-        if sorted(self.names) != sorted(DIMENSIONS):
-            raise ValueError(f"must have each of these dimensions once: {', '.join(DIMENSIONS)}")
-        if missing := {"local", "whole"} - {dimension.scope for dimension in self.dimensions}:
-            raise ValueError(f"no dimension has scope {missing.pop()}; per_sentence needs both")
+        low, high = self.scale
+        if not (low < high and max(-low, high) <= LARGEST):  # NaN too
+            raise ValueError("scale must be two numbers, the lower end first, such as [1, 10]")
+        if (
+            (high - low) / self.distance > MOST_SCORES
+            or abs(self.steps[-1] - high) > 1e-9
+            or low == self.steps[-1]
+        ):
+            advice = f"write one that does, at most {MOST_SCORES} times, such as step = {(high - low) / 10:g}"
+            raise ValueError(f"step: {self.distance:g} does not lead from {low:g} to {high:g}; {advice}")
+        if not 1 <= len(self.names) <= MOST_DIMENSIONS:
+            raise ValueError(f"has {len(self.names)} dimensions; write 1 to {MOST_DIMENSIONS} of them")
+        if (values := len(self.names) * len(self.steps)) > MOST_SCORES:
+            advice = f"more than the {MOST_SCORES} that a schema may have; write a larger step"
+            raise ValueError(f"its dimensions have {values} scores together, {advice}")
+        for number, dimension in enumerate(self.dimensions):
+            name = dimension.name
+            if not _NAME.fullmatch(name) or name in _column_names() or name.startswith(("composite", "run_")):
+                raise ValueError(
+                    f"dimension {name!r}: a name has a to z, 0 to 9 and _, begins with a letter, and is no column of "
+                    "the frames; take another"
+                )
+            if name in self.names[:number]:
+                raise ValueError(f"dimension {name!r} is there twice; give each its own name")
+            if off := [score for score in dimension.anchors if not low <= score <= high]:
+                advice = "give its anchors as a table of scores and texts"
+                raise ValueError(
+                    f"dimension {name!r}: {off[0]:g} is off the scale {scale_words(self.scale)}; {advice}"
+                )
         needed = {"task"} if self.shows_task else set()
         if missing := {"response_content", *needed} - set(PLACEHOLDER.findall(self.template)):
             raise ValueError(f"template lacks {_braced(missing)}; put it where the text belongs")
@@ -138,6 +221,29 @@ class Rubric(Strict):
             if stray := set(PLACEHOLDER.findall(getattr(self, text))) - allowed:
                 raise ValueError(f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}")
         return self
+
+
+_OTHERS: Final = (
+    *("reason", "task", "reply", "target", "run", "bin", "strict", "sd", "judges", "people", "raters", "aud"),
+    *("tokens", "ms", "s"),
+)
+"""What ratings files, replies of judges and the viewer call other things."""
+
+
+@cache
+def _column_names() -> frozenset[str]:
+    """Return the names that columns of frames and of ratings files have beside the dimensions."""
+    text = (resources.files("toolkit") / "store" / "columns.csv").read_text("utf-8")
+    frames = ("runs", "judgements", "dimensions", "human")
+    names = {row["column"] for row in csv.DictReader(text.splitlines()) if row["frame"] in frames}
+    return frozenset({*names, *_OTHERS} - {*DIMENSIONS})
+
+
+def scheme_in(content: str) -> Scheme:
+    """Return the dimensions, weights and scale in the content of a rubric; another instrument has those of the seed."""
+    rubric = json.loads(content)
+    parts = [(part["name"], part.get("weight", 1.0)) for part in rubric.get("dimensions", ())]
+    return Scheme(*map(tuple, zip(*parts, strict=True)), tuple(rubric["scale"])) if parts else SEED_SCHEME
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

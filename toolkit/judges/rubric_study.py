@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.judges.ensemble import SCORES, ensemble_evaluation
+from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement, judge, judge_label
 from toolkit.judges.request import PLAIN, JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric
@@ -31,6 +31,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.dataset import clusters_of
 from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.run_table import Points
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted
@@ -38,7 +39,6 @@ from toolkit.words import LENGTH_BINS, counted
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt
 
-POINTS: Final = "score points (0-5)"
 SHARE: Final = "share of runs"
 UNJUDGED: Final = "unjudged share"
 COMPOSITES: Final = ("composite", "composite_strict")
@@ -61,6 +61,7 @@ class RubricStudy(PromptResponseTest):
         self.judges = tuple(judges)
         self.rubric = rubric
         self.manner = manner
+        self.unit = Points(rubric.scale)
 
     def make_test_items(self) -> tuple[TestItem, ...]:
         """Return one item per prompt."""
@@ -100,7 +101,7 @@ class RubricStudy(PromptResponseTest):
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return composites and dimensions as means over the judges that count, and the number of judges."""
         judgements = [votes[0] for votes in item_annotations.annotations.values() if votes[0] is not None]
-        aggregated = ensemble_evaluation(judgements)["aggregated"]
+        aggregated = ensemble_evaluation(judgements, self.rubric.scheme)["aggregated"]
         reply, reason = item_annotations.replies[0], None
         if reply.text is None and not aggregated["judged"]:
             reason = f"run failed: {reply.failure}"
@@ -110,7 +111,7 @@ class RubricStudy(PromptResponseTest):
             reasons = "".join(f"; {judgement.label}: {judgement.reason}" for judgement in failed)
             reason = f"unjudged: {counting} of {len(self.judges)} judges count{reasons}"
         return [
-            *(Measurement(name, aggregated["mean_scores"][name], POINTS, reason) for name in SCORES),
+            *(Measurement(name, mean, self.unit, reason) for name, mean in aggregated["mean_scores"].items()),
             Measurement("zeros", aggregated["zeros"], "scores", reason),
             Measurement("judge_count", aggregated["judge_count"], "judges"),
         ]
@@ -118,7 +119,11 @@ class RubricStudy(PromptResponseTest):
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of both composites for each length bin of the dataset, and the unjudged share."""
         return (
-            *(ResultType(f"mean {score}, {name}", POINTS) for score in COMPOSITES for name in self._bins()),
+            *(
+                ResultType(f"mean {score}, {name}", self.unit)
+                for score in COMPOSITES
+                for name in self._bins()
+            ),
             ResultType(UNJUDGED, SHARE),
         )
 
@@ -136,6 +141,7 @@ class RubricStudy(PromptResponseTest):
                 **{n: [measured.value(n) for measured in measured_items] for n in numbers},
             }
         ).astype(dict.fromkeys(numbers, "float64"))
+        runs.attrs["scale"] = self.rubric.scale
         means = [mean for score in COMPOSITES for mean in self._means(runs, score)]
         return [*means, _unjudged_share(runs)]
 
@@ -144,7 +150,9 @@ class RubricStudy(PromptResponseTest):
         results = []
         for name in self._bins():
             note = means[name].note
-            if score == "composite":  # the seed's composite leaves out true zeros, so say how many
+            if (
+                score == "composite" and self.rubric.scheme.is_of_seed
+            ):  # the seed's composite leaves out true zeros, so say how many
                 zeros = int(runs.loc[runs["length_bin"] == name, "zeros"].sum())
                 note = "; ".join(filter(None, [note, f"{counted(zeros, 'scores')} of 0 left out"]))
             results.append(replace(means[name], name=f"mean {score}, {name}", note=note))

@@ -21,13 +21,13 @@ from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import estimated_usage
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCALE
+from toolkit.words import DIMENSIONS, LENGTH_BINS
 
 Answer = str | ModelReply
 Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
 OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
-JUDGE_SD: Final = 0.3  # of one judge's score of one dimension
+JUDGE_SD: Final = 0.3  # of one judge's score of one dimension, on a scale as long as 0-5
 SHARED: Final = (0.3, 0.2)
 """Shares of what makes a question hard: what its network has in common, and what the question has for all models."""
 _NETWORK: Final = re.compile(r"\b(\d+\.\d+\.\d+\.\d+/\d+)\b")
@@ -144,8 +144,13 @@ def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: A
         return _planted_choice(truth["accuracy"], IPv4Network(network[1]), text, identity)
     if reference:
         level = float(reference[2]) - truth["severity"]
-        raw = {name: round((level + dice.gauss(0, JUDGE_SD)) * 2) / 2 for name in DIMENSIONS}
-        scores = {name: min(max(score, 0.5), SCALE[1]) for name, score in raw.items()}
+        properties = json.loads(request.response_schema or "{}")["properties"]
+        steps = {name: part["enum"] for name, part in properties.items() if "enum" in part}
+        scale = next(iter(steps.values()))  # its lowest score is left to replies that earn none
+        noise, allowed = JUDGE_SD * (scale[-1] - scale[0]) / 5, scale[1:] if len(scale) > 2 else scale
+        names = DIMENSIONS if steps.keys() <= {*DIMENSIONS} else steps
+        raw = {name: level + dice.gauss(0, noise) for name in names}
+        scores = {name: min(allowed, key=lambda step: abs(step - score)) for name, score in raw.items()}
         low = min(scores, key=scores.__getitem__).replace("_", " ")
         return json.dumps({name: scores.get(name, f"Scripted: weakest in {low}.") for name in example})
     added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]

@@ -6,39 +6,44 @@ Scores are toggle buttons: a slider at rest looks like a 0. All text of models i
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import ipywidgets as widgets
 
 from toolkit.errors import InputError
-from toolkit.judges.rubric import Dimension
+from toolkit.judges.rubric import Dimension, Rubric
 from toolkit.people.rating import Reply, Round, end_round, next_reply, rate, throw_round_away
 from toolkit.plan import Plan
 from toolkit.report.show import plain_text
 from toolkit.store.connection import Store
-from toolkit.words import DIMENSIONS, SCALE, counted
+from toolkit.words import counted, scale_words
 
-STEP: Final = 0.5
-STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))
 NO_SCORE: Final = "–"
-_STYLE: Final = (  # all half steps fit in one line beside the texts
+MOST_BUTTONS: Final = 21
+"""Of one dimension; longer scales are lists."""
+_STYLE: Final = (  # all half steps of 0-5 fit in one line beside the texts
     "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
     ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
 )
 _WIDE: Final = widgets.Layout(width="auto")
 
 
-def typed_scores(text: str) -> tuple[float | None, ...]:
+def typed_scores(text: str, rubric: Rubric) -> tuple[float | None, ...]:
     """Return the scores of a typed line, in the order of the dimensions."""
+    steps, names = rubric.steps, rubric.names
     words = text.split()
-    values: dict[str, float | None] = {f"{step:g}": step for step in STEPS}
-    values |= {f"{step:.1f}": step for step in STEPS} | {"-": None, NO_SCORE: None}
+    values: dict[str, float | None] = {f"{step:g}": step for step in steps}
+    values |= {f"{step:.1f}": step for step in steps if round(step, 1) == step} | {"-": None, NO_SCORE: None}
     wrong = next((word for word in words if word not in values), None)
     if wrong is not None:
-        raise InputError(f"{wrong!r} is no score: write 0 to 5 in half steps like 3.5, or - for none")
-    if len(words) != len(DIMENSIONS):
-        raise InputError(f"these are {len(words)} scores; write {len(DIMENSIONS)}, with spaces between")
+        raise InputError(
+            f"{wrong!r} is no score: write {scale_words(rubric.scale)} in steps of {rubric.distance:g} like "
+            f"{steps[-2]:g}, or - for none"
+        )
+    if len(words) != len(names):
+        raise InputError(f"these are {len(words)} scores; write {len(names)}, with spaces between")
     return tuple(values[word] for word in words)
 
 
@@ -56,13 +61,19 @@ class Desk:
         self.reply: Reply | None = None
         self._pending: str | None = None  # action of a button that must be pressed again
         rubric = plan.rubric
-        pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "2.6em"}}
-        self.scores = {name: widgets.ToggleButtons(**pressed) for name in rubric.names}
+        pressed: dict[str, Any] = {"options": _options(rubric.steps), "index": 0}
+        if len(rubric.steps) <= MOST_BUTTONS:
+            buttons = partial(widgets.ToggleButtons, **pressed, style={"button_width": "2.6em"})
+        else:
+            buttons = partial(widgets.Dropdown, **pressed)
+        self.scores = {name: buttons() for name in rubric.names}
         self.typed = widgets.Text(
-            placeholder="4 3.5 5 4 3 4.5 4",
+            placeholder=" ".join(
+                f"{step:g}" for step in (rubric.steps[:0:-1] * len(self.scores))[: len(self.scores)]
+            ),
             description="Type all:",
             continuous_update=False,
-            tooltip="All seven scores in the order below, with spaces between; - for none. Then Tab, and Enter saves.",
+            tooltip="All scores in the order below, with spaces between; - for none. Then Tab, and Enter saves.",
             layout=widgets.Layout(width="20em"),
         )
         self.reasons = widgets.Textarea(
@@ -85,8 +96,7 @@ class Desk:
         self.bar = widgets.IntProgress(
             min=0, max=max(1, len(round_.replies)), layout=widgets.Layout(width="auto", height="10px")
         )
-        in_order = sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
-        rows = [_row(dimension, self.scores[dimension.name]) for dimension in in_order]
+        rows = [_row(dimension, self.scores[dimension.name]) for dimension in rubric.dimensions]
         wrapped = widgets.Layout(flex_flow="row wrap")
         # Texts beside scores, so that both fit on a laptop's screen: each text scrolls in its own box.
         read = widgets.VBox([self.texts, self.reasons], layout=widgets.Layout(flex="1 1 24em", min_width="0"))
@@ -114,7 +124,7 @@ class Desk:
         self._say("")
         before = self.round.ratings.get(reply.run_id) if reply else None
         for name, buttons in self.scores.items():
-            _press(buttons, before.scores.get(name) if before else None)
+            _press(buttons, self.plan.rubric.steps, before.scores.get(name) if before else None)
         self.reasons.value = (before.reasons or "") if before else ""
         self.typed.value = ""
         if reply is None:
@@ -180,8 +190,9 @@ class Desk:
 
     def _take_typed(self) -> None:
         if self.typed.value.strip():
-            for name, score in zip(DIMENSIONS, typed_scores(self.typed.value), strict=True):
-                _press(self.scores[name], score)
+            rubric = self.plan.rubric
+            for name, score in zip(rubric.names, typed_scores(self.typed.value, rubric), strict=True):
+                _press(self.scores[name], rubric.steps, score)
             self._say("")
 
     def _say(self, text: str) -> None:
@@ -210,22 +221,22 @@ def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: st
     return callback
 
 
-def _options(score: float | None) -> tuple[tuple[str, float | None], ...]:
-    """Return the options: every half step, and a score between two of them that came from a file."""
-    steps = sorted({*STEPS, *(() if score is None else (score,))})
+def _options(scores: Sequence[float], score: float | None = None) -> tuple[tuple[str, float | None], ...]:
+    """Return the options: every step of the rubric, and a score between two of them that came from a file."""
+    steps = sorted({*scores, *(() if score is None else (score,))})
     return ((NO_SCORE, None), *((f"{step:g}", step) for step in steps))
 
 
-def _press(buttons: widgets.ToggleButtons, score: float | None) -> None:
-    options = _options(score)
+def _press(buttons: Any, steps: Sequence[float], score: float | None) -> None:
+    options = _options(steps, score)
     if tuple(buttons.options) != options:
         buttons.options = options
     buttons.index = [value for _, value in options].index(score)
 
 
-def _row(dimension: Dimension, buttons: widgets.ToggleButtons) -> widgets.VBox:
+def _row(dimension: Dimension, buttons: widgets.Widget) -> widgets.VBox:
     anchors = " · ".join(
-        f"<b>{score}</b> {html.escape(text)}" for score, text in sorted(dimension.anchors.items())
+        f"<b>{score:g}</b> {html.escape(text)}" for score, text in sorted(dimension.anchors.items())
     )
     title = f"<b>{html.escape(dimension.title)}</b>: {html.escape(dimension.question)}"
     text = f"{title} <small>{anchors}</small>" if anchors else title

@@ -18,7 +18,7 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import run_anywhere
-from toolkit.scoring import on_scale
+from toolkit.scoring import Scheme, on_scale
 from toolkit.store.connection import Store
 from toolkit.store.documents import RatingRound, Run
 from toolkit.store.ratings import (
@@ -32,7 +32,7 @@ from toolkit.store.ratings import (
     stored_order,
 )
 from toolkit.store.records import Stored, reply_texts, stored_runs
-from toolkit.words import DIMENSIONS, choices
+from toolkit.words import choices
 
 
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
@@ -98,6 +98,8 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
         raise InputError(
             f"study {plan.study.name}: test {plan.test.name} is not scored by a rubric, so there is nothing to rate"
         )
+    rubric = plan.rubric
+    store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)  # by which ratings are read
     stored = stored_runs(store, plan.study.name, plan.call_ids)
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
@@ -210,7 +212,7 @@ def rate(
     reasons: str = "",
 ) -> Round:
     """Save a rating, and return the round with it."""
-    checked = checked_scores(scores)
+    checked = checked_scores(scores, plan.rubric.scheme)
     if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
     rating = Rating(
@@ -222,6 +224,7 @@ def rate(
         rubric_hash=plan.rubric.digest,
         scores=checked,
         reasons=reasons.strip() or None,
+        scheme=plan.rubric.scheme,
     )
     if round_.unkept is not None:
         key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
@@ -232,12 +235,14 @@ def rate(
     return replace(round_, ratings={**round_.ratings, reply.run_id: rating}, unkept=None)
 
 
-def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:
+def checked_scores(scores: Mapping[str, float | None], scheme: Scheme) -> dict[str, float]:
     """Return the given scores in the order of the dimensions."""
     for name in scores:
-        if name not in DIMENSIONS:
-            raise InputError(f"dimension {name!r} is unknown; {choices(name, DIMENSIONS, 'the rubric has')}")
-    values = {name: on_scale(scores.get(name), name) for name in DIMENSIONS}
+        if name not in scheme.names:
+            raise InputError(
+                f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
+            )
+    values = {name: on_scale(scores.get(name), name, scheme.scale) for name in scheme.names}
     return {name: score for name, score in values.items() if score is not None}
 
 

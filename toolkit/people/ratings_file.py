@@ -13,15 +13,16 @@ from toolkit.errors import InputError
 from toolkit.people.rating import checked_rater, rateable_replies, why_not
 from toolkit.plan import Plan
 from toolkit.runs.execution import run_anywhere
+from toolkit.scoring import Scheme
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
 from toolkit.store.records import stored_runs
 from toolkit.table_files import MISSING, read_texts
-from toolkit.words import DIMENSIONS, SCALE, Summary, choices
+from toolkit.words import Summary, choices
 
 IGNORED: Final = ("study", "prompt_id", "base", "task", "reply")
 """Columns that help a person fill in the file, and are not read."""
-_READ: Final = ("run_id", "rater", "dimension", "score", "reasons", *DIMENSIONS)
+_READ: Final = ("run_id", "rater", "dimension", "score", "reasons")
 _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
@@ -80,7 +81,8 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     lines = [_Line(file, number, cells) for number, cells in read_texts(file) if any(cells.values())]
     if not lines:
         raise InputError(f"{file}: has no ratings; it needs a header and a line a rating")
-    _check_header(file, tuple(lines[0].cells), rater)
+    scheme = plan.rubric.scheme
+    _check_header(file, tuple(lines[0].cells), rater, scheme)
     blobs = {reply.run_id: reply.blob_id for _, reply in rateable_replies(plan, store)}
     entries, empty = _gathered(plan, store, lines, rater, blobs)
     stored = newest_ratings(store, blobs, plan.rubric.digest)
@@ -88,10 +90,10 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     for (name, run_id), entry in entries.items():
         before = stored.get((name, run_id))
         merged = {**(before.scores if before else {}), **entry.scores}
-        scores: dict[str, float] = {part: merged[part] for part in DIMENSIONS if part in merged}
+        scores: dict[str, float] = {part: merged[part] for part in scheme.names if part in merged}
         reasons = "\n".join(entry.reasons) or (before.reasons if before else None)
         key = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
-        ratings.append(Rating(*key, scores, reasons, source="file"))
+        ratings.append(Rating(*key, scores, reasons, source="file", scheme=scheme))
     new = [rating for rating in ratings if (rating.rater, rating.run_id) not in stored]
     repeated = [rating for rating in ratings if (rating.rater, rating.run_id) in stored]
     changed = [rating for rating in repeated if not stored[rating.rater, rating.run_id].equals(rating)]
@@ -130,7 +132,7 @@ def _gathered(
             line.refuse("run_id", f"run {run_id} {reason}; leave the line out")
         if run_id not in blobs:
             line.refuse("run_id", f"run {run_id!r} is not one of study {study}; `study.runs()` lists the ids")
-        scores = _scores(line)
+        scores = _scores(line, plan.rubric.scheme)
         reasons = line.cells.get("reasons", "")
         if not scores and not reasons:
             empty += 1
@@ -147,11 +149,12 @@ def _gathered(
     return entries, empty
 
 
-def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> None:
-    long, wide = [name for name in ("dimension", "score") if name in columns], set(columns) & set(DIMENSIONS)
+def _check_header(file: Path, columns: tuple[str, ...], rater: str | None, scheme: Scheme) -> None:
+    long, wide = [name for name in ("dimension", "score") if name in columns], {*columns} & {*scheme.names}
+    read = (*_READ, *scheme.names)
     problem = None
-    if unknown := [name for name in columns if name not in (*_READ, *IGNORED)]:
-        problem = f"the column {unknown[0]!r} is unknown; {choices(unknown[0], _READ, 'read are')}"
+    if unknown := [name for name in columns if name not in (*read, *IGNORED)]:
+        problem = f"the column {unknown[0]!r} is unknown; {choices(unknown[0], read, 'read are')}"
         problem += f", left alone {', '.join(IGNORED)}"
     elif "run_id" not in columns:
         problem = "lacks the column run_id; `study.runs()` lists the ids"
@@ -182,27 +185,27 @@ def _line_rater(line: _Line, rater: str | None, names: dict[str, str], store: St
     return names[written]
 
 
-def _scores(line: _Line) -> dict[str, float]:
+def _scores(line: _Line, scheme: Scheme) -> dict[str, float]:
     if "score" not in line.cells:
-        named = {name: _score(line, name) for name in DIMENSIONS}
+        named = {name: _score(line, name, scheme) for name in scheme.names}
     else:
         dimension = line.cells["dimension"]
-        named = {dimension: _score(line, "score")}
-        if dimension not in DIMENSIONS and (dimension or named[dimension] is not None):
+        named = {dimension: _score(line, "score", scheme)}
+        if dimension not in scheme.names and (dimension or named[dimension] is not None):
             line.refuse(
                 "dimension",
-                f"{dimension!r} is unknown; {choices(dimension, DIMENSIONS, 'the rubric has')}",
+                f"{dimension!r} is unknown; {choices(dimension, scheme.names, 'the rubric has')}",
             )
     return {name: score for name, score in named.items() if score is not None}
 
 
-def _score(line: _Line, column: str) -> float | None:
+def _score(line: _Line, column: str, scheme: Scheme) -> float | None:
     cell = line.cells.get(column, "")
     if cell.lower() in MISSING:
         return None
     if not _NUMBER.fullmatch(cell):
         line.refuse(column, f"{cell!r} is not a number; write it like 4.5, or leave it empty")
-    low, high = SCALE
+    low, high = scheme.scale
     score = float(cell)
     if not low <= score <= high:
         line.refuse(column, f"{cell} is outside the scale {low:g}-{high:g}")

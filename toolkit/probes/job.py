@@ -24,9 +24,10 @@ from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import judgement_record, reply_texts, stored_runs
-from toolkit.words import DIMENSIONS, Summary, choices, counted, total_aud
+from toolkit.words import Summary, choices, counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -177,7 +178,7 @@ def probe_judges(
             for probe in target.probes
         ]
         spent = total_aud(answer.aud_cost for answer in new)
-        return ProbeResult(plan.study.name, targets, tuple(pairs), len(new), spent)
+        return ProbeResult(plan.study.name, targets, tuple(pairs), len(new), spent, plan.rubric.scheme)
 
     return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
 
@@ -199,7 +200,9 @@ class Pair(NamedTuple):
         for name, judgement in (("original", self.original), ("altered", self.altered)):
             row[name] = None
             if judgement and judgement.scores is not None:
-                row[name] = judgement.scores[score] if score in DIMENSIONS else getattr(judgement, score)
+                row[name] = (
+                    judgement.scores[score] if score in judgement.scores else getattr(judgement, score)
+                )
         reason = ""
         if self.altered is None:
             reason = self.probe.reason or "not made"
@@ -219,13 +222,15 @@ class ProbeResult:
     pairs: tuple[Pair, ...]
     new_calls: int
     spent_aud: float
+    scheme: Scheme = SEED_SCHEME
 
     def frame(self, score: str = STRICT) -> pd.DataFrame:
         """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
-        allowed = (STRICT, "composite", *DIMENSIONS)
+        allowed = (STRICT, "composite", *self.scheme.names)
         if score not in allowed:
             raise InputError(f"score {score!r} is unknown; {choices(score, allowed)}")
         frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
+        frame.attrs["scale"] = self.scheme.scale
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
     def shifts(self, score: str = STRICT) -> ProbeShifts:
@@ -276,7 +281,13 @@ def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) ->
     from toolkit.report.plots.judge_card import write_judge_cards
 
     source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    return write_judge_cards(cards_of(study, result), folder, end=join(source, study.note), study=study.name)
+    return write_judge_cards(
+        cards_of(study, result),
+        folder,
+        end=join(source, study.note),
+        study=study.name,
+        scale=study.plan.rubric.scale,
+    )
 
 
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------

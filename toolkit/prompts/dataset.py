@@ -21,7 +21,7 @@ from toolkit.files import Strict, Text, checked, read_json, read_toml, similar_f
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
-from toolkit.words import LENGTH_BINS, SCENARIOS, choices, suggestion
+from toolkit.words import LENGTH_BINS, choices, scenario_rank, suggestion
 
 SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
@@ -89,7 +89,6 @@ def _fact(value: Any) -> Any:
 _Fact = Annotated[tuple[Annotated[str, _one_value(("", *FACT_KINDS))], Text], BeforeValidator(_fact)]
 _Facts = Annotated[list[_Fact], Field(min_length=1)]
 _Texts = Annotated[list[Text], Field(min_length=1)]
-_Scenario = Annotated[str, _one_value(SCENARIOS)]
 
 
 class _Index(Strict):
@@ -101,7 +100,7 @@ class _Index(Strict):
 
 class _Base(Strict):
     base: Text
-    scenario: _Scenario
+    scenario: Text
     category: Text
     opening: Text
     task: Text
@@ -117,7 +116,7 @@ class _Base(Strict):
 class _Row(Strict):
     prompt_id: Text
     text: Text
-    scenario: _Scenario
+    scenario: Text
     category: Text
     length_bin: Annotated[str, _one_value(LENGTH_BINS)]
     base: Text | None = None
@@ -206,7 +205,7 @@ def _bases(folder: Path) -> Iterator[_SourcedRow]:
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
-    for path, base in sorted(bases, key=lambda item: (SCENARIOS.index(item[1].scenario), item[1].base)):
+    for path, base in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
         facts: list[tuple[str, str]] = []
         for length_bin in LENGTH_BINS:
             letter = length_bin.lower()

@@ -10,7 +10,7 @@ import pandas as pd
 from toolkit.prompts.content import readability
 from toolkit.prompts.dataset import FACT_KINDS, Dataset, by_bin
 from toolkit.prompts.similarity import NEAR, jaccard, novelty
-from toolkit.words import SCENARIOS
+from toolkit.words import scenario_rank
 
 CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
 """Upper ends of the classes of similarity; texts of the first class share no gram."""
@@ -91,7 +91,7 @@ def balance_profile(dataset: Dataset) -> pd.DataFrame:
     """Return the number of bases of each scenario, category and CSF function."""
     keys = ["scenario", "category", "csf"]
     first = prompts_profile(dataset).drop_duplicates("base")
-    order = {name: position for position, name in enumerate(SCENARIOS)}
+    order = {name: n for n, name in enumerate(sorted({*first["scenario"]}, key=scenario_rank))}
     counts = first.groupby(keys, sort=True).size().rename("bases").reset_index()
     return counts.sort_values(
         "scenario", key=lambda names: names.map(order), kind="stable", ignore_index=True

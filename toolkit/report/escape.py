@@ -43,7 +43,9 @@ _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-
 """Hyphens that are a minus: before a number, between two prompt lengths, and alone between two names."""
 _REPLACED: Final = rf"{_TERM}|{_MINUS}|(?<=\w )x(?= \w)"
 _literal_names: ContextVar[str] = ContextVar("literal_names", default="")
-"""Pattern of names of the user that are printed as they are."""
+"""Pattern of names of the user that are printed as they are, or by their titles."""
+NO_TITLES: Final[Mapping[str, str]] = {}
+_titles: ContextVar[Mapping[str, str]] = ContextVar("titles", default=NO_TITLES)
 _TOKEN: Final = re.compile(r"\b[dg]_(?:z|av)\b|(?<=[-',!?])(?=[-',`])|.", re.DOTALL)  # text of others
 """An effect size, which is set as mathematics; the place in a pair that would become one sign; any other character."""
 _SENTENCE_END: Final = r" \(n = |[.:;] |\.?$"
@@ -107,16 +109,23 @@ def label_of(name: str, study: str = "") -> str:
 
 
 @contextmanager
-def names_kept(names: Iterable[str]) -> Iterator[None]:
-    """Write files in which the names of models, judges and the like stand as they are given, whatever is in them."""
+def names_kept(names: Iterable[str], titles: Mapping[str, str] = NO_TITLES) -> Iterator[None]:
+    """Write files in which the names of models, judges and the like stand as they are given, whatever is in them.
+
+    Names with a title, those of the dimensions of a rubric of one's own, stand by it.
+    """
     pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
-    literal = (name for name in {*names} - _FIELD_TERMS.keys() if name and pattern.search(name))
-    longest_first = sorted(literal, key=len, reverse=True)
-    before = _literal_names.set("|".join(map(re.escape, longest_first)))
+    literal = (
+        name for name in {*names} - _FIELD_TERMS.keys() - titles.keys() if name and pattern.search(name)
+    )
+    parts = [re.escape(name) for name in sorted(literal, key=len, reverse=True)]
+    parts += [rf"(?<![\w-]){name}(?![\w-])" for name in titles]
+    before = _literal_names.set("|".join(parts)), _titles.set(titles)
     try:
         yield
     finally:
-        _literal_names.reset(before)
+        _literal_names.reset(before[0])
+        _titles.reset(before[1])
 
 
 def readable(text: str) -> str:
@@ -130,7 +139,11 @@ def _except_names(pattern: str) -> str:
 
 def _replacement(match: re.Match[str]) -> str:
     text = match[0]
-    return text if match.lastgroup == "name" else _FIELD_TERMS.get(text, {"-": "−", "x": "×"}.get(text, text))
+    return (
+        _titles.get().get(text, text)
+        if match.lastgroup == "name"
+        else _FIELD_TERMS.get(text, {"-": "−", "x": "×"}.get(text, text))
+    )
 
 
 def _plain(text: object) -> str:

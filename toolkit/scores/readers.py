@@ -38,8 +38,9 @@ from toolkit.scores.fields import (
     table,
 )
 from toolkit.scores.promptfoo import read_promptfoo
+from toolkit.scoring import SEED_SCHEME
 from toolkit.table_files import ROW_FILES, number_of, read_rows
-from toolkit.words import DIMENSIONS, SCALE, choices, one_line
+from toolkit.words import SCALE, choices, one_line
 
 _COMPOSITES: Final = ("composite", "composite_strict")
 _RUNNING: Final = (
@@ -339,11 +340,22 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
     return Read(
-        frame, _INSPECT, notes, scale=SCALE if ours else None, unit="sample", settings=_settings(log, head)
+        frame,
+        _INSPECT,
+        notes,
+        scale=_own_scale(head) if ours else None,
+        unit="sample",
+        settings=_settings(log, head),
     )
 
 
 _INSPECT: Final = "a log of inspect_ai"
+
+
+def _own_scale(head: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the scale of a log of ours, which names it where it is not that of the default rubric."""
+    low, high = mapping(head.get("task_args")).get("scale", SCALE)
+    return float(low), float(high)
 
 
 def _settings(log: Any, head: Mapping[str, Any]) -> dict[str, Any]:
@@ -410,6 +422,7 @@ def _run_fields(metadata: Any) -> dict[str, Any]:
 
 def _archive(path: Path) -> Read:
     """Return an archive of ours: what judges said of the text that each run has now, with clusters by equal texts."""
+    from toolkit.judges.rubric import scheme_in
     from toolkit.store.archive import check_archive
 
     archive = check_archive(path)
@@ -441,18 +454,20 @@ def _archive(path: Path) -> Read:
         row["aud_cost"] = (run.get("economics") or {}).get("aud_cost")
         row["output_tokens"] = (run.get("tokens") or {}).get("output")
         runs[run["run_id"]] = (row, set((run.get("judge_calls") or {}).values()))
-    rows: Rows = []
+    schemes = {rubric["_id"]: scheme_in(rubric["content"]) for rubric in documents("rubrics")}
+    scheme, rows = SEED_SCHEME, list[dict[str, Any]]()
     for judgement in documents("judgements"):
         row, counting = runs.get(judgement["run_id"], ({}, set()))
         if judgement["call_id"] in counting:
-            scores = judgement.get("scores") or {}
+            scores, scheme = judgement.get("scores") or {}, schemes.get(judgement["rubric_hash"], SEED_SCHEME)
             judge = {"judge": judgement["judge"], "judge_repeat": judgement.get("judge_repeat") or 0}
             row = {**row, **judge, "failure": judgement.get("reason")}
-            rows += [{**row, "dimension": name, "score": scores.get(name)} for name in DIMENSIONS]
+            rows += [{**row, "dimension": name, "score": scores.get(name)} for name in scheme.names]
     if not rows:
         raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
     notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
-    return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=SCALE)
+    notes += ["the weights of its rubric are not used here"] if scheme.described_weights else []
+    return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=scheme.scale)
 
 
 def _alternatives(names: Iterable[str], selected: str, option: str) -> str:

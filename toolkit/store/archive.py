@@ -26,6 +26,7 @@ from pymongo import InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.errors import InputError
 from toolkit.files import DAMAGED_ZIP, opened_atomically, similar_file
+from toolkit.judges.rubric import scheme_in
 from toolkit.store.connection import Store, windows
 from toolkit.store.documents import (
     Anchor,
@@ -46,7 +47,7 @@ from toolkit.store.documents import (
 from toolkit.store.parts import JSON
 from toolkit.store.records import calls_beside
 from toolkit.store.writer import Duplicate, sealed
-from toolkit.words import VERSION
+from toolkit.words import SCALE, VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"
@@ -203,9 +204,13 @@ def _misfit(study: str, name: str, document: _Document, names: Mapping[str, set[
         case "prompts":
             names[name].add(_key_of(name, document))
         case "output_blobs" | "rubrics":
-            if hashlib.sha256(document["content"].encode()).hexdigest() not in _key_of(name, document):
+            (key,) = _key_of(name, document)
+            if hashlib.sha256(document["content"].encode()).hexdigest() != key:
                 return "its text is not the one it is named by"
-            names[name].add(_key_of(name, document)[0])
+            names[name].add(key)
+            names[f"{name} {key}"].update(scheme_in(document["content"]).scale if name == "rubrics" else ())
+            if _are_off(names, key, names[f"scores {key}"]):
+                return "a judgement by it is off its scale"
         case "runs":
             itself = itemgetter(*_RUN_IS)(document)
             if document["study"] != study or itself in names["experiments"]:
@@ -220,7 +225,16 @@ def _misfit(study: str, name: str, document: _Document, names: Mapping[str, set[
             return "its run is not in the archive"
         case "pair_votes" if not {document["first_run_id"], document["second_run_id"]} <= names["runs"]:
             return "its runs are not in the archive"
+        case "judgements" | "drifts":  # the rubrics come after them
+            names[f"scores {document['rubric_hash']}"].update((document.get("scores") or {}).values())
+        case "human_ratings" if _are_off(names, document["rubric_hash"], document.get("scores", {}).values()):
+            return "it is off the scale of its rubric"
     return None
+
+
+def _are_off(names: Mapping[str, set[Any]], rubric: str, scores: Iterable[float | None]) -> bool:
+    scale = names[f"rubrics {rubric}"] or SCALE
+    return any(score is not None and not min(scale) <= score <= max(scale) for score in scores)
 
 
 def _key_of(name: str, document: _Document) -> tuple[str, ...]:

@@ -35,7 +35,9 @@ from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
+from toolkit.judges.rubric import scheme_in
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.parts import PARTS, joined
@@ -254,6 +256,11 @@ class Store:
         """Store the content of a rubric once, under the hash that its judgements carry."""
         if self.objects(Rubric).filter(rubric_hash=rubric_hash).first() is None:
             self._add([Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)])
+
+    def scheme_of(self, rubric_hash: str) -> Scheme:
+        """Return dimensions, weights and scale of a stored rubric; of one that is not stored, those of the seed."""
+        stored = self.objects(Rubric).filter(rubric_hash=rubric_hash).first()
+        return scheme_in(stored.content) if stored else SEED_SCHEME
 
     def _add(self, documents: Sequence[me.Document]) -> None:
         for document in documents:

@@ -17,15 +17,16 @@ from typing import Any, ClassVar, Final
 import bson
 import mongoengine as me
 
+from toolkit.judges.rubric import LARGEST
 from toolkit.models.base import DEFECTS
 from toolkit.store.parts import PARTS
 from toolkit.store.writer import utc_now
-from toolkit.words import LENGTH_BINS, SCALE, SCENARIOS
+from toolkit.words import LENGTH_BINS
 
 _COUNT: Final = {"min_value": 0, "max_value": 10**12}
 """Of tokens, repeats, attempts and milliseconds: sums of what is larger leave the 64 bits of a frame."""
 _AUD: Final = {"min_value": 0, "max_value": 10**9}
-_SCORE: Final = {"min_value": SCALE[0], "max_value": SCALE[1]}
+_SCORE: Final = {"min_value": -LARGEST, "max_value": LARGEST}
 _LARGEST: Final = 1 << 28  # bytes of a document; one of more than 16 MB is stored in parts
 _Check = Callable[[Any], bool]
 
@@ -67,11 +68,12 @@ def _table(check: _Check, **options: Any) -> me.DictField:
     return me.DictField(validation=validate, check=check, **options)
 
 
-_text, _scores = _kind(str), _each(_number(*SCALE))
+_text, _score = _kind(str), _number(-LARGEST, LARGEST)
+_scores = _each(_score)
 _count, _aud = _number(0, _COUNT["max_value"]), _number(0, _AUD["max_value"])
 _attempt = _fields(at=_kind(str, datetime), ms=_count, outcome=_text)
 _judge_result = _fields(
-    scores=_scores, expected=_scores, composite=_number(*SCALE), composite_strict=_number(*SCALE), zeros=_count,
+    scores=_scores, expected=_scores, composite=_score, composite_strict=_score, zeros=_count,
     model=_text, call_id=_text, rubric=_text, rubric_hash=_text, reason=_kind(str, type(None)),
 )  # fmt: skip
 _evaluation = _fields(
@@ -109,7 +111,7 @@ class Prompt(_Changing):
     prompt_id = me.StringField(required=True)
     text = me.StringField(required=True)
     # the next three are there for every prompt of the rubric study; other tests know no such thing
-    scenario = me.StringField(choices=SCENARIOS)
+    scenario = me.StringField()
     category = me.StringField()
     length_bin = me.StringField(choices=tuple(LENGTH_BINS))
     token_count = me.IntField(required=True, **_COUNT)

@@ -54,7 +54,9 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
             if all(row[name] in values for name, values in chosen.items())
         ]
     study, clusters = plan.study.name, plan.clusters
-    runs = runs_frame(store, ids, study=study, clusters=clusters, where=where, judged=judged)
+    runs = runs_frame(
+        store, ids, study=study, clusters=clusters, where=where, judged=judged, scheme=plan.rubric.scheme
+    )
     others = runs.loc[runs["dataset_version"] != plan.dataset.version, "dataset_version"]
     if len(others) and not plan.study.mix_versions:
         raise InputError(
@@ -77,7 +79,9 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
     if "failed" in filters:
         where["failed"] = _yes_or_no("failed", filters["failed"])
     runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
-    return judgements_frame(store, runs, rubric_hash=plan.rubric.digest, judges=judges, where=where)
+    return judgements_frame(
+        store, runs, rubric_hash=plan.rubric.digest, judges=judges, where=where, scheme=plan.rubric.scheme
+    )
 
 
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:

@@ -19,8 +19,9 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.table_files import arrow_csv, unguarded
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices, scale_words
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -55,6 +56,24 @@ for _row in _ROWS:
         KINDS[_row["frame"]][_row["column"]] = Column(*(_row[name] for name in Column._fields))
 
 
+def columns_of(kind: str, scheme: Scheme = SEED_SCHEME) -> dict[str, Column]:
+    """Return the columns of a kind of frame by name; those of the dimensions are a rubric's."""
+    if kind not in KINDS:
+        raise InputError(f"there is no frame {kind!r}; {choices(kind, KINDS)}")
+    if scheme == SEED_SCHEME:
+        return KINDS[kind]
+    columns: dict[str, Column] = {}
+    for name, column in KINDS[kind].items():
+        unit = column.unit.replace("0-5", scale_words(scheme.scale, "-"))
+        column = column._replace(unit=unit, dtype=column.dtype.replace("dimension", "string"))
+        if name == DIMENSIONS[0]:
+            words = {part: f"score of {part.replace('_', ' ')}" for part in scheme.names}
+            columns |= {part: column._replace(meaning=meaning) for part, meaning in words.items()}
+        elif name not in DIMENSIONS:
+            columns[name] = column
+    return columns
+
+
 def dtype_of(word: str) -> Any:
     """Return the pandas dtype that a column's word for it stands for."""
     if word in _CATEGORIES:
@@ -64,11 +83,9 @@ def dtype_of(word: str) -> Any:
     return pd.DatetimeTZDtype("us", "UTC") if word == "utc" else pd.api.types.pandas_dtype(word)
 
 
-def types_of(kind: str) -> dict[str, str]:
+def types_of(kind: str, scheme: Scheme = SEED_SCHEME) -> dict[str, str]:
     """Return the words for the dtypes of the columns of a kind of frame, by name."""
-    if kind not in KINDS:
-        raise InputError(f"there is no frame {kind!r}; {choices(kind, KINDS)}")
-    return {name: column.dtype for name, column in KINDS[kind].items()}
+    return {name: column.dtype for name, column in columns_of(kind, scheme).items()}
 
 
 def typed(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
@@ -109,9 +126,9 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
     return pd.array(values, dtype=dtype_of(word))
 
 
-def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+def as_kind(frame: pd.DataFrame, kind: str, scheme: Scheme = SEED_SCHEME) -> pd.DataFrame:
     """Return a frame with exactly the columns, order and dtypes of its kind."""
-    types = types_of(kind)
+    types = types_of(kind, scheme)
     odd = [*(name for name in types if name not in frame), *(name for name in frame if name not in types)]
     if odd:
         verb = "lacks" if odd[0] in types else "does not have"
@@ -122,13 +139,15 @@ def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         raise InputError(f"frame {kind}: a value is not of its column's dtype ({error})") from error
 
 
-def describe(kind: str | None = None) -> pd.DataFrame:
+def describe(kind: str | None = None, scheme: Scheme = SEED_SCHEME) -> pd.DataFrame:
     """Return the data dictionary as a frame: frame, column, dtype, unit, meaning, and when a value is missing."""
-    frames = KINDS if kind is None else {kind: types_of(kind)}
     rows = [
-        {**row, "dtype": dtype_words(row["dtype"]), "missing": row["missing"] or "never"}
-        for row in _ROWS
-        if row["frame"] in frames and row["column"]
+        {
+            **{"frame": frame, "column": name, **column._asdict()},
+            **{"dtype": dtype_words(column.dtype), "missing": column.missing or "never"},
+        }
+        for frame in (KINDS if kind is None else (kind,))
+        for name, column in columns_of(frame, scheme).items()
     ]
     return typed(rows, dict.fromkeys(_TABLE, "string"))
 
@@ -141,28 +160,30 @@ def dtype_words(word: str) -> str:
     return "category: " + " < ".join(dtype.categories)
 
 
-def dictionary_text() -> str:
+def dictionary_text(scheme: Scheme = SEED_SCHEME) -> str:
     """Return the data dictionary as Markdown, the same text every time."""
-    parts = [_text_of("dictionary.md")]
+    parts = [_text_of("dictionary.md").replace("from 0 to 5", f"from {scale_words(scheme.scale)}")]
     for kind, meaning in ((row["frame"], row["meaning"]) for row in _ROWS if not row["column"]):
         parts.append(f"## `study.{kind}()`\n\n{meaning.capitalize()}.\n")
         lines = ["| column | dtype | unit | meaning | missing |", "| --- | --- | --- | --- | --- |"]
-        for _, name, *cells in describe(kind).itertuples(index=False):
+        for _, name, *cells in describe(kind, scheme).itertuples(index=False):
             escaped = (cell.replace("|", chr(92) + "|") for cell in (f"`{name}`", *cells))
             lines.append(f"| {' | '.join(escaped)} |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 
 
-def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
+def save_frame(frame: pd.DataFrame, path: Path | str, kind: str, scheme: Scheme = SEED_SCHEME) -> Path:
     """Write a tidy frame into a file that is whole or not there; the name says the format, ``.csv`` or ``.parquet``."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    location, frame = _path(path), as_kind(frame, kind)
+    location, frame = _path(path), as_kind(frame, kind, scheme)
     buffer = io.BytesIO()
     if location.suffix == ".csv":
-        texts = [name for name, type_in_file in _arrow_types(kind).items() if type_in_file == pa.string()]
+        texts = [
+            name for name, type_in_file in _arrow_types(kind, scheme).items() if type_in_file == pa.string()
+        ]
         table = pa.Table.from_pandas(frame.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
         buffer.write(arrow_csv(table, texts))
     else:
@@ -172,7 +193,7 @@ def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
     return write_atomically(location, buffer.getvalue())
 
 
-def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
+def load_frame(path: Path | str, kind: str, scheme: Scheme = SEED_SCHEME) -> pd.DataFrame:
     """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -182,7 +203,7 @@ def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
         content = location.read_bytes()
     except OSError as error:
         raise InputError(f"{location}: cannot be read ({error.strerror})") from error
-    types = _arrow_types(kind)
+    types = _arrow_types(kind, scheme)
     try:
         if location.suffix == ".csv":
             table = _from_csv(content, types)
@@ -193,7 +214,7 @@ def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
                 raise InputError(f"it holds the frame {stored_kind}")
         dtypes = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
         dtypes |= dict.fromkeys((pa.string(), pa.large_string()), TEXT)
-        return as_kind(table.to_pandas(types_mapper=dtypes.get, ignore_metadata=True), kind)
+        return as_kind(table.to_pandas(types_mapper=dtypes.get, ignore_metadata=True), kind, scheme)
     except (pa.ArrowException, ValueError, TypeError, InputError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"{location}: is no whole file of the frame {kind} ({reason}); save it again"
@@ -216,13 +237,13 @@ def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
     return unguarded(table, [name for name in table.column_names if types.get(name) == pa.string()])
 
 
-def _arrow_types(kind: str) -> dict[str, Any]:
+def _arrow_types(kind: str, scheme: Scheme) -> dict[str, Any]:
     """Return the types of the columns of a frame in a file; categories are texts there."""
     import pyarrow as pa
 
     types = {"Int64": pa.int64(), "float64": pa.float64(), "utc": pa.timestamp("us", "UTC")}
     types |= dict.fromkeys(("bool", "boolean"), pa.bool_())
-    return {name: types.get(word, pa.string()) for name, word in types_of(kind).items()}
+    return {name: types.get(word, pa.string()) for name, word in types_of(kind, scheme).items()}
 
 
 def _path(path: Path | str) -> Path:

@@ -14,7 +14,7 @@ import pandas as pd
 from toolkit.judges.judgement import judge_label
 from toolkit.prompt_test import MeasuredTestItem
 from toolkit.prompts.dataset import Prompt
-from toolkit.scoring import composite_strict
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Judgement, Run
@@ -23,9 +23,6 @@ from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
-RUN_TYPES: Final = types_of("runs")
-JUDGEMENT_TYPES: Final = types_of("judgements")
-SCORES: Final = (*DIMENSIONS, "composite", "composite_strict")
 RATED_SCORES: Final = (*DIMENSIONS, SCORE)
 _WHERE: Final = ("run_id", "base", "cluster", "length_bin", "model", "repeat")
 _OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
@@ -61,16 +58,20 @@ def runs_frame(
     clusters: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
     judged: bool | None = None,
+    scheme: Scheme = SEED_SCHEME,
 ) -> pd.DataFrame:
     """Return one row a run, for the runs that the given calls answered."""
     query = {**(where or {}), **({"judged": True} if judged else {})}
     prompts: dict[tuple[str, str], dict[str, Any]] = {}
+    types = types_of("runs", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Sequence[Any]]:
         runs = store.find_by(Run, "call_id", ids, _NOT_OF_RUN, query=query)
-        return _run_columns(store, [run for run in runs if run["study"] == study], prompts, clusters or {})
+        runs = [run for run in runs if run["study"] == study]
+        computed = _run_columns(store, runs, prompts, clusters or {}, scheme)
+        return {name: computed[name] if name in computed else _each(runs, name) for name in types}
 
-    frame = _in_windows(dict.fromkeys(call_ids), columns, RUN_TYPES)
+    frame = _of_scheme(_in_windows(dict.fromkeys(call_ids), columns, types), scheme)
     if judged is not None:
         # Whether a judgement is about the present text compares two fields, which no query does on every server.
         frame = frame[frame["judged"] == judged]
@@ -97,6 +98,7 @@ def _run_columns(
     runs: _Documents,
     prompts: dict[tuple[str, str], dict[str, Any]],
     clusters: Mapping[str, str],
+    scheme: Scheme,
 ) -> dict[str, Sequence[Any]]:
     """Return the columns of a frame of runs; by column, because there are so many rows."""
     unread = {run["prompt_id"] for run in runs if (run["prompt_id"], run["dataset_version"]) not in prompts}
@@ -116,7 +118,7 @@ def _run_columns(
     means = [run.get("scores") or {} if counting else {} for run, counting in zip(runs, counts, strict=True)]
     limits = [(ensemble.get("confidence_intervals") or {}).get("composite") for ensemble in ensembles]
     bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
-    computed = {
+    return {
         "base": bases,
         "cluster": [clusters.get(base, base) for base in bases],
         **{name: _each(asked_with, name) for name in ("scenario", "category")},
@@ -128,13 +130,19 @@ def _run_columns(
         "judge_aud_cost": [costs.get(run["run_id"]) for run in runs],
         "judge_count": _each(ensembles, "judge_count"),
         "judged": [bool(ensemble.get("judged")) for ensemble in ensembles],
-        **{name: _each(means, name) for name in SCORES},
+        **{name: _each(means, name) for name in scheme.columns},
         "composite_std": [(ensemble.get("std_scores") or {}).get("composite") for ensemble in ensembles],
         "composite_low": [interval[0] if interval else None for interval in limits],
         "composite_high": [interval[1] if interval else None for interval in limits],
         "zeros": _each(ensembles, "zeros"),
     }
-    return {name: computed[name] if name in computed else _each(runs, name) for name in RUN_TYPES}
+
+
+def _of_scheme(frame: pd.DataFrame, scheme: Scheme) -> pd.DataFrame:
+    """Return a frame that says which scores it has, where they are not the seed's."""
+    if scheme != SEED_SCHEME:
+        frame.attrs |= {"dimensions": scheme.names, "scale": scheme.scale}
+    return frame
 
 
 def judgements_frame(
@@ -145,12 +153,13 @@ def judgements_frame(
     judges: Mapping[str, str],
     where: Mapping[str, Any] | None = None,
     counting_only: bool = True,
+    scheme: Scheme = SEED_SCHEME,
 ) -> pd.DataFrame:
     """Return one row a judgement of the given runs under one rubric."""
     query = {"rubric_hash": rubric_hash, **(where or {})}
     unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
     counting = ("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    of_run = runs.set_index("run_id")[list(_OF_RUN)]
+    of_run, types = runs.set_index("run_id")[list(_OF_RUN)], types_of("judgements", scheme)
 
     def columns(ids: Sequence[str]) -> dict[str, Any]:
         judgements = store.find_by(Judgement, "run_id", ids, unread, query=query)
@@ -163,9 +172,10 @@ def judgements_frame(
         ]
         if counting_only:  # no others, of another version of the reply or under other settings of the judge
             rows = [row for row in rows if calls.get(row["run_id"], {}).get(_label(row)) == row["call_id"]]
-        return _judgement_columns(rows, of_run.loc[_each(rows, "run_id")])
+        computed = _judgement_columns(rows, of_run.loc[_each(rows, "run_id")], scheme)
+        return {name: computed[name] if name in computed else _each(rows, name) for name in types}
 
-    frame = _in_windows(runs.loc[~runs["excluded"], "run_id"], columns, JUDGEMENT_TYPES)
+    frame = _of_scheme(_in_windows(runs.loc[~runs["excluded"], "run_id"], columns, types), scheme)
     return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
 
 
@@ -173,24 +183,23 @@ def _label(judgement: Mapping[str, Any]) -> str:
     return judge_label(judgement["judge"], judgement.get("judge_repeat") or 0)
 
 
-def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame) -> dict[str, Any]:
+def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Scheme) -> dict[str, Any]:
     scores = [judgement.get("scores") or {} for judgement in judgements]
     expected = [judgement.get("expected") or {} for judgement in judgements]
     masses = [(judgement.get("expected_mass") or {}).values() for judgement in judgements]
-    computed: dict[str, Any] = {
+    return {
         **{name: of_run[name] for name in _OF_RUN},
         "judge_model": _each(judgements, "model"),
         "failure": _each(judgements, "reason"),
-        **{name: _each(scores, name) for name in DIMENSIONS},
+        **{name: _each(scores, name) for name in scheme.names},
         "judge_repeat": [judgement.get("judge_repeat") or 0 for judgement in judgements],
         "reference": [judgement.get("reference") or False for judgement in judgements],
         # Only where every dimension has one: the mean of a part of them is another composite.
         "expected_composite": [
-            composite_strict(means) if means.keys() >= {*DIMENSIONS} else None for means in expected
+            scheme.strict(means) if means.keys() >= {*scheme.names} else None for means in expected
         ],
         "expected_mass": [min(mass, default=None) for mass in masses],
     }
-    return {name: computed[name] if name in computed else _each(judgements, name) for name in JUDGEMENT_TYPES}
 
 
 def with_replies(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
@@ -214,17 +223,17 @@ def _newest(judgements: _Documents) -> list[Mapping[str, Any]]:
     return list({(judgement["run_id"], _label(judgement)): judgement for judgement in ordered}.values())
 
 
-def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
+def dimensions_frame(judgements: pd.DataFrame, scheme: Scheme = SEED_SCHEME) -> pd.DataFrame:
     """Return one row per judgement and dimension."""
     keys = [*_WHERE, "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
-    each = ordered.loc[ordered.index.repeat(len(DIMENSIONS)), keys]
+    each = ordered.loc[ordered.index.repeat(len(scheme.names)), keys]
     columns: dict[str, Any] = {
         **{name: each[name] for name in keys},
-        "dimension": [*DIMENSIONS] * len(ordered),
-        "score": ordered[list(DIMENSIONS)].to_numpy().ravel(),
+        "dimension": [*scheme.names] * len(ordered),
+        "score": ordered[list(scheme.names)].to_numpy().ravel(),
     }
-    return typed_columns(columns, types_of("dimensions"))
+    return typed_columns(columns, types_of("dimensions", scheme))
 
 
 def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
@@ -324,12 +333,14 @@ def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
     return typed(rows, types_of("measurements"))
 
 
-def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:
+def human_frame(
+    store: Store, runs: pd.DataFrame, rubric_hash: str, scheme: Scheme | None = None
+) -> pd.DataFrame:
     """Return one row a rating of a person: the newest of each rater and run, about the text the run has now.
 
     An unfinished rating has its reason and no scores; `history_frame` has those that were given.
     """
-    of_run = _rateable(runs)
+    of_run, scheme = _rateable(runs), scheme or store.scheme_of(rubric_hash)
     newest = newest_ratings(store, {name: run["output_blob_id"] for name, run in of_run.items()}, rubric_hash)
     rows = []
     for rating in newest.values():
@@ -338,7 +349,12 @@ def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFr
         row = {name: getattr(rating if name in _OF_RATING else judgement, name) for name in fields}
         row |= {name: run[name] for name in _WHERE}
         rows.append({**row, "failure": judgement.reason, **(judgement.scores or {})})
-    return typed(rows, types_of("human")).sort_values(["rater", "created_at", "run_id"], ignore_index=True)
+    return _of_scheme(
+        typed(rows, types_of("human", scheme)).sort_values(
+            ["rater", "created_at", "run_id"], ignore_index=True
+        ),
+        scheme,
+    )
 
 
 def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:
@@ -362,7 +378,8 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
 def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of judges and people as `ratings_frame` does; the rater anna is the judge ``human:anna``."""
     people = human.assign(judge=HUMAN + ":" + human["rater"])
-    return pd.concat([ratings_frame(judgements), _melted(people, _RATED)], ignore_index=True)
+    scores = (*judgements.attrs.get("dimensions", DIMENSIONS), SCORE)
+    return pd.concat([ratings_frame(judgements, scores), _melted(people, _RATED, scores)], ignore_index=True)
 
 
 def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import chain
 from operator import itemgetter
@@ -20,12 +20,12 @@ from typing import Any, Final, Literal
 from pymongo import InsertOne, UpdateOne
 
 from toolkit.judges.judgement import Judgement, with_scores
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
 from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, RatingRound
 from toolkit.store.records import judgement_record
 from toolkit.store.writer import Duplicate, sealed, utc_now
-from toolkit.words import DIMENSIONS
 
 HUMAN: Final = "human"  # model of a human judge; its judge is this word, a colon and the rater
 UNFINISHED: Final = "unfinished"
@@ -46,6 +46,7 @@ class Rating:
     source: Literal["desk", "file"] = "desk"
     version: int = 0
     created_at: datetime | None = None
+    scheme: Scheme = field(default=SEED_SCHEME, repr=False, compare=False)
 
     @property
     def judge(self) -> str:
@@ -55,7 +56,7 @@ class Rating:
     @property
     def finished(self) -> bool:
         """Whether every dimension has a score; of an unfinished rating none counts."""
-        return all(name in self.scores for name in DIMENSIONS)
+        return all(name in self.scores for name in self.scheme.names)
 
     def equals(self, rating: Rating) -> bool:
         """Return whether another rating gives the same scores and reasons to the same text."""
@@ -73,15 +74,21 @@ class Rating:
             call_id=f"{HUMAN}:{digest(self.rater, self.run_id, self.rubric_hash)}",
         )
         if self.finished:
-            return with_scores(judgement, self.scores)
-        scored = f"{len(self.scores)} of {len(DIMENSIONS)} dimensions scored"
+            return with_scores(judgement, self.scores, self.scheme)
+        scored = f"{len(self.scores)} of {len(self.scheme.names)} dimensions scored"
         return replace(judgement, reason=f"{UNFINISHED}: {scored}")
+
+
+_STORED: Final = tuple(field.name for field in fields(Rating) if field.name != "scheme")
 
 
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
     """Return every version of every rating of some runs under one rubric, the oldest of each first."""
+    scheme = store.scheme_of(rubric_hash)
     ratings = [
-        Rating(**{"scores": {}} | {f.name: document[f.name] for f in fields(Rating) if f.name in document})
+        Rating(
+            **{"scores": {}} | {name: document[name] for name in _STORED if name in document}, scheme=scheme
+        )
         for document in store.find_by(HumanRating, "run_id", run_ids)
         if document["rubric_hash"] == rubric_hash
     ]
@@ -142,7 +149,7 @@ async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
 
 def _document(rating: Rating, version: int) -> dict[str, Any]:
     rating_id = digest(rating.rater, rating.run_id, rating.rubric_hash, str(version))
-    content = {field.name: getattr(rating, field.name) for field in fields(Rating)}
+    content = {name: getattr(rating, name) for name in _STORED}
     content |= {"scores": dict(rating.scores), "version": version, "created_at": utc_now()}
     document = HumanRating(rating_id=rating_id, **content)
     document.validate()

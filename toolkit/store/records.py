@@ -18,10 +18,10 @@ from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
 from toolkit.store.connection import CHUNK, Store, windows
 from toolkit.store.writer import TOUCH, Record, utc_now
-from toolkit.words import DIMENSIONS
 
 _OPTIONAL: Final = (
     *("failure", "prompt_length_bin", "tokens", "economics", "output_blob_id"),
@@ -115,9 +115,10 @@ def evaluation_fields(
     ensemble_key: str | None,
     blob_id: str | None,
     bias_controls: Mapping[str, Any],
+    scheme: Scheme = SEED_SCHEME,
 ) -> dict[str, Any]:
     """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
-    evaluation = ensemble_evaluation(judgements)
+    evaluation = ensemble_evaluation(judgements, scheme)
     means = evaluation["aggregated"]["mean_scores"]
     return {
         "ensemble_evaluation": evaluation,
@@ -126,7 +127,7 @@ def evaluation_fields(
         "judged_blob_id": blob_id,
         "judge_calls": {judgement.label: judgement.call_id for judgement in judgements},
         "judged": evaluation["aggregated"]["judged"],
-        "scores": {name: means[name] for name in (*DIMENSIONS, "composite", "composite_strict")},
+        "scores": dict(means),
     }
 
 

@@ -11,7 +11,7 @@ const COLUMNS = [
   ["repeat", "rep.", 0, "which repeat of the same prompt"],
   ["bin", "bin", "choice", "length bin of the prompt"],
   ["state", "status", "choice", "failed, why the reply is left out, or whether it is judged"],
-  ["composite", "composite", 2, "composite, 0 to 5: mean of a judge's scores above 0, averaged over the judges"],
+  ["composite", "composite", 2, "composite of a judge's scores (by the default rubric the mean of those above 0), averaged over the judges"],
   ["strict", "strict", 2, "composite that counts the zeros too, averaged over the judges"],
   ["sd", "SD", 2, "standard deviation of the judges' composites: where it is large, read"],
   ["people", "people", 2, "mean composite of those who rated; no part of the other numbers"],

@@ -17,12 +17,13 @@ from toolkit.judges.judgement import Judgement
 from toolkit.models.thoughts import split_thoughts, thoughts_in
 from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
+from toolkit.scoring import Scheme
+from toolkit.stats.inference.run_table import scale_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating, known_raters, newest_ratings
 from toolkit.store.records import reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.visible import Span, spans_in_order
-from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 HIDDEN: Final = "hidden_for"
 """Column with the raters whose running rounds hide the scores of a run; missing where none does."""
 _COMPOSITES: Final = ("composite", "composite_strict", "composite_std", "composite_low", "composite_high")
-_SCORES: Final = (*DIMENSIONS, *_COMPOSITES, "zeros", "people_composite")
+_SCORES: Final = (*_COMPOSITES, "zeros", "people_composite")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class OpenRun:
     hidden_for: str
     marked: tuple[Span, ...]
     marked_as: str
+    scheme: Scheme
 
 
 def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]:
@@ -139,6 +141,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
                 hidden_for=hidden_for,
                 marked=marked,
                 marked_as=marked_as,
+                scheme=plan.rubric.scheme,
             )
         )
     return opened
@@ -191,8 +194,13 @@ def _ledger_call(call: Mapping[str, Any]) -> LedgerCall:
     return LedgerCall(**values)
 
 
-def disagreement(runs: pd.DataFrame, points: float = 1.0) -> str:
-    """Return a sentence on the number of runs and the disagreement of judges; runs with an SD of ``points`` count."""
+def disagreement(runs: pd.DataFrame, points: float | None = None) -> str:
+    """Return a sentence on the number of runs and the disagreement of judges; runs with an SD of ``points`` count.
+
+    It is a fifth of the scale by default.
+    """
+    low, high = scale_of(runs)
+    points = (high - low) / 5 if points is None else points
     spread = runs["composite_std"].dropna()
     counts = f"{len(runs)} runs, {int(runs['judged'].sum())} judged"
     if spread.empty:
@@ -226,7 +234,7 @@ def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = T
         HIDDEN: pd.array(hidden, dtype="string"),
     }
     frame = runs.assign(**columns)
-    frame.loc[frame[HIDDEN].notna(), list(_SCORES)] = pd.NA
+    frame.loc[frame[HIDDEN].notna(), [*plan.rubric.names, *_SCORES]] = pd.NA
     return frame
 
 

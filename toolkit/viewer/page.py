@@ -22,7 +22,7 @@ from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import HIDDEN, JudgedReply, LedgerCall, OpenRun, open_runs, with_people
 from toolkit.viewer.visible import escaped, marked_text, visible
-from toolkit.words import DIMENSIONS
+from toolkit.words import DIMENSIONS, scale_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ COLUMNS: Final = {
     "run": "run_id", "prompt": "prompt_id", "base": "base", "scenario": "scenario", "model": "model",
     "repeat": "repeat", "bin": "length_bin", "composite": "composite", "strict": "composite_strict",
     "sd": "composite_std", "judges": "judge_count", "people": "people_composite", "raters": "people_count",
-    "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms", **dict(zip(DIMENSIONS, DIMENSIONS, strict=True)),
+    "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms",
 }  # fmt: skip
 """Fields of a run in the table of the app, with their columns of the runs frame."""
 _STATIC: Final = {
@@ -182,9 +182,9 @@ def _score_table(run: OpenRun) -> str:
     )
     rows = "".join(
         f"<tr><th scope='row'>{name.replace('_', ' ')}</th>{_scores(run, judgements, name)}</tr>"
-        for name in (*DIMENSIONS, "composite", "composite_strict")
+        for name in run.scheme.columns
     )
-    first = "<th scope='col'>Dimension (0-5)</th>"
+    first = f"<th scope='col'>Dimension ({scale_words(run.scheme.scale, '-')})</th>"
     return f"<table aria-label='Scores'><thead><tr>{first}{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
@@ -271,7 +271,8 @@ def box(summary: str, content: str, *, opened: bool = False) -> str:
 def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
     """Return the table of runs by column, with ``None`` for missing values and text made visible."""
     columns = {}
-    for name, column in COLUMNS.items():
+    dimensions = runs.attrs.get("dimensions", DIMENSIONS)
+    for name, column in {**COLUMNS, **dict(zip(dimensions, dimensions, strict=True))}.items():
         values = runs[column].astype(object).where(runs[column].notna(), None).tolist()
         columns[name] = [visible(value) if isinstance(value, str) else value for value in values]
     states = runs[["status", "excluded", "defect", "judged", HIDDEN]]
@@ -283,7 +284,10 @@ def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
 def heading(plan: Plan) -> dict[str, Any]:
     """Return the heading of the table."""
     words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
-    return {name: visible(text) for name, text in words.items()} | {"dimensions": list(DIMENSIONS)}
+    return {name: visible(text) for name, text in words.items()} | {
+        "dimensions": list(plan.rubric.names),
+        "scale": scale_words(plan.rubric.scale),
+    }
 
 
 def static_html(table: Mapping[str, Sequence[Any]], opened: Sequence[OpenRun], count: int) -> str:

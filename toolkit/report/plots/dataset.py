@@ -22,7 +22,7 @@ from toolkit.prompts.similarity import NEAR
 from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
 from toolkit.report.show import Files
-from toolkit.words import LENGTH_BINS, SCENARIOS, agreeing, counted
+from toolkit.words import LENGTH_BINS, agreeing, counted
 
 NAME: Final = "dataset"
 _COLOURS: Final = dict(zip(LENGTH_BINS, style.PALETTE, strict=False))
@@ -266,9 +266,8 @@ def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the rows of the table: each scenario, under it its categories unless they are too many, and all."""
     rows = []
     few = len(balance[["scenario", "category"]].drop_duplicates()) <= _ROWS
-    for scenario in SCENARIOS:
-        bases = balance[balance["scenario"] == scenario]
-        rows += [(scenario, bases)] if len(bases) else []
+    for scenario, bases in balance.groupby("scenario", sort=False):
+        rows.append((str(scenario), bases))
         rows += [(f" {category}", group) for category, group in bases.groupby("category") if few]
     return [*rows, ("All", balance)]
 

@@ -72,12 +72,18 @@ def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = S
 
 
 def write_judge_cards(
-    cards: Sequence[JudgeCard], folder: Path | str, *, end: str = "", study: str = ""
+    cards: Sequence[JudgeCard],
+    folder: Path | str,
+    *,
+    end: str = "",
+    study: str = "",
+    scale: tuple[float, float] = SCALE,
 ) -> Files:
     """Write the figure and the table of every card; the same cards give the same bytes."""
     files = Files()
     for card in cards:
-        files += save_all([judge_card(card, end=end)], [judge_card_table(card, end=end)], folder, study)
+        figure, table = judge_card(card, end=end, scale=scale), judge_card_table(card, end=end, scale=scale)
+        files += save_all([figure], [table], folder, study)
     return files
 
 

@@ -14,9 +14,9 @@ from scipy.spatial.distance import jensenshannon
 from toolkit.errors import InputError
 from toolkit.stats.adaptive.sequential import block_means
 from toolkit.stats.inference.proportions import clopper_pearson
-from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.inference.run_table import need_columns, need_labels, scale_of
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import SCALE, agreeing, counted
+from toolkit.words import agreeing, counted
 
 TAXONOMY: Final = ("scenario", "category", "csf", "length_bin")
 FEW_MODELS: Final = 10  # models below which a correlation over models is mostly chance
@@ -153,7 +153,7 @@ def _items(scores: pd.DataFrame) -> Iterator[Estimate]:
     if not len(values):
         yield from (estimate.not_estimable("no complete base") for estimate in (ceiling, correlation))
         return
-    top = int((values >= SCALE[1] - 1e-9).all(axis=1).sum())
+    top = int((values >= scale_of(scores)[1] - 1e-9).all(axis=1).sum())
     low, high = clopper_pearson(top, len(values))
     yield replace(ceiling, estimate=top / len(values), low=low, high=high, method="Clopper-Pearson")
     totals = values.sum(axis=0) - values

@@ -14,12 +14,11 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.inference.run_table import Points, need_columns, need_labels, scale_of
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import reason_key
 
-POINTS: Final = "score points (0-5)"
-THRESHOLD: Final = 0.5  # a move of half a point or more is one that a reader of the scale would see
+THRESHOLD: Final = 0.1  # of the scale, half a point of 0-5: a move that a reader of the scale would see
 CONTROL: Final = "again"
 """The same reply asked again: what moves here is the judge's own unrest, and no probe can be read without it."""
 HARM: Final[Mapping[str, Literal["up", "either"]]] = {
@@ -88,7 +87,7 @@ class ProbeShifts(Result):
 
 
 @over_clusters
-def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShifts:
+def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeShifts:
     r"""Compare the scores of altered replies with those of their originals.
 
     The mean of :math:`d = \text{altered} - \text{original}` has a t interval clustered by base with Bell & McCaffrey's
@@ -110,11 +109,13 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
     """
     need_columns("probe pairs", pairs, _COLUMNS)
     need_labels("probe pairs", pairs, ["base", "kind"])
+    scale = scale_of(pairs)
+    threshold = THRESHOLD * (scale[1] - scale[0]) if threshold is None else threshold
     kinds = [*HARM, *sorted(set(pairs["kind"]) - set(HARM))]
     shifts: list[ProbeShift] = []
     for judge, rows in pairs.reset_index(drop=True).groupby("judge", sort=False, observed=True):
         found = [
-            _shift(str(judge), kind, rows[rows["kind"] == kind], threshold)
+            _shift(str(judge), kind, rows[rows["kind"] == kind], threshold, Points(scale))
             for kind in kinds
             if (rows["kind"] == kind).any()
         ]
@@ -125,7 +126,7 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
     return ProbeShifts(tuple(shifts))
 
 
-def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> ProbeShift:
+def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float, unit: Points) -> ProbeShift:
     complete = rows[rows["original"].notna() & rows["altered"].notna()]
     difference = (complete["altered"].astype(float) - complete["original"].astype(float)).to_numpy()
     bases = complete["base"].tolist()
@@ -138,7 +139,7 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
     if kind in (CONTROL, "planted"):
         detected = share(f"score fell, {kind}", list(difference < -_SLACK), bases, missing=missing)
     counts = {"pairs": len(difference), "bases": len(set(bases))}
-    empty = Estimate(f"shift, {kind}", None, method=METHOD, unit=POINTS, n=counts, missing=missing)
+    empty = Estimate(f"shift, {kind}", None, method=METHOD, unit=unit, n=counts, missing=missing)
     return ProbeShift(
         judge=judge,
         kind=kind,

@@ -33,14 +33,15 @@ class Points(str):
 
 def scale_of(frame: pd.DataFrame) -> tuple[float, float]:
     """Return the ends of the scale of the scores in a frame: ``attrs["scale"]``, or those of the rubric."""
-    return cast(tuple[float, float], frame.attrs.get("scale", SCALE))
+    return cast(tuple[float, float], tuple(frame.attrs.get("scale", SCALE)))
 
 
 def score_unit(score: str, frame: pd.DataFrame) -> str:
     """Return the unit of a column of scores in a frame: by ``attrs["units"]``, points of a rubric, or its own name."""
     if unit := frame.attrs.get("units", {}).get(score):
         return str(unit)
-    return Points(scale_of(frame)) if score in DIMENSIONS or score.startswith("composite") else score
+    dimensions = frame.attrs.get("dimensions", DIMENSIONS)
+    return Points(scale_of(frame)) if score in dimensions or score.startswith("composite") else score
 
 
 def checked_runs(
