@@ -61,6 +61,12 @@ class Scheme:
         return [f"{weight:g} for {name}" for name, weight in pairs] if len({*self.weights}) > 1 else []
 
     @property
+    def stored(self) -> dict[str, Any]:
+        """What an evaluation keeps of it, so that scores on another scale are never taken for these."""
+        parts = {"dimensions": list(self.names), "weights": list(self.weights), "scale": list(self.scale)}
+        return {} if self == SEED_SCHEME else {"scheme": parts}
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The dimensions and both composites."""
         return (*self.names, "composite", "composite_strict")

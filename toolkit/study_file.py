@@ -179,7 +179,7 @@ class Judges(_Strict):
     shuffle_dimensions: bool = False
     related: Literal["mark", "exclude"] = "mark"
     reference: bool | None = None  # as the rubric says: its template has {reference} or not
-    drift_tolerance: float | None = Field(None, gt=0, lt=SCALE[1] - SCALE[0])
+    drift_tolerance: float | None = Field(None, gt=0)
     primary: Judge | None = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
     )

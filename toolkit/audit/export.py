@@ -210,7 +210,8 @@ def _head(
         "status": "success",
         "eval": {
             "eval_id": f"{study}-{model}", "run_id": study, "created": times[0], "task": study, "task_id": study,
-            "task_version": 0, "task_attribs": {}, "task_args": arguments, "model": name, "model_args": {}, "config": {},
+            "task_version": 0, "task_attribs": {}, "task_args": arguments, "model": name, "model_args": {},
+            "config": {},
             "dataset": {"name": dataset, "samples": len(ids), "sample_ids": ids, "shuffled": False}, "packages": {},
         },
         "plan": {"name": "plan", "steps": [], "config": {}},

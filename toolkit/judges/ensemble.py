@@ -49,6 +49,7 @@ def ensemble_evaluation(judgements: Sequence[Judgement], scheme: Scheme = SEED_S
             "judge_count": judge_count,
             "related_count": sum(result["related"] for result in counting.values()),
             "judged": judged,
+            **scheme.stored,
         },
     }
 

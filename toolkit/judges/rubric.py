@@ -242,8 +242,10 @@ def _column_names() -> frozenset[str]:
 def scheme_in(content: str) -> Scheme:
     """Return the dimensions, weights and scale in the content of a rubric; another instrument has those of the seed."""
     rubric = json.loads(content)
-    parts = [(part["name"], part.get("weight", 1.0)) for part in rubric.get("dimensions", ())]
-    return Scheme(*map(tuple, zip(*parts, strict=True)), tuple(rubric["scale"])) if parts else SEED_SCHEME
+    if not (parts := rubric.get("dimensions")):
+        return SEED_SCHEME
+    weights = tuple(part.get("weight", 1.0) for part in parts)
+    return Scheme(tuple(part["name"] for part in parts), weights, tuple(rubric["scale"]))
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

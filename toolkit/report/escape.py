@@ -112,13 +112,14 @@ def label_of(name: str, study: str = "") -> str:
 def names_kept(names: Iterable[str], titles: Mapping[str, str] = NO_TITLES) -> Iterator[None]:
     """Write files in which the names of models, judges and the like stand as they are given, whatever is in them.
 
-    Names with a title, those of the dimensions of a rubric of one's own, stand by it.
+    Names with a title, those of the dimensions of a rubric of one's own, stand by it; one that may be a word of any
+    sentence stands as it is.
     """
+    titles = {name: title for name, title in titles.items() if "_" in name}
     pattern = re.compile(f"{_REPLACED}|[.:;] ")  # text of others
-    literal = (
-        name for name in {*names} - _FIELD_TERMS.keys() - titles.keys() if name and pattern.search(name)
-    )
-    parts = [re.escape(name) for name in sorted(literal, key=len, reverse=True)]
+    own = {name for name in names if name} - _FIELD_TERMS.keys() - titles.keys()
+    literal = (name for name in own if pattern.search(name))
+    parts = [re.escape(name) for name in sorted(literal, key=len, reverse=True)]  # text of others
     parts += [rf"(?<![\w-]){name}(?![\w-])" for name in titles]
     before = _literal_names.set("|".join(parts)), _titles.set(titles)
     try:
@@ -139,11 +140,9 @@ def _except_names(pattern: str) -> str:
 
 def _replacement(match: re.Match[str]) -> str:
     text = match[0]
-    return (
-        _titles.get().get(text, text)
-        if match.lastgroup == "name"
-        else _FIELD_TERMS.get(text, {"-": "−", "x": "×"}.get(text, text))
-    )
+    if match.lastgroup == "name":
+        return _titles.get().get(text, text)
+    return _FIELD_TERMS.get(text, {"-": "−", "x": "×"}.get(text, text))
 
 
 def _plain(text: object) -> str:

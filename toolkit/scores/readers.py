@@ -38,7 +38,7 @@ from toolkit.scores.fields import (
     table,
 )
 from toolkit.scores.promptfoo import read_promptfoo
-from toolkit.scoring import SEED_SCHEME
+from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.table_files import ROW_FILES, number_of, read_rows
 from toolkit.words import SCALE, choices, one_line
 
@@ -455,16 +455,22 @@ def _archive(path: Path) -> Read:
         row["output_tokens"] = (run.get("tokens") or {}).get("output")
         runs[run["run_id"]] = (row, set((run.get("judge_calls") or {}).values()))
     schemes = {rubric["_id"]: scheme_in(rubric["content"]) for rubric in documents("rubrics")}
-    scheme, rows = SEED_SCHEME, list[dict[str, Any]]()
+    counted_schemes, rows = set[Scheme](), list[dict[str, Any]]()
     for judgement in documents("judgements"):
         row, counting = runs.get(judgement["run_id"], ({}, set()))
         if judgement["call_id"] in counting:
             scores, scheme = judgement.get("scores") or {}, schemes.get(judgement["rubric_hash"], SEED_SCHEME)
+            counted_schemes.add(scheme)
             judge = {"judge": judgement["judge"], "judge_repeat": judgement.get("judge_repeat") or 0}
             row = {**row, **judge, "failure": judgement.get("reason")}
             rows += [{**row, "dimension": name, "score": scores.get(name)} for name in scheme.names]
     if not rows:
         raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
+    if len(counted_schemes) > 1:
+        raise InputError(
+            f"{path}: its runs are judged by rubrics of other dimensions or scales; run `toolkit judge` of study "
+            f"{archive.study} and export it again, or read the judgements.csv beside it"
+        )
     notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
     notes += ["the weights of its rubric are not used here"] if scheme.described_weights else []
     return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=scheme.scale)

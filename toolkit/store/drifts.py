@@ -11,7 +11,6 @@ import pandas as pd
 
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift, Judgement
-from toolkit.store.frames import SCORES
 
 COLUMNS: Final = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
 _Document = Mapping[str, Any]
@@ -56,7 +55,7 @@ def drift_frame(store: Store, study: str, runs: pd.DataFrame) -> pd.DataFrame:
         first = {(j["run_id"], j["call_id"]): _scores(j) for j in store.find_by(Judgement, "run_id", ids)}
         later = store.find_where(Drift, {"study": study, "anchor": anchor["_id"]})
         scores = {(j["day"], j["run_id"], j["judge"]): _scores(j) for j in later}
-        names = dict.fromkeys(name for part in (*first.values(), *scores.values()) for name in part) or SCORES
+        names = dict.fromkeys(name for part in (*first.values(), *scores.values()) for name in part)
         rows += [
             (anchor_label(anchor), day, reply["run_id"], *of_run.loc[reply["run_id"]], role, name, then, now)
             for day in sorted({day for day, _, _ in scores})
@@ -70,6 +69,11 @@ def drift_frame(store: Store, study: str, runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"then": "float64", "now": "float64"})
 
 
-def _scores(judgement: _Document) -> dict[str, float]:
-    whole = {name: judgement.get(name) for name in ("composite", "composite_strict")}
-    return {} if judgement.get("scores") is None else {**judgement["scores"], **whole}
+def _scores(judgement: _Document) -> dict[str, float | None]:
+    """Return the scores and composites of a judgement, nothing of one that could not be read."""
+    if judgement.get("scores") is None:
+        return {}
+    return {
+        **judgement["scores"],
+        **{name: judgement.get(name) for name in ("composite", "composite_strict")},
+    }

@@ -115,7 +115,12 @@ def _run_columns(
         (run.get("ensemble_evaluation") or {}).get("aggregated") or {} if counting else {}
         for run, counting in zip(runs, counts, strict=True)
     ]
-    means = [run.get("scores") or {} if counting else {} for run, counting in zip(runs, counts, strict=True)]
+    # A run that is still to be judged by this rubric may have been judged by one with other dimensions or scales.
+    fits = [ensemble.get("scheme") == scheme.stored.get("scheme") for ensemble in ensembles]
+    ensembles = [ensemble if fit else {} for ensemble, fit in zip(ensembles, fits, strict=True)]
+    means = [
+        run.get("scores") or {} if ensemble else {} for run, ensemble in zip(runs, ensembles, strict=True)
+    ]
     limits = [(ensemble.get("confidence_intervals") or {}).get("composite") for ensemble in ensembles]
     bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
     return {
