@@ -263,7 +263,7 @@ def _accuracies(rng: np.random.Generator, made: Setting) -> Outcome:
     "Bradley-Terry differences",
     "interval",
     "compare_pairs",
-    at(bases=(12, 30, 100), models=3) + at(bases=(12, 30, 100), models=6),
+    at(bases=(12, 30), models=3),
 )
 def _strengths(rng: np.random.Generator, made: Setting) -> Outcome:
     """Every pair of models on each base in both orders, by a judge that prefers the first reply by 0.4 logits; a
