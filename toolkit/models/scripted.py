@@ -172,8 +172,8 @@ def _planted_choice(accuracy: float, network: IPv4Network, text: str, identity: 
     weights = (*SHARED, 1 - sum(SHARED))
     hardness = sum(weight**0.5 * draw for weight, draw in zip(weights, draws, strict=True))
     inside = {address: ip_address(address) in network for address in sorted(letters)}
-    wanted = NormalDist().cdf(hardness) < accuracy
-    options = [letters[address] for address, right in inside.items() if right == wanted]
+    answers_right = NormalDist().cdf(hardness) < accuracy
+    options = [letters[address] for address, right in inside.items() if right == answers_right]
     return json.dumps({"answer": random.Random(repr((subject, identity))).choice(options)})
 
 

@@ -169,8 +169,10 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
         async def measure(target: Target) -> Judgement:
             judgement = await job.judgement(target, counting)
             if judgement.answered:
-                of_day = {"anchor": job.anchor["_id"], "day": str(job.day)}
-                store.writer.post(judgement_record(target.run_id, study.name, judgement, "drifts", **of_day))
+                day_fields = {"anchor": job.anchor["_id"], "day": str(job.day)}
+                store.writer.post(
+                    judgement_record(target.run_id, study.name, judgement, "drifts", **day_fields)
+                )
             return judgement
 
         async with asyncio.TaskGroup() as group:
@@ -186,9 +188,9 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     drift = study.judge_drift().get((label, str(job.day))) if unanswered < len(judgements) else None
     outside = drift.outside(tolerance) if drift and tolerance is not None else {}
     spent = total_aud(answer.aud_cost for answer in new)
-    drawn_on = f"{job.anchor.get('at', job.day):%Y-%m-%d}"
+    first_day = f"{job.anchor.get('at', job.day):%Y-%m-%d}"
     lines = [
-        f"anchors  {label} (fingerprint {job.anchor['fingerprint'][:12]}), first drawn {drawn_on}",
+        f"anchors  {label} (fingerprint {job.anchor['fingerprint'][:12]}), first drawn {first_day}",
         f"drift    {job.day}: {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered",
         f"calls    {len(new)} asked now, {spent:.4f} AUD spent now",
         *([drift.sentence()] if drift else ["no judge answered; the same command asks again"]),
@@ -226,8 +228,8 @@ def changed_drifts(plan: Plan, store: Store) -> Iterator[str]:
                 continue
             job = Job(plan, anchor, (target,), date.fromisoformat(stored["day"]))
             judgement = asyncio.run(job.judgement(target, ask))
-            of_day = {"anchor": anchor["_id"], "day": stored["day"]}
-            record = judgement_record(target.run_id, plan.study.name, judgement, "drifts", **of_day)
+            day_fields = {"anchor": anchor["_id"], "day": stored["day"]}
+            record = judgement_record(target.run_id, plan.study.name, judgement, "drifts", **day_fields)
             if record.key["call_id"] != stored["call_id"] or record.changes(stored):
                 name = f"judgement of {stored['day']} by {stored['judge']} of run {stored['run_id']}"
                 yield f"{name}: is not what the ledger gives"

@@ -107,7 +107,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     means = [mean for _, mean in result.models]
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = analyses.accuracy().cost_per_right if keyed else ()
-    paid = [replace(_of_thousand(e), name=e.facets["model"]) for e in costs if e.estimate]
+    paid = [replace(_per_thousand(e), name=e.facets["model"]) for e in costs if e.estimate]
     parts = [*(("mean", e) for e in means), *(("difference", e) for e in result.differences)]
     parts += [("cost", e) for e in paid]
     rows = [
@@ -121,13 +121,13 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     data = data.astype(dict.fromkeys(("estimate", "low", "high", "p_value"), "float64"))
     differences = data[data["part"] == "difference"]
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
-    drawn = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
+    visible = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
     text = {**captions.TEXTS["model_means"], **(captions.TEXTS["accuracy"] if keyed else {})}
     lines = _lines(analyses.keyed_answers) if keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     compared = len(differences) > 0
     return context.figure(
-        "model_means", _draw_means(drawn, context, text, lines), data,
+        "model_means", _draw_means(visible, context, text, lines), data,
         f"Means and differences: {values}.",
         text["title"].format(n=captions.n_words(context.n)),
         captions.interval_words(means),
@@ -143,7 +143,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _of_thousand(cost: Estimate) -> Estimate:
+def _per_thousand(cost: Estimate) -> Estimate:
     """Return a cost as that of a thousand: fractions of a cent are not read well."""
     estimate, low, high = (None if n is None else n * 1000 for n in (cost.estimate, cost.low, cost.high))
     return replace(cost, estimate=estimate, low=low, high=high)
@@ -156,13 +156,13 @@ def _lines(answers: pd.DataFrame) -> dict[str, float]:
 
 
 def _draw_means(
-    drawn: pd.DataFrame, context: About, text: Mapping[str, str], lines: Mapping[str, float]
+    visible: pd.DataFrame, context: About, text: Mapping[str, str], lines: Mapping[str, float]
 ) -> Figure:
-    parts = dict(list(drawn.groupby("part", sort=False)))
+    parts = dict(list(visible.groupby("part", sort=False)))
     figure, panels = style.stacked(list(map(len, parts.values())), _MEAN_ROW_MM, 16 * len(parts))
     styles = context.styles(parts["mean"]["name"])
-    of_part = dict(zip(parts, panels, strict=True))
-    for part, axes in of_part.items():
+    panel_by_part = dict(zip(parts, panels, strict=True))
+    for part, axes in panel_by_part.items():
         rows, printed = parts[part].iloc[::-1], rounded if part == "cost" else style.decimals
         for up, (_, row) in enumerate(rows.iterrows()):
             look = styles.get(str(row["name"]), style.PLAIN)
@@ -170,15 +170,17 @@ def _draw_means(
             style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"], printed), 1.015)
         names = style.shortened(rows["name"], 44)
         style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])
-    style.score_axis(of_part["mean"], context.scale, text["axis"], which="x")
+    style.score_axis(panel_by_part["mean"], context.scale, text["axis"], which="x")
     for name, value in lines.items():
         dashes = "--" if name == "chance" else ":"
-        of_part["mean"].axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
-    if "difference" in of_part:
-        of_part["difference"].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-        of_part["difference"].set_xlabel(text["difference"])
-    if "cost" in of_part:
+        panel_by_part["mean"].axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
+    if "difference" in panel_by_part:
+        panel_by_part["difference"].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+        panel_by_part["difference"].set_xlabel(text["difference"])
+    if "cost" in panel_by_part:
         costs = parts["cost"]
-        style.log_axis(of_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max())
-        of_part["cost"].set_xlabel(text["paid"])
+        style.log_axis(
+            panel_by_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max()
+        )
+        panel_by_part["cost"].set_xlabel(text["paid"])
     return style.settle(figure)

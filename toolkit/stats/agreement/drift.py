@@ -154,9 +154,9 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
         _drift(str(judge), str(dimension), rows)
         for (judge, dimension), rows in pairs.groupby(["judge", "dimension"], sort=False, observed=True)
     ]
-    of_composite = [index for index, drift in enumerate(drifts) if drift.dimension == composite]
-    corrected = with_holm((drifts[index].shift for index in of_composite), "judges")
-    for index, shift in zip(of_composite, corrected, strict=True):
+    composite_rows = [index for index, drift in enumerate(drifts) if drift.dimension == composite]
+    corrected = with_holm((drifts[index].shift for index in composite_rows), "judges")
+    for index, shift in zip(composite_rows, corrected, strict=True):
         drifts[index] = replace(drifts[index], shift=shift)
     return JudgeDrift(tuple(drifts), composite)
 

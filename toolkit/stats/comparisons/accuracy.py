@@ -126,9 +126,11 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     )
 
 
-def _empty(statistic: str, model: str, used: pd.DataFrame, rows: pd.DataFrame, **more: Any) -> Estimate:
-    n = {"answers": len(used), "bases": used["base"].nunique()}
-    label, missing = f"{statistic} of {model}", len(rows) - len(used)
+def _empty(
+    statistic: str, model: str, scored_rows: pd.DataFrame, rows: pd.DataFrame, **more: Any
+) -> Estimate:
+    n = {"answers": len(scored_rows), "bases": scored_rows["base"].nunique()}
+    label, missing = f"{statistic} of {model}", len(rows) - len(scored_rows)
     return Estimate(label, None, n=n, missing=missing, statistic=statistic, facets={"model": model}, **more)
 
 
@@ -139,18 +141,20 @@ def _accuracy(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
 
 
 def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
-    used = rows.dropna(subset=["score", "chance"])
-    empty = _empty("accuracy less chance", model, used, rows, unit="share of answers", method=CHANCE_METHOD)
-    if used.empty:
+    scored_rows = rows.dropna(subset=["score", "chance"])
+    empty = _empty(
+        "accuracy less chance", model, scored_rows, rows, unit="share of answers", method=CHANCE_METHOD
+    )
+    if scored_rows.empty:
         return empty.not_estimable("no answer has a score and a chance")
-    clusters = list(used["base"])
-    hits = rate_mean(empty, used["score"], clusters, alike)
-    guess = clustered_mean(used["chance"], clusters)
+    clusters = list(scored_rows["base"])
+    hits = rate_mean(empty, scored_rows["score"], clusters, alike)
+    guess = clustered_mean(scored_rows["chance"], clusters)
     difference = empty.valued(float(hits.estimate or 0.0) - guess.mean)
     if hits.low is None or hits.high is None:
         return difference.no_interval(hits.reason)
-    pulls = used[["score", "chance"]] - used[["score", "chance"]].mean()
-    sums = pulls.groupby(used["base"], sort=False).sum().to_numpy()
+    pulls = scored_rows[["score", "chance"]] - scored_rows[["score", "chance"]].mean()
+    sums = pulls.groupby(scored_rows["base"], sort=False).sum().to_numpy()
     size = float(np.sqrt((sums**2).sum(axis=0).prod()))
     r = float(sums[:, 0] @ sums[:, 1]) / size if guess.error and size > 0 else 0.0
     ends = (guess.mean if guess.low is None else guess.low, guess.mean if guess.high is None else guess.high)
@@ -159,21 +163,23 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
 
 
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
-    used = rows.dropna(subset=["score", "majority"])
-    items = used.groupby(["base", "situation"], sort=False)[["score", "majority"]].mean()
+    scored_rows = rows.dropna(subset=["score", "majority"])
+    items = scored_rows.groupby(["base", "situation"], sort=False)[["score", "majority"]].mean()
     bases = list(items.index.get_level_values("base"))
     label = f"accuracy less majority of {model}"
-    pair = rate_difference(label, items["score"], items["majority"], bases, answers=len(used))
+    pair = rate_difference(label, items["score"], items["majority"], bases, answers=len(scored_rows))
     return replace(
-        _empty("accuracy less majority", model, used, rows, unit="share of answers", method=pair.method),
+        _empty(
+            "accuracy less majority", model, scored_rows, rows, unit="share of answers", method=pair.method
+        ),
         **{name: getattr(pair, name) for name in ("estimate", "low", "high", "p_value", "reason", "lacks")},
     )
 
 
 def _cost_per_right(model: str, rows: pd.DataFrame) -> Estimate:
-    used = rows.dropna(subset=["aud_cost"])
-    empty = _empty("cost per right answer", model, used, rows, unit="AUD", method=RATIO_METHOD)
-    sums = used[["aud_cost", "score"]].groupby(used["base"], sort=False).sum()
+    scored_rows = rows.dropna(subset=["aud_cost"])
+    empty = _empty("cost per right answer", model, scored_rows, rows, unit="AUD", method=RATIO_METHOD)
+    sums = scored_rows[["aud_cost", "score"]].groupby(scored_rows["base"], sort=False).sum()
     cost, right = sums["aud_cost"].to_numpy(), sums["score"].to_numpy()
     if not right.sum() > 0:
         return empty.not_estimable("no answer with a cost is right")

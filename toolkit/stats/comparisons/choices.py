@@ -82,13 +82,13 @@ def position_effect(rows: pd.DataFrame) -> PositionEffect:
         for position in range(int(part["options"].max())):
             label = f"position {ascii_uppercase[position]} of {model}"
             facets = {"model": str(model), "position": ascii_uppercase[position]}
-            place: pd.Series = read["position"] == position
-            right = (read["chosen_position"] == read["position"])[place].astype(float)
-            counts = {"answers": len(right), "bases": read["base"][place].nunique()}
+            at_position: pd.Series = read["position"] == position
+            right = (read["chosen_position"] == read["position"])[at_position].astype(float)
+            counts = {"answers": len(right), "bases": read["base"][at_position].nunique()}
             empty = Estimate(
                 f"accuracy, {label}", None, unit=SHARE, n=counts, statistic="accuracy", facets=facets
             )
-            accuracies.append(rate_mean(empty, right, list(read["base"][place])))
+            accuracies.append(rate_mean(empty, right, list(read["base"][at_position])))
             offered = read["options"] > position
             excess = ((read["chosen_position"] == position).astype(float) - chances)[offered]
             tests.append(
@@ -164,7 +164,7 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
     need_columns("answers", rows, ("model", "base", "key", "answer"))
     need_labels("answers", rows, ("model", "base", "key"))
     macro: list[Estimate] = []
-    each: list[Estimate] = []
+    by_label: list[Estimate] = []
     for model, part in rows.groupby("model", sort=True):
         read = part.dropna(subset=["answer"])
         names = sorted(read["key"].astype(str).unique())
@@ -179,7 +179,7 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
         counts = {"answers": len(read), "bases": read["base"].nunique()}
         empty = Estimate("", None, method=F1_METHOD, unit="none", n=counts, missing=len(part) - len(read))
         facets = {"model": str(model)}
-        total, without = (_f1(each_sum) for each_sum in all_and_without(sums))
+        total, without = (_f1(label_sums) for label_sums in all_and_without(sums))
         label = replace(empty, name=f"macro F1 of {model}", statistic="macro F1", facets=facets)
         weights = np.full(len(names), 1 / max(len(names), 1))
         macro.append(_with_ends(label, total @ weights, without @ weights, names))
@@ -187,12 +187,12 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
             label = replace(
                 empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
             )
-            each.append(_with_ends(label, total[:, number], without[:, number], names))
+            by_label.append(_with_ends(label, total[:, number], without[:, number], names))
     by = ["model", "key", "answer"]
     confusion = (
         rows.dropna(subset=["answer"]).groupby(by, observed=True).size().rename("answers").reset_index()
     )
-    return LabelScores(tuple(macro), tuple(each), confusion)
+    return LabelScores(tuple(macro), tuple(by_label), confusion)
 
 
 def _f1(sums: np.ndarray) -> np.ndarray:
