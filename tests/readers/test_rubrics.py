@@ -85,6 +85,10 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path:
     assert load_rubric(own(tmp_path, TEXT)) == DEFAULT
     assert load_rubric(own(tmp_path, "# a comment\n" + TEXT.replace(" = ", "="))).digest == DEFAULT.digest
     assert load_rubric(own(tmp_path, scoped(completeness="whole", clarity="local"))).digest == DEFAULT.digest
+    # Whole steps on 0-5 ask another thing than the default's halves: two rubrics never share a digest.
+    whole = load_rubric(own(tmp_path, TEXT.replace("version = ", "step = 1\nversion = ", 1)))
+    assert whole.steps != DEFAULT.steps
+    assert whole.digest != DEFAULT.digest
     bare = DEFAULT.dimensions[0].model_copy(update={"anchors": {}})
     changes = [
         {"template": DEFAULT.template + " "}, {"version": "other"}, {"asks_reasons": False},

@@ -166,10 +166,12 @@ class Rubric(Strict):
         """The content as JSON text."""
         content = self.model_dump()
         # A rubric that says nothing of them has the content, and the digest, of before there were any.
-        for part in (content, *content["dimensions"]):
-            for name in ("step", "weight"):
-                if part.get(name) in (None, 1.0):
-                    part.pop(name, None)
+        for part, name, unset in (
+            (content, "step", None),
+            *((d, "weight", 1.0) for d in content["dimensions"]),
+        ):
+            if part[name] == unset:
+                del part[name]
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
