@@ -242,7 +242,7 @@ def test_no_damaged_archive_is_imported_by_half(whole, empty, tmp_path, seeds) -
 TABLES: dict[tuple[str, str], tuple[Any, tuple[Any, ...]]] = {
     **{
         (kind, "scores"): ({"clarity": 3.0, "relevance": None}, ({"clarity": 2e6}, {"clarity": "4"}, {"clarity": -2e6}))
-        for kind in ("Run", "Judgement", "HumanRating")
+        for kind in ("Run", "Judgement", "HumanRating", "Drift")
     },
     ("Judgement", "expected"): ({"clarity": 3.2}, ({"clarity": 2e6},)),
     ("Judgement", "expected_mass"): ({"clarity": 1.0}, ({"clarity": 1.1},)),
@@ -259,6 +259,10 @@ TABLES: dict[tuple[str, str], tuple[Any, tuple[Any, ...]]] = {
     ),
     ("Call", "failure"): ({"reason": "timeout", "message": "x"}, ({"reason": 1},)),
     ("Call", "attempts"): ([{"ms": 1.0, "outcome": "answered"}], ([1], [{"ms": "1"}], [{"ms": -1}], [{"outcome": 1}])),
+    ("Anchor", "replies"): (
+        [{"run_id": "r", "blob_id": "b", "calls": {"primary": "c"}}],
+        ([{"run_id": "r"}], [1], [{"run_id": "r", "blob_id": "b", "calls": {"primary": 1}}]),
+    ),
     ("Settlement", "calls"): ([{"call_id": "a", "aud": 1.0}], ([{}], [{"call_id": "a", "aud": "1"}])),
     ("Account", "grants"): ([{"owner": "a"}], ([{}], [1])),
     ("Prompt", "metadata"): ({"base_scenario": "b"}, ({"base_scenario": 1},)),

@@ -241,7 +241,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, store_folder: Path, repeats: in
             log = full.communicate()[1].decode()
         assert ended.returncode == 2
         *before, last = ended.stderr.splitlines()
-        assert re.search(r"the store did not take a write \(.*(full|I/O)", last)
+        assert re.search(r"the store (did not take a write|failed) \(.*(full|I/O)", last)
         assert "Traceback" not in ended.stderr + log
         assert not any("rror" in line for line in before)
         asked = server.count

@@ -24,6 +24,8 @@ from toolkit.models.thoughts import split_thoughts, without_quotations
 
 SHORT: Final = 90
 """Most words of a reply that may decline anywhere; a longer one declines in its first or last sentences."""
+END: Final = 10_000
+"""Characters of a long reply that are read at each end."""
 _CODE: Final = re.compile(r"^(```+|~~~+)[^\n]*\n(.*?\w.*?)^\1", re.MULTILINE | re.DOTALL)
 _ENDS: Final = re.compile(r"(?<=[.!?:])\s+|\n+|\s+[—–]\s+")
 _WRITTEN_OUT: Final = (
@@ -73,6 +75,8 @@ def refused(text: str | None, failure: str | None = None) -> bool | None:
     if failure in BY_PROVIDER:
         return True
     reply = split_thoughts(text or "")[0]
+    if len(reply) > 2 * END:  # a refusal is at its beginning or end, and what is between may be of any length
+        reply = f"{reply[:END]}\n{reply[-END:]}"
     if not re.search(r"\w", reply):
         return None
     if _CODE.search(reply):
