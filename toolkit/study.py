@@ -305,7 +305,7 @@ class Study(Reported):
         return Analyses(
             **sources,
             pairs=self.pairs,
-            drift=lambda: drift_frame(self.store, self.name, self.runs()),
+            drift=lambda: drift_frame(self.store, self.name, self.runs(), self.plan.rubric.names),
             name=self.name,
             seed=self.file.seed,
             **scored,

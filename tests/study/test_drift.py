@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 
 from toolkit import Study, stats
+from toolkit.audit.export import export_study, import_archive
 from toolkit.audit.verify import verify_study
 from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.probes.drift import drift_job, measure_drift
+from toolkit.store import embedded
+from toolkit.thesis.methods import aud, methods_section, methods_text, what_was_done
 
 STUDY = """
 name = "moving"
@@ -68,6 +71,32 @@ def test_later_days_ask_the_same_replies(judged: Study) -> None:
     third = drift_job(judged.plan, judged.store, 5, date(2027, 1, 25))
     assert third.anchor["fingerprint"] == drift_job(judged.plan, judged.store, 5).anchor["fingerprint"]
     assert drift_job(judged.plan, judged.store, 4).anchor["_id"] != third.anchor["_id"]
+
+
+def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift(judged: Study) -> None:
+    """Sets share replies, and so calls, of a day: each has all of its scores, and nothing is paid twice."""
+    measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
+    whole = measure_drift(judged, drift_job(judged.plan, judged.store, 12), progress=False)
+    assert whole.fields["new_calls"] == 2 * (12 - 5)
+    composites = [one.composites["primary"].shift for one in judged.judge_drift().values()]
+    assert [(shift.n["pairs"], shift.missing) for shift in composites] == [(5, 0), (12, 0)]
+    done = what_was_done(judged.plan, judged.store, judged.frames(), judged.status(), judged.manifest())
+    methods = methods_text(methods_section(done))
+    assert "The judges judged the same again on 1 day" in methods
+    assert "; 5 replies, set" in methods
+    assert f"The study cost AUD {aud(judged.status()['spent_aud'])} " in methods
+
+
+def test_an_archive_gives_the_same_frame_elsewhere(judged: Study, tmp_path: Path) -> None:
+    """Scores, and the order of the dimensions, are the same in a store that an archive was brought into."""
+    measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
+    export_study(judged, tmp_path / "out")
+    import_archive(tmp_path / "out" / "archive.zip", tmp_path / "elsewhere" / "results")
+    (tmp_path / "elsewhere" / "moving.toml").write_text(STUDY)
+    with Study.load(tmp_path / "elsewhere" / "moving.toml") as other:
+        frames = [next(iter(one.judge_drift().values())).frame() for one in (judged, other)]
+        pd.testing.assert_frame_equal(*frames)
+        embedded.stop(other.plan.store_folder)
 
 
 def test_what_was_asked_before_a_kill_is_not_asked_again(

@@ -437,7 +437,7 @@ _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], tuple[str, 
     "settlements": (Settlement, _ID, (), None),
     "decisions": (Decision, _ID, (), None),
     "anchors": (Anchor, _ID, (), None),
-    "drifts": (Drift, ("run_id", "judge", "call_id"), ("answered", "updated_at"), _newest),
+    "drifts": (Drift, ("run_id", "judge", "call_id", "anchor"), ("answered", "updated_at"), _newest),
     "pair_votes": (PairVote, _VOTE, ("answered", "updated_at"), _newest),
 }
 """How a collection is imported, in the order in which an import writes them, the ledger before what rests on it: its

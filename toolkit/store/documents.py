@@ -282,7 +282,7 @@ class Drift(_Judged):
 
     anchor = me.StringField(required=True)
     day = me.StringField(required=True, min_length=10, max_length=10)  # UTC, as 2026-11-25
-    meta = _indexed("drifts", ("run_id", "judge", "call_id"), "study")
+    meta = _indexed("drifts", ("run_id", "judge", "call_id", "anchor"), "study")
 
 
 class Rubric(_Changing):

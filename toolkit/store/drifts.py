@@ -12,6 +12,7 @@ import pandas as pd
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift, Judgement
 
+COMPOSITES: Final = ("composite", "composite_strict")
 COLUMNS: Final = ("anchor", "day", "target", "base", "cluster", "judge", "dimension", "then", "now")
 _Document = Mapping[str, Any]
 
@@ -43,11 +44,12 @@ def anchor_label(anchor: _Document) -> str:
     return f"{len(anchor['replies'])} replies, set {anchor['_id'][:8]}"
 
 
-def drift_frame(store: Store, study: str, runs: pd.DataFrame) -> pd.DataFrame:
+def drift_frame(store: Store, study: str, runs: pd.DataFrame, dimensions: Sequence[str]) -> pd.DataFrame:
     """Return one row for each day, reply, judge and score: what it was then, and what it is now (columns ``COLUMNS``).
 
     A judgement that is not there, or could not be read, is a missing score.
     """
+    names = (*dimensions, *COMPOSITES)  # in the order of the rubric: an archive has keys in another one
     rows = []
     of_run = runs.set_index("run_id")[["base", "cluster"]]
     for anchor in anchors_of(store, study):
@@ -55,7 +57,6 @@ def drift_frame(store: Store, study: str, runs: pd.DataFrame) -> pd.DataFrame:
         first = {(j["run_id"], j["call_id"]): _scores(j) for j in store.find_by(Judgement, "run_id", ids)}
         later = store.find_where(Drift, {"study": study, "anchor": anchor["_id"]})
         scores = {(j["day"], j["run_id"], j["judge"]): _scores(j) for j in later}
-        names = dict.fromkeys(name for part in (*first.values(), *scores.values()) for name in part)
         rows += [
             (anchor_label(anchor), day, reply["run_id"], *of_run.loc[reply["run_id"]], role, name, then, now)
             for day in sorted({day for day, _, _ in scores})
@@ -75,5 +76,5 @@ def _scores(judgement: _Document) -> dict[str, float | None]:
         return {}
     return {
         **judgement["scores"],
-        **{name: judgement.get(name) for name in ("composite", "composite_strict")},
+        **{name: judgement.get(name) for name in COMPOSITES},
     }

@@ -92,15 +92,16 @@ def failed_run_record(key: Mapping[str, Any], about: Mapping[str, Any], failure:
 def judgement_record(
     run_id: str, study: str, judgement: Judgement, collection: str = "judgements", **more: str
 ) -> Record:
-    """Return the record of one judgement, with ``more`` fields where its collection has them."""
+    """Return the record of one judgement; ``more`` names it besides where its collection has such fields."""
     content = {name: getattr(judgement, name) for name in _FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
     if not judgement.reference:  # as in judgements from before there were reference answers
         del content["reference"]
     content |= {"failed": judgement.failed, "answered": judgement.answered}
-    content |= {"study": study, "rubric_hash": judgement.rubric_digest, **more}
-    return _record(collection, key, content)
+    content |= {"study": study, "rubric_hash": judgement.rubric_digest}
+    # Two sets of one day may have a reply in common, whose calls are the same: each has a record of its own.
+    return _record(collection, {**key, **more}, content)
 
 
 def vote_record(key: Mapping[str, Any], about: Mapping[str, Any], judgement: Judgement) -> Record:

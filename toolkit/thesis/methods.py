@@ -20,6 +20,7 @@ from toolkit.report.escape import escape_breaking, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats.inference.clusters import units_words
+from toolkit.stats.result import rounded_apart
 from toolkit.thesis.references import (
     Evidence,
     evidence_of,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from toolkit.models.prices import Price
     from toolkit.plan import Plan
     from toolkit.runs.provenance import Asked
+    from toolkit.stats.agreement.drift import Drift
     from toolkit.store.connection import Store
 
 _POLICIES: Final = {
@@ -63,6 +65,7 @@ class Done:
     people: tuple[int, int] = (0, 0)
     decisions: Decisions | None = None
     prices: Mapping[str, Price | None] = field(default_factory=dict)
+    drift: Sequence[str] = ()
 
     @cached_property
     def asked(self) -> dict[str, str]:
@@ -144,7 +147,31 @@ def what_was_done(
         people=(rated["rater"].nunique(), rated["run_id"].nunique()),
         prices=prices,
         decisions=decisions_of(plan, store),
+        drift=_drift_sentences(of),
     )
+
+
+def _drift_sentences(of: Analyses) -> list[str]:
+    """Return a sentence for each set of judgements that was asked anew: on which days, and what the last one gave."""
+    measured, sentences = of.judge_drift(), []
+    for anchor in dict.fromkeys(anchor for anchor, _ in measured):
+        days = [day for other, day in measured if other == anchor]
+        span = f"{days[0]} to {days[-1]}" if len(days) > 1 else days[0]
+        composites = measured[anchor, days[-1]].composites.items()
+        moved = "; ".join(f"{judge} by {_moved(drift)}" for judge, drift in composites)
+        sentences.append(
+            f"The judges judged the same again on {counted(len(days), 'days')} ({span}, UTC; {anchor}); by the last "
+            f"their composites had shifted, in score points with 95 % intervals: {moved}"
+        )
+    return sentences
+
+
+def _moved(drift: Drift) -> str:
+    if drift.shift.estimate is None or drift.changed.estimate is None:
+        return f"an unknown amount ({drift.shift.reason})"
+    mean, low, high = rounded_apart((drift.shift.estimate, drift.shift.low, drift.shift.high))
+    ends = f"[{low}, {high}]" if low and high else "without an interval"
+    return f"{mean} {ends}, {drift.changed.estimate:.0%} of them changed"
 
 
 def _price(spec: ModelSpec) -> Price | None:

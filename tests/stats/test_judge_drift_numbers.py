@@ -1,0 +1,124 @@
+"""Drift of judges: against scipy where bases are single, and what it says at the edges."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+from toolkit.errors import InputError
+from toolkit.stats import holm, judge_drift
+
+Z2 = 1.959963984540054**2
+
+
+def frames(then, now, *, bases=None, judge="primary", dimension="composite_strict", **more):
+    """Two frames of one judge, a reply a score."""
+    rows = pd.DataFrame({"target": [f"r{n}" for n in range(len(then))]})
+    rows["base"] = rows["target"] if bases is None else list(bases)
+    rows = rows.assign(judge=judge, dimension=dimension, **more)
+    return rows.assign(score=then), rows.assign(score=now)
+
+
+def test_single_bases_are_the_paired_t_test_and_holm_is_over_judges() -> None:
+    """Mean, ends and p of scipy's paired test for each judge; p by Holm for the composite, as it is for a dimension."""
+    rng, sides = np.random.default_rng(3), []
+    for judge, shift in (("primary", 0.4), ("secondary", -0.3)):
+        then = rng.integers(1, 5, 25).astype(float)
+        now = then + np.round(rng.normal(shift, 0.8, 25))
+        sides += [frames(then, now, judge=judge), frames(then, now, judge=judge, dimension="clarity")]
+    then, now = (pd.concat(side) for side in zip(*sides, strict=True))
+    drift = judge_drift(then, now)
+    raw = []
+    for (first, second), part in zip(sides[::2], drift.composites.values(), strict=True):
+        test = scipy_stats.ttest_rel(second["score"], first["score"])
+        ends = test.confidence_interval()
+        raw.append(test.pvalue)
+        assert part.shift.estimate == pytest.approx((second["score"] - first["score"]).mean())
+        assert (part.shift.low, part.shift.high) == pytest.approx((ends.low, ends.high))
+        assert part.changed.estimate == (first["score"] != second["score"]).mean()
+    assert [part.shift.p_value for part in drift.composites.values()] == pytest.approx(holm(raw))
+    assert [part.shift.p_value for part in drift.drifts if part.dimension == "clarity"] == pytest.approx(raw)
+    assert list(drift.frame()["judge"].unique()) == ["primary", "secondary"]
+    assert len(json.loads(json.dumps(drift.to_dict()))["drifts"]) == 4
+
+
+@pytest.mark.parametrize("moved", [0.0, 1.0])
+def test_where_all_moved_alike_the_interval_is_what_so_many_bases_allow(moved: float) -> None:
+    """No spread is no certainty: Wilson's bound of no case in G, by a point, and the reason beside it."""
+    then = [1.0, 2.0, 3.0, 4.0, 3.0, 2.0, 1.0, 4.0, 3.0, 2.0]
+    drift = judge_drift(*frames(then, [score + moved for score in then]))
+    (part,), bound = drift.drifts, Z2 / (10 + Z2)
+    assert (part.shift.estimate, part.shift.low, part.shift.high) == pytest.approx(
+        (moved, moved - bound, moved + bound)
+    )
+    assert "10 may not show" in part.shift.note
+    assert (part.shift.p_value, part.changed.estimate) == (None, moved)
+    assert drift.outside(0.25).keys() == {"primary"}  # ten bases show no more than that a quarter may move
+    assert bool(drift.outside(0.3)) == bool(moved)
+
+
+def test_an_interval_is_no_shorter_than_the_few_bases_that_moved_allow() -> None:
+    """Two of 20 bases moved by a point: the upper end is that of Wilson's interval of 2 in 20, not Student's .24."""
+    then, now = [3.0] * 20, [4.0, 4.0] + [3.0] * 18
+    (part,) = judge_drift(*frames(then, now)).drifts
+    assert part.shift.high == pytest.approx(0.3010, abs=1e-4)  # Wilson, 2 of 20
+    assert part.shift.low == pytest.approx(
+        scipy_stats.ttest_1samp(np.subtract(now, then), 0).confidence_interval().low
+    )
+    assert "2 of 20 bases" in part.shift.note
+
+
+def test_equal_means_of_bases_are_not_called_unchanged_scores() -> None:
+    """Each base has one score up and one down: the shift is 0 in each, and every score changed."""
+    (part,) = judge_drift(*frames([2.0, 3.0] * 6, [3.0, 2.0] * 6, bases=np.repeat(range(6), 2))).drifts
+    assert (part.shift.estimate, part.changed.estimate) == (0.0, 1.0)
+    assert "no score changed" not in part.shift.note
+    assert (part.shift.low, part.shift.high) == pytest.approx((-Z2 / (6 + Z2), Z2 / (6 + Z2)))
+
+
+def test_missing_scores_of_either_day_are_counted_and_never_zero() -> None:
+    """NaN on one side, no row on the other; none of both days is no number; one base has no interval."""
+    then, now = frames([3.0, np.nan, 2.0, 4.0, 1.0], [3.0, 2.0, np.nan, 5.0, 1.0])
+    (part,) = judge_drift(then, now.iloc[:4]).drifts
+    assert (part.shift.n["pairs"], part.shift.missing, part.agreement.missing, part.changed.missing) == (
+        2,
+        3,
+        3,
+        3,
+    )
+    assert part.shift.estimate == 0.5
+    drift = judge_drift(*frames([np.nan, 2.0], [1.0, np.nan]))
+    assert (drift.drifts[0].shift.estimate, drift.drifts[0].changed.estimate) == (None, None)
+    assert "no reply has a score of both days" in drift.sentence()
+    alone = judge_drift(*frames([1.0, 2.0], [2.0, 2.0], bases="aa"))
+    assert (alone.drifts[0].shift.estimate, alone.drifts[0].shift.low) == (0.5, None)
+    assert "has no interval (1 cluster, and two are needed)" in alone.outside(5.0)["primary"]
+    empty = judge_drift(*(side.iloc[:0] for side in frames([1.0], [1.0])))
+    assert (empty.drifts, empty.outside(0.1), len(empty.frame())) == ((), {}, 0)
+
+
+def test_bases_that_share_texts_are_one_group() -> None:
+    """Intervals rest on clusters, and say so."""
+    clusters = np.repeat([f"c{n}" for n in range(5)], 2)
+    sides = frames(np.arange(10) % 4 + 1.0, np.arange(10) % 3 + 1.0, cluster=clusters)
+    (part,) = judge_drift(*sides).drifts
+    (plain,) = judge_drift(*(side.assign(base=clusters).drop(columns="cluster") for side in sides)).drifts
+    assert part.shift.n["independent groups"] == 5
+    assert (part.shift.low, part.shift.high) == (plain.shift.low, plain.shift.high)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda side: pd.concat([side, side]), "target r0 has two scores by judge primary on composite_strict"),
+    (lambda side: side.drop(columns="base"), "then: lack the column base"),
+    (lambda side: side.assign(score="good"), "good"),
+    (lambda side: side.assign(judge=None), "the judge is empty"),
+])  # fmt: skip
+def test_what_cannot_be_paired_is_refused_in_one_line(change, words: str) -> None:
+    """No score is averaged or dropped in silence."""
+    then, now = frames([1.0, 2.0], [1.0, 3.0])
+    with pytest.raises(InputError, match=words):
+        judge_drift(change(then), now)
