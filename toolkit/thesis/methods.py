@@ -147,7 +147,7 @@ def what_was_done(
         people=(rated["rater"].nunique(), rated["run_id"].nunique()),
         prices=prices,
         decisions=decisions_of(plan, store),
-        drift=_drift_sentences(of) if of.answers("judge_drift") else (),
+        drift=_drift_sentences(of) if len(of.drift) and of.is_judged else (),
     )
 
 
