@@ -109,7 +109,7 @@ class PlannedRuns(Sequence[PlannedRun]):
         """Runs of each model, were all of them here."""
         return len(self.prompts) * self.times
 
-    @property
+    @cached_property
     def times(self) -> int:
         """How often each prompt is asked: once where it belongs to one repeat."""
         return asked_times(self.study, (prompt for _, prompt in self.prompts))
