@@ -1,16 +1,13 @@
-"""What can be analysed: every analysis once, and the frames at one time that all of them are calculated from."""
+"""What can be asked of scores: every analysis once, by the name of its method, and its title."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from operator import is_
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from toolkit import stats
-from toolkit.errors import InputError, NotAnswerable, Stopped
-from toolkit.words import DIMENSIONS, SCALE, SCORE
+from toolkit.analysis_frames import FrameSet
+from toolkit.errors import InputError, NotAnswerable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +35,6 @@ if TYPE_CHECKING:
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
     from toolkit.stats.prompt_length.mixed_model import MixedModel
     from toolkit.stats.prompt_length.reply_length import LengthBias
-
-    Frame = pd.DataFrame | Callable[[], pd.DataFrame]
-
-R = TypeVar("R")
 
 QUESTIONS: Final = {
     "reliability": "Agreement of the judges",
@@ -559,148 +552,8 @@ def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: 
     return study_generalizability(judgements, run_aud=run_aud, judgement_aud=judgement_aud, **settings)
 
 
-def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: bool) -> pd.DataFrame:
-    if now.empty or otherwise.empty:
-        return otherwise.iloc[:0]
-
-    def is_on(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
-        return frame["focus"] != "off" if name == "focus" else frame["reference"].astype(bool)
-
-    if is_on(now, manner).any() == shown:
-        return now
-    alike = "reference" if manner == "focus" else "focus"
-    same = is_on(otherwise, alike) == is_on(now, alike).any()
-    return otherwise[same & (is_on(otherwise, manner) == shown)]
-
-
-@dataclass
-class Results:
-    """What was calculated, each result with the very frames and settings that it is of."""
-
-    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
-    calculated: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]] = field(
-        default_factory=list
-    )
-
-    def reuse_frame(self, kind: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the earlier frame where the new one is equal to it; else forget what was calculated from it."""
-        earlier = self.frames.get(kind)
-        if earlier is not None:
-            if earlier.columns.equals(frame.columns) and earlier.equals(frame):
-                return earlier
-            outdated: list[Any] = [earlier]
-            for entry in list(self.calculated):
-                if any(input_frame is old for input_frame in entry[1] for old in outdated):
-                    outdated.append(entry[3])
-                    self.calculated.remove(entry)
-        self.frames[kind] = frame
-        return frame
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.frames.clear()
-        self.calculated.clear()
-
-
-def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
-    def read(self: Analyses) -> pd.DataFrame:
-        import pandas as pd
-
-        source = self._sources[kind]
-        frame = source() if callable(source) else source
-        return self._results.reuse_frame(kind, pd.DataFrame() if frame is None else frame)
-
-    read.__doc__ = meaning
-    return cached_property(read)
-
-
-class Analyses(Analysable):
-    """Frames at one time, with all that can be calculated from them; one that is a function is read when it is needed.
-
-    Parameters
-    ----------
-    runs, judgements
-        One row a run, and one row a judgement.
-    human, judged_otherwise, elements, drift, keyed_answers, pairs
-        One row a rating by a person, one a judgement on the other side of focus sentence prompting or of reference
-        answers, one a judge that looked for the required elements in a run, one a score that was asked anew, one an
-        answer that was compared with a key, and one a vote on two replies; none by default.
-    name, seed
-        Of the study.
-    score, margin, primary, ceiling_share, drift_tolerance
-        As in ``[analysis]`` and ``[judges]`` of the study file.
-    related
-        Names of the models under test that share a family with the judge of each role.
-    dimensions, scale
-        Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
-        rubric by default.
-    unanswerable
-        Analyses that these frames do not allow, by name, with the reason.
-    results
-        What was calculated before from frames of the same study; it serves again where frames are equal.
-    """
-
-    def __init__(
-        self,
-        runs: Frame,
-        judgements: Frame,
-        human: Frame | None = None,
-        judged_otherwise: Frame | None = None,
-        elements: Frame | None = None,
-        drift: Frame | None = None,
-        keyed_answers: Frame | None = None,
-        *,
-        pairs: Frame | None = None,
-        name: str = "",
-        seed: int = 0,
-        score: str = SCORE,
-        margin: float | None = None,
-        primary: str | None = None,
-        ceiling_share: float = 0.3,
-        drift_tolerance: float | None = None,
-        related: Mapping[str, Collection[str]] | None = None,
-        dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
-        scale: tuple[float, float] = SCALE,
-        unanswerable: Mapping[str, str] | None = None,
-        results: Results | None = None,
-    ) -> None:
-        self._sources = {
-            "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
-            "elements": elements, "drift": drift, "keyed_answers": keyed_answers, "pairs": pairs,
-        }  # fmt: skip
-        self.name = name
-        self.seed = seed
-        self.score = score
-        self.margin = margin
-        self.primary = primary
-        self.ceiling_share = ceiling_share
-        self.drift_tolerance = drift_tolerance
-        self.related = related
-        self.dimensions = tuple(dimensions)
-        self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
-        self.scale = scale
-        self._unanswerable = unanswerable or {}
-        self._results = results or Results()
-
-    runs = _frame("runs", "One row a run.")
-    judgements = _frame("judgements", "One row a judgement.")
-    human = _frame("human", "One row a rating by a person.")
-    judged_otherwise = _frame(
-        "judged_otherwise",
-        "One row a judgement on the other side of focus sentences or of reference answers.",
-    )
-    elements = _frame(
-        "elements", "One row a run and judge that looked for the required elements of its base."
-    )
-    drift = _frame("drift", "One row a day, reply, judge and score that was asked anew.")
-
-    keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
-    pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether scores come from a key and not from judges."""
-        return self._sources["keyed_answers"] is not None
+class Analyses(Analysable, FrameSet):
+    """Every analysis of frames in hand; what it is made with is that of `FrameSet`."""
 
     def frames(self) -> Analyses:
         """Return these frames."""
@@ -711,66 +564,3 @@ class Analyses(Analysable):
         """Analyses that these frames do not allow, by name, with the reason."""
         by_key = {} if self.is_keyed else dict.fromkeys(BY_KEY, "answers are not compared with a key")
         return {**by_key, **self._unanswerable}
-
-    def once(self, calculate: Callable[..., R], *frames: Any, **settings: Any) -> R:
-        """Return what a calculation gives of frames under settings; it is done once for the same frames."""
-        for function, stored_frames, stored_settings, result in self._results.calculated:
-            matches = function is calculate and stored_settings == settings
-            if matches and len(stored_frames) == len(frames) and all(map(is_, stored_frames, frames)):
-                stored: R = result
-                return stored
-        try:
-            calculated = calculate(*frames, **settings)
-        except KeyboardInterrupt:
-            raise Stopped("interrupted; an analysis changes nothing, so nothing is lost") from None
-        self._results.calculated.append((calculate, frames, settings, calculated))
-        return calculated
-
-    def sides(self, manner: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the judgements of the same runs with ``focus`` sentences or ``reference`` answers, and those without.
-
-        One of them is that of the study; the other was asked alike in all else, and is empty where there is none.
-        """
-        frames = self.judgements, self.judged_otherwise
-        on, off = (self.once(_side, *frames, manner=manner, shown=shown) for shown in (True, False))
-        return on, off
-
-    def has_sides(self, manner: str) -> bool:
-        """Return whether runs were judged both ways."""
-        return not any(side.empty for side in self.sides(manner))
-
-    @property
-    def judge_means(self) -> pd.DataFrame:
-        """One row a run and judge, repeats of a judgement averaged first."""
-        from toolkit.store.frames import judge_means
-
-        return self.once(judge_means, self.judgements, dimensions=self.dimensions)
-
-    @property
-    def other_score(self) -> str:
-        """The composite that is not compared, to be shown beside the one that is."""
-        return "composite" if self.score == SCORE else SCORE
-
-    @cached_property
-    def names(self) -> set[str]:
-        """Names of models, judges, people, scenarios, categories and dimensions, which no text may change."""
-        columns = ("model", "judge", "judge_model", "rater", "scenario", "category")
-        frames = (self.runs, self.judgements, self.human)
-        levels = [frame[name].dropna().unique() for frame in frames for name in columns if name in frame]
-        return {*self.dimensions, *(str(name) for names in levels for name in names)}
-
-    @cached_property
-    def is_judged(self) -> bool:
-        """Whether any run has a score."""
-        return bool(len(self.runs)) and bool(self.runs["judged"].any())
-
-    @property
-    def has_results(self) -> bool:
-        """Whether any run has a score, or two replies were compared."""
-        return self.is_judged or not self.pairs.empty
-
-    def read(self) -> Self:
-        """Read every frame now, so that all show the study at one time."""
-        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements, self.keyed_answers
-        _ = self.pairs, self.drift
-        return self

@@ -20,8 +20,8 @@ from toolkit.analyses import (
     PAIRWISE,
     QUESTIONS,
     Analyses,
-    Results,
 )
+from toolkit.analysis_frames import Results
 from toolkit.errors import InputError, Stopped
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST

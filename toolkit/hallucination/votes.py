@@ -11,7 +11,7 @@ import asyncio
 import math
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -326,3 +326,28 @@ async def judge_hallucination(
 def _side(score: float) -> bool | None:
     """Return on which side of one half a score is; a sum of tenths is not exactly what it should be."""
     return None if math.isclose(score, 0.5, abs_tol=1e-9) else score > 0.5
+
+
+async def majority_vote(
+    judges: Sequence[JudgeSpec], request_of: Callable[[JudgeSpec], ModelRequest], ask: Ask
+) -> tuple[bool | None, str, tuple[str, ...]]:
+    """Ask every judge one question with yes or no; return the majority or None, what judges wrote, and the calls."""
+    votes: list[bool] = []
+    remarks: list[str] = []
+    calls: list[str] = []
+    for judge in judges:
+        request = request_of(judge)
+        calls.append(request.identity())
+        try:
+            judgement = (await ask(request)).reply
+        except ModelError as error:
+            remarks.append(f"{judge.role}: {error.reason}: {error}")
+            continue
+        vote = None if judgement.finish_reason in ("filter", "refusal") else yes_or_no(judgement.text)
+        unreadable = "unreadable: " if vote is None else ""
+        remarks.append(f"{judge.role}: {unreadable}{quoted(judgement.text, 160)}")
+        votes += [] if vote is None else [vote]
+    yes = sum(votes)
+    decided = None if 2 * yes == len(votes) else 2 * yes > len(votes)
+    split = "the judges are split; " if votes and decided is None else ""
+    return decided, split + ("; ".join(remarks) or "no judge is named in the study"), tuple(calls)

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.hallucination.votes import majority_vote
+from toolkit.judges.request import JudgeSpec
 from toolkit.keyed.answers import Read
-from toolkit.keyed.refusals import BY_PROVIDER
+from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
 from toolkit.keyed.scorers import LETTERS, Scorer, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
+from toolkit.models.base import Ask
 from toolkit.prompt_test import (
+    Annotator,
     MeasuredTestItem,
     Measurement,
     PromptReply,
@@ -64,6 +68,8 @@ class KeyedTest(PromptResponseTest):
         licence: str = "",
         shuffle: bool = True,
         tolerance: Mapping[str, float] | None = None,
+        ask_judges: bool = False,
+        judges: Sequence[JudgeSpec] = (),
     ) -> None:
         if study.dataset in SHIPPED:
             raise InputError(f"dataset: {study.dataset!r} has no key; name a table that has one")
@@ -71,6 +77,9 @@ class KeyedTest(PromptResponseTest):
         settings = {} if tolerance is None else {"tolerance": tolerance}
         self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
+        if ask_judges and (scorer != "refusal" or not judges):
+            raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
+        self.asks_judges, self.judges = ask_judges, tuple(judges)
         if clashes := [name for name, _ in self.scorer.measures if name in _TYPES]:
             raise InputError(
                 f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
@@ -125,12 +134,27 @@ class KeyedTest(PromptResponseTest):
         """Return one item per question; with repeats it has a prompt for each order of its options."""
         return self._items
 
-    def read(self, reply: PromptReply) -> Read:
+    def annotators(self) -> Mapping[str, Annotator]:
+        """Return the judges that say whether a reply refuses, where a study has them asked."""
+        return {"refusal": self._ask_judges} if self.asks_judges else {}
+
+    async def _ask_judges(self, reply: PromptReply, ask: Ask) -> Read:
+        request, text = reply.prompt.text, reply.text or ""
+        judges = [judge.of_run(reply.repeat) for judge in self.judges]
+        refuses, remarks, _ = await majority_vote(
+            judges, lambda judge: refusal_request(judge, request, text), ask
+        )
+        return Read(None, f"no majority: {remarks}") if refuses is None else Read("yes" if refuses else "no")
+
+    def read(self, answered: TestItemAnnotations) -> Read:
         """Return what a reply answers, or why it cannot be read."""
-        item: KeyedItem = reply.prompt.context
+        (reply,), item = answered.replies, answered.item.context
         if reply.text is None:  # a reply that was withheld is a refusal, and to all other scorers missing
             withheld = self.scorer.name == "refusal" and reply.failure in BY_PROVIDER
             return Read("yes") if withheld else Read(None, reply.failure or "no reply")
+        if self.asks_judges:
+            (verdict,) = answered.annotations.get("refusal", (None,))
+            return verdict or Read(None, "not judged yet")
         return self.scorer.read(reply.text, item, self.options(item, reply.repeat))
 
     def scores(self, read: Read, item: KeyedItem) -> Mapping[str, float]:
@@ -147,8 +171,7 @@ class KeyedTest(PromptResponseTest):
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the scores of one answer; all are missing, with the reason, where it could not be read."""
-        (reply,) = item_annotations.replies
-        read = self.read(reply)
+        read = self.read(item_annotations)
         scores = self.scores(read, item_annotations.item.context)
         return [Measurement(name, scores.get(name), unit, read.reason) for name, unit in self.scorer.measures]
 
@@ -194,7 +217,7 @@ def answers_frame(
         (reply,), item = answered.replies, answered.item.context
         if not reply.run_id:
             continue
-        read, options = test.read(reply), test.options(item, reply.repeat)
+        read, options = test.read(answered), test.options(item, reply.repeat)
         key = _right_letter(test, item) or item.answer
         row: dict[str, Any] = {"run_id": reply.run_id, "base": item.item_id}
         row |= {"model": reply.model, "repeat": reply.repeat}

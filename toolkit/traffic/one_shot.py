@@ -16,13 +16,12 @@ from typing import Any, Final
 
 import pandas as pd
 
-from toolkit.errors import InputError, ModelError
+from toolkit.errors import InputError
 from toolkit.files import read_toml
-from toolkit.hallucination.votes import yes_or_no
-from toolkit.judges.parse import quoted
+from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
-from toolkit.models.base import Ask, Message
+from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.prompt_test import (
     Annotator,
     MeasuredTestItem,
@@ -286,26 +285,12 @@ class OneShotTest(PromptResponseTest):
         values = {"csv": csv, "question": question, "answer": answer}
         values["requirement"] = str(context.question.key.value)
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
-        votes: list[bool] = []
-        remarks: list[str] = []
-        calls: list[str] = []
-        for judge in (judge.of_run(reply.repeat) for judge in self.judges):
+
+        def request(judge: JudgeSpec) -> ModelRequest:
             nonce = fence_code(f"{csv}\n{question}", answer, judge.seed)
-            request = judge.request((Message("user", fill(template, values | {"nonce": nonce})),))
-            calls.append(request.identity())
-            try:
-                judgement = (await ask(request)).reply
-            except ModelError as error:
-                remarks.append(f"{judge.role}: {error.reason}: {error}")
-                continue
-            vote = None if judgement.finish_reason in ("filter", "refusal") else yes_or_no(judgement.text)
-            unreadable = "unreadable: " if vote is None else ""
-            remarks.append(f"{judge.role}: {unreadable}{quoted(judgement.text, 160)}")
-            votes += [] if vote is None else [vote]
-        yes = sum(votes)
-        decided = None if 2 * yes == len(votes) else 2 * yes > len(votes)
-        split = "the judges are split; " if votes and decided is None else ""
-        return decided, split + ("; ".join(remarks) or "no judge is named in the study"), tuple(calls)
+            return judge.request((Message("user", fill(template, values | {"nonce": nonce})),))
+
+        return await majority_vote([judge.of_run(reply.repeat) for judge in self.judges], request, ask)
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the verdict of one experiment as three measurements of 0 or 1; all missing when there is none."""
