@@ -535,6 +535,7 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     for key, width, most in (
         ("analysis.equivalence_margin", study.analysis.equivalence_margin, high - low),
         ("target_width", study.target_width, 2 * (high - low)),
+        ("judges.drift_tolerance", study.judges.drift_tolerance, high - low),
     ):
         if width is not None and width >= most:
             raise StudyError(f"{path}: {key}: {width:g} is too wide for {scale}; it is below {most:g}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from stub_server import StubServer
+from stub_study import REASONED, is_judge, stub_study
 
 from toolkit import Study, stats
 from toolkit.audit.export import export_study, import_archive
 from toolkit.audit.verify import verify_study
 from toolkit.cli import main
-from toolkit.errors import InputError
+from toolkit.errors import BudgetReached, InputError
 from toolkit.probes.drift import drift_job, measure_drift
 from toolkit.store import embedded
 from toolkit.thesis.methods import aud, methods_section, methods_text, what_was_done
@@ -120,6 +123,49 @@ def test_the_exit_code_says_whether_judges_stayed_within_the_tolerance(
         main(["judges", "drift", str(judged.path), "--size", "6", "--yes"])
     assert end.value.code == code
     assert ("is not within" in capsys.readouterr().out) == bool(code)
+
+
+def test_what_answers_under_a_name_has_changed(tmp_path: Path) -> None:
+    """A server gives every score 4 at first and 3 a month later: each judge has moved by a point."""
+    given = ["4.0"]
+
+    def answer(body: dict[str, Any]) -> str:
+        return REASONED.replace("4.0", given[0]) if is_judge(body) else str(body["messages"])
+
+    with StubServer(answer=answer) as server:
+        study = Study.load(stub_study(tmp_path, server.openai_url, judges="drift_tolerance = 0.5"))
+        study.run(progress=False)
+        given[0] = "3.0"
+        job = drift_job(study.plan, study.store, 6, date(2027, 1, 25))
+        summary = measure_drift(study, job, progress=False)
+        study.close()
+    drifts = next(iter(study.judge_drift().values())).composites
+    assert {role: (d.shift.estimate, d.changed.estimate) for role, d in drifts.items()} == dict.fromkeys(
+        ("primary", "secondary", "tertiary"), (-1.0, 1.0)
+    )
+    assert summary.exit_code == 1
+    assert study.runs()["composite_strict"].eq(4.0).all()
+    study.close()
+
+
+def test_the_budget_caps_it_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    """What does not fit is not asked; with a larger budget the same day is completed, and nothing is paid twice."""
+    with StubServer(answer=lambda body: REASONED if is_judge(body) else "Reply.") as server:
+        path = stub_study(tmp_path, server.openai_url, more="[budget]\naud = 100\n")
+        with Study.load(path) as study:
+            study.run(progress=False)
+            spent = study.status()["spent_aud"]
+        day, before = date(2027, 1, 25), server.count
+        path.write_text(path.read_text().replace("aud = 100", f"aud = {spent + 0.02}"))
+        with Study.load(path) as study, pytest.raises(BudgetReached):
+            measure_drift(study, drift_job(study.plan, study.store, 6, day), progress=False)
+        first = server.count - before
+        path.write_text(path.read_text().replace(f"aud = {spent + 0.02}", "aud = 100"))
+        with Study.load(path) as study:
+            rest = measure_drift(study, drift_job(study.plan, study.store, 6, day), progress=False)
+        assert 0 < first < 18, first
+        assert (rest.fields["new_calls"], rest.fields["unanswered"]) == (18 - first, 0)
+        assert server.count - before == 18
 
 
 def test_a_study_without_scores_has_nothing_to_ask(tmp_path: Path) -> None:
