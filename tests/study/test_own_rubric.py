@@ -172,7 +172,9 @@ def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study: Study,
         "weighted mean of its scores, in which every score counts; the weights are 3 for correctness"
         in " ".join(methods.split())
     )
-    assert "Plain words" in everything
+    others = "\n".join(text for name, text in texts.items() if not name.startswith("methods"))
+    assert "plain words" in others
+    assert "plain_words" not in "\n".join(text for name, text in texts.items() if name.endswith(".tex"))
     assert {estimate.unit for _, estimate in study.length().rows() if "point" in estimate.unit} == {
         "score points (1-10)"
     }

@@ -118,7 +118,12 @@ class Rubric(Strict):
         """Names of the dimensions, with their titles where they are not the seed's."""
         if {*self.names} <= {*DIMENSIONS}:
             return self.names
-        return {dimension.name: dimension.title for dimension in self.dimensions}
+        titles = {dimension.name: dimension.title for dimension in self.dimensions}
+        # In a sentence and beside other names a word begins small; an abbreviation stays as it is.
+        small = {
+            name: title[:1].lower() + title[1:] for name, title in titles.items() if title[1:2].islower()
+        }
+        return titles | small
 
     @cached_property
     def scheme(self) -> Scheme:

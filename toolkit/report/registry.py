@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from toolkit.analyses import NO_SCORES, PAIRWISE, Analyses
+from toolkit.analyses import NO_SCORES, ON_ANSWERS, PAIRWISE, QUESTIONS, Analyses
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
@@ -97,18 +97,20 @@ def draw_study(
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
     rows = [row for row in FIGURES if not (row.stands_in_for and analyses.answers(row.stands_in_for))]
-    if analyses.pairs.empty:  # of a study that compares none it is no loss
-        rows = [row for row in rows if row.asks not in PAIRWISE or row.name in only]
-    if analyses.drift.empty:
-        rows = [row for row in rows if row.asks != "judge_drift" or row.name in only]
-    rows = [row for row in rows if row.name in only or not only]
+    # What a study does not set out to measure is no loss to be named.
+    foreign = {
+        *(PAIRWISE if analyses.pairs.empty else ()),
+        *(["judge_drift"] if analyses.drift.empty else []),
+    }
+    foreign |= QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
+    rows = [row for row in rows if (row.name in only if only else row.asks not in foreign)]
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
     for row in rows:
         figures.append(_draw(row, analyses, context))
         bar.step()
     bar.close()
-    if only and CARD not in only:
+    if CARD not in only if only else analyses.is_keyed:
         return figures
     cards = analyses.judge_cards() if analyses.is_judged and analyses.answers("judge_cards") else ()
     if not cards:
