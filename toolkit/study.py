@@ -491,8 +491,8 @@ class Study(Reported):
 
         if not self.plan.test.keyed:
             raise InputError(f"study {self.name}: test {self.plan.test.name} has no key; only keyed has")
-        found = (item.found for item in self.annotations())
-        return answers_frame(cast("KeyedTest", self.plan.test), found, self.runs())
+        answered = (item.found for item in self.annotations())
+        return answers_frame(cast("KeyedTest", self.plan.test), answered, self.runs())
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:

@@ -140,7 +140,7 @@ def _targets_of(plan: Plan, replies: _Replies, anchor: Mapping[str, Any]) -> tup
         if key is None or _sha256(text) != reply["blob_id"]:
             return ()
         several = _targets(plan, runs[key], reply["run_id"], text)
-        if {one.judge.role: one.requests(plan)[0].identity() for one in several} != reply["calls"]:
+        if {target.judge.role: target.requests(plan)[0].identity() for target in several} != reply["calls"]:
             return ()
         targets += several
     return tuple(targets)
@@ -221,7 +221,9 @@ def changed_drifts(plan: Plan, store: Store) -> Iterator[str]:
         return ledger.whole(request.identity())
 
     for anchor in anchors_of(store, plan.study.name):
-        targets = {(one.run_id, one.judge.role): one for one in _targets_of(plan, replies, anchor)}
+        targets = {
+            (target.run_id, target.judge.role): target for target in _targets_of(plan, replies, anchor)
+        }
         for stored in store.find_where(Drift, {"anchor": anchor["_id"]}):
             target = targets.get((stored["run_id"], stored["judge"]))
             if target is None:  # the study file, or the reply, is another one now

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError, StudyError
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import shown_before
-from toolkit.models.base import Usage
+from toolkit.models.base import ModelRequest, Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
 from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
@@ -408,9 +408,7 @@ def judge_tokens(
     shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
     # One request stands for all that a judge makes about a reply: they differ in a few words.
     request = judge_requests(plan, role)[0][0]
-    words = times * sum(count(message.content, encoding) for message in request.messages)
-    # A provider may bill the schema like a text; not all do.
-    extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)
+    words, extra = _fixed_tokens(request, spec, count)
     repair = int(plan.manner.repair)
     got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
@@ -447,8 +445,7 @@ def pair_tokens(
     spec = plan.judge_models[role]
     encoding, times = spec.counted_by
     request = pair_request(plan.judges[role], plan.rubric, "", "", "")
-    words = times * sum(count(message.content, encoding) for message in request.messages)
-    extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)
+    words, extra = _fixed_tokens(request, spec, count)
     repair = int(plan.manner.repair)
     got = (*experience.limited(request.max_tokens), request.max_tokens * (1.0 + repair))
     again = repair * (request.max_tokens + REPAIR_TOKENS)  # a repair shows all of it once more
@@ -461,6 +458,17 @@ def pair_tokens(
         once = task + extra + sum(tokens[2] * share for tokens, _, share in parts)
         sent = (low, likely, (once * (1 + repair) + again) * spec.doubt)
         yield 1.0, sent, got, (low, likely, (once + again) * spec.doubt)
+
+
+def _fixed_tokens(
+    request: ModelRequest, spec: ModelSpec, count: Callable[[str, str], int]
+) -> tuple[float, float]:
+    """Return the tokens of a request's words, and those that a provider may bill besides: the schema, not by all."""
+    encoding, times = spec.counted_by
+    words = times * sum(count(message.content, encoding) for message in request.messages)
+    return words, MESSAGE_TOKENS * len(request.messages) + times * count(
+        request.response_schema or "", encoding
+    )
 
 
 def _reply_tokens(state: RunState, replies: Mapping[str, Experience]) -> Three:
