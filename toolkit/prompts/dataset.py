@@ -111,6 +111,9 @@ class _Base(Strict):
     csf: Annotated[str, _one_value(CSF)] | None = None
     elements: Annotated[list[Text], Field(min_length=5, max_length=10)] | None = None
     reference: Text | None = None
+    arm_neutral_m: _Facts | None = None
+    arm_neutral_l: _Facts | None = None
+    arm_short: _Facts | None = None
 
 
 class _Row(Strict):
