@@ -470,6 +470,16 @@ def diff(before: str, after: str) -> Summary:
     return diff_summary(before, after)
 
 
+@_command(prompts, short_help="Write tables, licence, datasheet and metadata of a dataset.")
+@click.argument("dataset", metavar="DATASET")
+@click.argument("folder", metavar="FOLDER", type=_PATH)
+def publish(dataset: str, folder: Path) -> Summary:
+    """Write DATASET into FOLDER as it is published: CSV tables, licence, datasheet and Croissant metadata."""
+    from toolkit.prompts.publish import publish_dataset
+
+    return publish_dataset(dataset, folder)
+
+
 @_command(prompts, short_help="Write bases of prompts from documents.")
 @click.argument("folder", metavar="FOLDER", type=_PATH)
 @_STUDY_OPTION(help="Whose model, budget and store.")

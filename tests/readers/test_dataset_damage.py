@@ -127,6 +127,16 @@ DAMAGE: Mapping[str, tuple[str, Callable[[Prompts], Prompts]]] = {
     "no such technique": ("identifier", said("That is T15590 of ATT&CK.")),
     "no such CVE": ("identifier", said("It used CVE-24-17 for that.")),
     "elements missing": ("elements", about(S, elements=None)),
+    "element of two claims": (
+        "elements",
+        about(S, elements=["Names the host; isolates it", "a", "b", "c", "d"]),
+    ),
+    "element handed over": (
+        "cue",
+        lambda prompts: about(
+            S, elements=["Suspects the quarantined turbine controller", "a", "b", "c", "d"]
+        )(text(L, lambda t: t.replace(TASK, f"\n- The turbine controller was quarantined.{TASK}"))(prompts)),
+    ),
     "element twice": ("elements", about(S, elements=["Names the host", "Names the host", "a", "b", "c"])),
     "references that differ": (
         "reference",
@@ -170,7 +180,7 @@ def test_damage_is_found(good: Dataset, damage: str) -> None:
 def test_every_kind_is_damaged_and_the_good_one_has_none(good: Dataset) -> None:
     """No kind of problem goes without a damaged copy that shows it."""
     assert check_dataset(good) == ()
-    assert {kind for kind, _ in DAMAGE.values()} == set(KINDS)
+    assert {kind for kind, _ in DAMAGE.values()} == set(KINDS) - {"fingerprint"}  # of 20 bases and more
 
 
 def test_the_shipped_dataset_is_what_it_says() -> None:
@@ -188,8 +198,21 @@ def test_the_shipped_dataset_is_what_it_says() -> None:
     assert len(sizes) >= 14
     assert max(sizes) <= 10
     assert all(5 <= len(p.metadata["elements"]) <= 10 for p in full.prompts)
-    texts = {p.prompt_id: p.text for p in full.prompts}
+
+
+def test_the_first_version_is_as_it_was() -> None:
+    """Studies begun with it go on: the same digest, the demo's texts among its own, its fingerprints named."""
+    first = load_dataset("rq1_controlled_v1")
+    assert first.version == "20261123_rq1_v1"
+    assert first.digest == "3e0a0ef872ca743bc38d6b50c62cfc160f9659e65cbe79045d0bacba6750b01a"
+    texts = {p.prompt_id: p.text for p in first.prompts}
     assert {p.prompt_id: p.text for p in load_dataset("demo").prompts}.items() <= texts.items()
+    patterns = {problem.what for problem in check_dataset(first) if problem.kind == "fingerprint"}
+    assert len(patterns) == 10
+    assert "100 of 100 bases begin with the words You are" in patterns
+    assert "98 of 100 bases ask for 6 numbered parts" in patterns
+    assert "84 of 100 bases have 2 decoys" in patterns
+    assert "the number 61 stands in 19 bases, its neighbours in 5.6 on average" in patterns
 
 
 def test_similarity_counts_shared_grams_over_all() -> None:

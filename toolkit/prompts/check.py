@@ -16,6 +16,7 @@ import numpy as np
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.content import dates_in, readability, scars_in, sums_in, technical_in
 from toolkit.prompts.dataset import TASK, Dataset, Prompt, by_bin, clusters_of, load_dataset
+from toolkit.prompts.fingerprints import fingerprints_in
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
@@ -26,6 +27,8 @@ BOILERPLATE: Final = 8  # least words of a sentence that counts as boilerplate
 SHARED: Final = 3  # least bases with the same sentence or cause
 EVEN: Final = 3  # most bases of a category, as a multiple of an even share
 GRADES: Final = 4.0  # largest difference of readability, in school grades, between two lengths of a base
+CUED_WORDS: Final = 3  # least words that an element shares with one fact of a longer prompt and not with S
+CUED_SHARE: Final = 0.4  # and least share of its words
 EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE: Final = 200
 """Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
@@ -309,16 +312,35 @@ def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         for element, count in listed.items():
             if count > 1:
                 yield Problem("elements", prompt.prompt_id, f"lists {count} times: {element}", "list it once")
+            if ";" in element:
+                fault = f"an element makes two claims: {element}"
+                yield Problem("elements", prompt.prompt_id, fault, "make each claim an element of its own")
+
+
+def _cues(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        shortest = base[0]
+        given = _stems(shortest.text)
+        lines = dict.fromkeys(line for prompt in base[1:] for line in _lines(prompt.text))
+        later = [(line, _stems(line) - given) for line in lines if line not in _lines(shortest.text)]
+        for element in map(str, shortest.metadata.get("elements", ())):
+            words = _stems(element)
+            for line, stems in later:
+                if len(words & stems) >= max(CUED_WORDS, CUED_SHARE * len(words)):
+                    fault = f"the element {element!r} has words that only a longer prompt states: {line}"
+                    mend = "word the element by what S states, or change the fact"
+                    yield Problem("cue", shortest.prompt_id, fault, mend)
+
+
+def _stems(text: str) -> set[str]:
+    """Return the first six letters of each word that has a meaning of its own: four letters or more, no number."""
+    return {word[:6] for word in re.findall(r"[a-z][a-z-]{3,}", text.casefold())}
 
 
 def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    bases = _by_base(prompts).values() if any("reference" in prompt.metadata for prompt in prompts) else ()
-    for base in bases:
+    for base in _by_base(prompts).values():
         references = [str(prompt.metadata.get("reference", "")).split() for prompt in base]
-        if not all(references):
-            fault = f"base {base[0].base} has no reference answer, others have"
-            yield Problem("reference", base[0].prompt_id, fault, "give it to all bases or to none")
-        elif any(reference != references[0] for reference in references):
+        if any(reference != references[0] for reference in references):
             fault = f"base {base[0].base} has several reference answers"
             yield Problem("reference", base[0].prompt_id, fault, "give all prompts of a base the same")
         for prompt, reference in zip(base, references, strict=True):
@@ -326,6 +348,12 @@ def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield Problem(
                     "reference", prompt.prompt_id, "holds its reference answer", "take it out of the text"
                 )
+
+
+def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    bases = [{prompt.length_bin: prompt for prompt in base} for base in _by_base(prompts).values()]
+    for prompt, fault, mend in fingerprints_in(bases):
+        yield Problem("fingerprint", prompt.prompt_id, fault, mend)
 
 
 def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -375,8 +403,10 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     },
     _near_copies: {"near_copy": "a base is another one with other numbers"},
     _boilerplate: {"boilerplate": "a sentence stands in several bases"},
-    _elements: {"elements": "bases do not all tell their elements or CSF function"},
-    _references: {"reference": "bases do not all have one reference answer, or the prompt gives it away"},
+    _elements: {"elements": "bases do not all tell their elements or CSF function, each element one claim"},
+    _cues: {"cue": "a longer prompt hands over an element of a good answer"},
+    _references: {"reference": "a base has several reference answers, or the prompt gives it away"},
+    _fingerprints: {"fingerprint": "many bases share a form, as if one hand had filled in a template"},
     _balance: {"balance": "a category holds most of the bases"},
     _readabilities: {"readability": "the lengths of a base differ in difficulty"},
 }

@@ -1,0 +1,158 @@
+"""Writes a dataset as it is published: tables, licence, datasheet, and Croissant metadata that name each file.
+
+Croissant (Akhtar et al. 2024, Croissant: A Metadata Format for ML-Ready Datasets, NeurIPS) is JSON-LD of schema.org
+with the files, their SHA-256 and the columns that are read from them.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from toolkit.errors import InputError
+from toolkit.files import read_json, write_atomically
+from toolkit.prompts.dataset import SHIPPED, Dataset, load_dataset
+from toolkit.words import Summary, counted
+
+_DATA: Final = Path(__file__).parent / "data"
+_LICENCE: Final = "https://creativecommons.org/licenses/by/4.0/"
+_CONTEXT: Final = read_json(_DATA / "croissant_context.json")
+_ASKS: Final = {
+    "DATASHEET.md": "say there who wrote the bases, how, and what for",
+    "LICENSE": "put there on what terms others may use them",
+}
+_TYPES: Final = {"tokens": "sc:Integer", "number": "sc:Integer"}
+_TABLES: Final = {
+    "prompts": {
+        "prompt_id": "Identifier of the prompt.",
+        "base": "The situation that the prompt is a length of.",
+        "scenario": "SOC_INCIDENT, GRC_MAPPING, CTI_ANALYSIS or a scenario of the dataset.",
+        "category": "Subject of the base.",
+        "csf": "Function of the NIST Cybersecurity Framework 2.0.",
+        "length_bin": "S, M or L.",
+        "length_arm": "Empty for S, M and L themselves; otherwise which text tells length and information apart.",
+        "tokens": "Length in tokens of o200k_base.",
+        "text": "The prompt.",
+    },
+    "elements": {
+        "base": "The situation.",
+        "number": "Number of the element within its base, from 1.",
+        "element": "A part of a good answer, the same at every length.",
+    },
+    "references": {"base": "The situation.", "reference": "A worked answer that counts as good."},
+}  # fmt: skip
+"""Tables of a published dataset: column and description."""
+
+
+def publish_dataset(source: str | Path, folder: Path) -> Summary:
+    """Write tables, licence, datasheet and Croissant metadata of a dataset into a folder.
+
+    Parameters
+    ----------
+    source
+        A dataset as `load_dataset` takes it. A folder of bases has ``DATASHEET.md`` and ``LICENSE`` beside its bases;
+        the datasets that ship have the licence CC-BY-4.0.
+    folder
+        The folder to write; made where it is not there.
+
+    Returns
+    -------
+    Summary
+        What `toolkit prompts publish` prints: the files.
+
+    Raises
+    ------
+    InputError
+        Where the dataset has no datasheet or licence: who wrote it, how, and for whom, cannot be made up.
+    """
+    dataset = load_dataset(source)
+    documents = _documents(source)
+    contents = {f"{name}.csv": table for name in _TABLES if (table := _table(dataset, name))} | documents
+    title = documents["LICENSE"].decode().split("\n", 1)[0].strip()
+    croissant = metadata(dataset, contents, _LICENCE if str(source) in SHIPPED else title)
+    files = contents | {"croissant.json": json.dumps(croissant, indent=2, ensure_ascii=False).encode()}
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    lines = [str(folder / name) for name in files]
+    last = f"dataset {dataset.name}, version {dataset.version}: {counted(len(dataset.prompts), 'prompts')} published"
+    return Summary({"files": lines, "version": dataset.version}, "\n".join([*lines, last]))
+
+
+def metadata(dataset: Dataset, contents: dict[str, bytes], licence: str) -> dict[str, Any]:
+    """Return the Croissant metadata of a dataset and the content of its files."""
+    files = [
+        {
+            "@type": "cr:FileObject", "@id": name, "name": name, "contentUrl": name,
+            "encodingFormat": "text/csv" if name.endswith(".csv") else "text/markdown",
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        for name, content in contents.items()
+        if name != "LICENSE"
+    ]  # fmt: skip
+    # Croissant asks for three numbers; the date of a version is that, and its name is what to cite.
+    day = dataset.date
+    version = f"{day.year}.{day.month}.{day.day}" if day else dataset.version
+    return {
+        "@context": _CONTEXT, "@type": "sc:Dataset", "name": dataset.name,
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "description": dataset.focus or f"Prompts of the dataset {dataset.name}.",
+        "license": licence, "version": version,
+        "citeAs": f"{dataset.name}, version {dataset.version}, content SHA-256 {dataset.digest}.",
+        **({"datePublished": day.isoformat()} if day else {}),
+        "distribution": files,
+        "recordSet": [_record_set(name) for name in _TABLES if f"{name}.csv" in contents],
+    }  # fmt: skip
+
+
+def _record_set(name: str) -> dict[str, Any]:
+    fields = [
+        {
+            "@type": "cr:Field", "@id": f"{name}/{column}", "name": f"{name}/{column}", "description": description,
+            "dataType": _TYPES.get(column, "sc:Text"),
+            "source": {"fileObject": {"@id": f"{name}.csv"}, "extract": {"column": column}},
+        }
+        for column, description in _TABLES[name].items()
+    ]  # fmt: skip
+    return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
+
+
+def _documents(source: str | Path) -> dict[str, bytes]:
+    """Return datasheet and licence of a dataset: those beside its bases, or those that ship."""
+    shipped = str(source) in SHIPPED
+    folder = _DATA / str(source) if shipped else Path(source).expanduser()
+    files = {"DATASHEET.md": folder / "DATASHEET.md", "LICENSE": (_DATA if shipped else folder) / "LICENSE"}
+    for name, path in files.items():
+        if not path.is_file():
+            raise InputError(f"{folder}: no {name} in it; {_ASKS[name]}")
+    return {name: path.read_bytes() for name, path in files.items()}
+
+
+def _table(dataset: Dataset, name: str) -> bytes:
+    """Return a table as CSV; nothing where it has no row."""
+    rows = list(_rows(dataset, name))
+    if not rows:
+        return b""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerows([list(_TABLES[name]), *rows])
+    return stream.getvalue().encode()
+
+
+def _rows(dataset: Dataset, name: str) -> Iterable[Sequence[Any]]:
+    if name == "prompts":
+        for prompt in dataset.prompts:
+            csf, arm = (prompt.metadata.get(key, "") for key in ("csf", "length_arm"))
+            labels = (prompt.prompt_id, prompt.base, prompt.scenario, prompt.category, csf, prompt.length_bin)
+            yield (*labels, arm, prompt.token_count, prompt.text)
+        return
+    for base, prompt in {prompt.base: prompt for prompt in reversed(dataset.prompts)}.items():
+        if name == "elements":
+            for number, element in enumerate(prompt.metadata.get("elements", ()), 1):
+                yield base, number, element
+        elif "reference" in prompt.metadata:
+            yield base, prompt.metadata["reference"]
