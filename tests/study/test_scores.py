@@ -184,7 +184,7 @@ def test_a_study_goes_out_as_a_log_and_comes_back(study: Study, tmp_path) -> Non
         entries = [entry for entry in log["results"]["scores"] if entry["name"] == "composite_strict"]
         told = {entry["scorer"]: entry["metrics"]["mean"]["value"] for entry in entries}
         assert told == pytest.approx(means.to_dict())
-    for scores in (Scores.load(*logs), Scores.load(tmp_path / "archive.zip")):
+    for scores in (Scores.load(*logs), Scores.load(list(logs)), Scores.load(tmp_path / "archive.zip")):
         assert scores.scale == (0.0, 5.0)
         assert len(scores.runs()) == len(runs)
         assert scores.runs()["composite"].mean() == pytest.approx(runs["composite_strict"].mean())

@@ -119,7 +119,7 @@ class Scores(Reported):
     @classmethod
     def load(
         cls,
-        *paths: str | Path,
+        *paths: str | Path | Sequence[str | Path],
         name: str | None = None,
         scale: tuple[float, float] | None = None,
         columns: Mapping[str, str] | None = None,
@@ -134,8 +134,8 @@ class Scores(Reported):
         ----------
         *paths
             CSV, TSV, Excel, Parquet, JSONL; ``.eval`` and JSON logs of inspect_ai; ``samples_*.jsonl`` of lm-eval; JSON
-            of promptfoo; ``TASK-scored.jsonl`` of AthenaBench; an archive of ``toolkit export``. Several files are put
-            one under the other.
+            of promptfoo; ``TASK-scored.jsonl`` of AthenaBench; an archive of ``toolkit export``. Several files, one
+            after another or as a list, are put one under the other.
         metric
             Metric of lm-eval or scorer of inspect_ai to take; the first metric and all scorers by default.
         name, scale, columns, judges, values, output
@@ -151,9 +151,10 @@ class Scores(Reported):
         from toolkit.scores.columns import LOCATION, long_rows, parse_values, take_columns
         from toolkit.scores.readers import name_methods, read_file
 
-        if not paths:
+        listed = [[item] if isinstance(item, str | Path) else item for item in paths]
+        files = [Path(path) for group in listed for path in group]
+        if not files:
             raise InputError("scores: no file is named; give one or more")
-        files = [Path(path) for path in paths]
         named = name or _plain(files[0])
         parts, notes = [], []
         logs = [read_file(file, metric, parse_values(values or {})) for file in files]
