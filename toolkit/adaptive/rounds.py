@@ -174,6 +174,8 @@ def bank_of(plan: Plan) -> pd.DataFrame:
     rows = []
     for run in plan.runs:
         prompt, request = prompts[run.prompt.prompt_id], run.request
+        if "length_arm" in prompt.metadata:
+            continue
         aud = worst_aud(request, endpoints[request.provider, request.model, request.endpoint])
         rows.append((prompt.base, prompt.scenario, prompt.category, aud))
     frame = pd.DataFrame(rows, columns=["base", "scenario", "category", "aud"])
@@ -226,6 +228,7 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
         [
             {name: getattr(prompt, name) for name in columns} | {"csf": prompt.metadata.get("csf")}
             for prompt in plan.dataset.prompts
+            if "length_arm" not in prompt.metadata
         ]
     )
     texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)
