@@ -186,6 +186,13 @@ class FrameSet:
     keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
     pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
 
+    def with_arms(self, kind: str) -> pd.DataFrame:
+        """Return a frame with the rows of length arms too: what was done and paid, and not what is analysed."""
+        if self.runs_with_arms.empty:
+            frame: pd.DataFrame = getattr(self, kind)
+            return frame
+        return self.runs_with_arms if kind == "runs" else self._read(kind)
+
     @property
     def is_keyed(self) -> bool:
         """Whether scores come from a key and not from judges."""

@@ -353,6 +353,11 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     return {base: top(base) for base in above}
 
 
+def without_arms(prompts: Iterable[Prompt]) -> list[Prompt]:
+    """Return the prompts that are S, M or L themselves and no length arm."""
+    return [prompt for prompt in prompts if "length_arm" not in prompt.metadata]
+
+
 def by_bin(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
     """Return the prompts of each length bin that occurs, the shortest bin first."""
     bins = {name: [prompt for prompt in prompts if prompt.length_bin == name] for name in LENGTH_BINS}

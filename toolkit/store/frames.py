@@ -312,7 +312,7 @@ def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
 
 
 def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.DataFrame:
-    """Return one row a prompt: test_item, prompt_id, scenario, length_bin and length_arm, tokens (o200k_base), text, reference."""
+    """Return one row a prompt, columns and dtypes as in ``prompts``; ``tokens`` counts those of o200k_base."""
     rows = [
         {
             **{"test_item": prompt.base, "prompt_id": prompt.prompt_id, "text": prompt.text},

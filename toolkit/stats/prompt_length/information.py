@@ -27,7 +27,7 @@ from toolkit.words import LENGTH_ARMS, LENGTH_BINS, SCORE, agreeing, counted
 TEXTS: Final = (*LENGTH_BINS, *LENGTH_ARMS)
 """The six prompts of a base."""
 NAMED: Final = 5  # bases without any arm that a note names
-_STEPS: Final = (("S", "neutral_m", "M"), ("S", "neutral_l", "L"), ("neutral_m", "short_l", "L"))
+STEPS: Final = (("S", "neutral_m", "M"), ("S", "neutral_l", "L"), ("neutral_m", "short_l", "L"))
 """Texts that a step needs: each base and model counts where it has a score of all three."""
 _LENGTH: Final = (("neutral_m", "S", 0), ("neutral_l", "S", 1), ("L", "short_l", 2))
 _INFORMATION: Final = (("M", "neutral_m", 0), ("L", "neutral_l", 1), ("short_l", "neutral_m", 2))
@@ -122,7 +122,7 @@ def length_and_information(
     cells = cells.reindex(columns=list(TEXTS)).astype("float64")
     unit, bases = score_unit(score, runs), checked["base"].nunique()
     scale = float(cells.abs().max().max()) if len(cells) else 0.0
-    steps = [mean_of_units(cells[list(texts)].dropna()) for texts in _STEPS]
+    steps = [mean_of_units(cells[list(texts)].dropna()) for texts in STEPS]
 
     def difference(more: str, less: str, step: int) -> Estimate:
         values = steps[step]
