@@ -14,6 +14,8 @@ from length_arms import base_of, facts_of, write_bases
 from small_study import without_pictures
 
 from toolkit import Scores
+from toolkit.audit.registration import register
+from toolkit.audit.verify import verify_study
 from toolkit.errors import InputError, NotAnswerable, StudyError
 from toolkit.models import scripted
 from toolkit.models.tokens import count_tokens
@@ -22,6 +24,7 @@ from toolkit.prompts.dataset import load_dataset
 from toolkit.stats import length_and_information
 from toolkit.store import embedded
 from toolkit.study import Study
+from toolkit.thesis.methods import sentences, what_was_done
 from toolkit.words import LENGTH_ARMS
 
 BASES, WITHOUT = 6, 1
@@ -163,15 +166,23 @@ def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished: Study) 
     assert json.dumps(result.to_dict())
 
 
-def test_status_bundle_and_export_work_with_arms(finished: Study, tmp_path: Path) -> None:
+def test_status_figure_methods_registration_and_verify_work_with_arms(finished: Study, tmp_path: Path) -> None:
     planned = 2 * (3 * (BASES + WITHOUT) + 3 * BASES)
     assert finished.status()["runs"]["succeeded"] == planned
     assert "length_and_information" in set(finished.questions()["analysis"])
     with without_pictures():
-        files = {path.name for path in finished.bundle(tmp_path / "bundle")}
-    assert {"length_information.csv", "length_and_information.csv"} <= files
-    methods = (tmp_path / "bundle" / "methods.tex").read_text()
-    assert f"{3 * BASES} of these prompts, of {BASES} bases, are length arms" in methods
+        finished.figures(tmp_path, only=["length_information"])
+    caption = (tmp_path / "figures" / "length_information.txt").read_text()
+    assert finished.length_and_information().sentence() in caption
+    assert verify_study(finished).exit_code == 0
+    register(finished, out=tmp_path / "registration.md")
+    assert "- Length arms, which tell length from" in (tmp_path / "registration.md").read_text()
+    done = what_was_done(finished.plan, finished.store, finished.frames(), finished.status(), {})
+    design = " ".join(sentence.text for sentence in sentences("design", done))
+    assert f"{3 * BASES} of these prompts, of {BASES} bases, are length arms" in design
+    assert (
+        sum(one.calls for one in done.answers) == 4 * planned
+    )  # no judgement of an arm passes for one asked again
 
 
 def test_a_study_without_arms_says_what_to_do(study: Study) -> None:

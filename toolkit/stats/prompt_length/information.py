@@ -62,8 +62,8 @@ class LengthInformation(Result):
 
     def sentence(self) -> str:
         """Return the parts of what M and L gain over S, in words ready for the thesis."""
-        parts = zip(self.total, self.information, self.length, strict=False)
-        return " ".join(_sentence(*estimates) for estimates in parts)
+        parts = zip(_TOTAL, self.total, self.information, self.length, strict=False)
+        return " ".join(_sentence(pair[:2], *estimates) for pair, *estimates in parts)
 
 
 @over_clusters
@@ -188,8 +188,8 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, every_base: n
     return tuple(notes)
 
 
-def _sentence(total: Estimate, information: Estimate, length: Estimate) -> str:
-    more, _, less = total.name.partition("-")
+def _sentence(pair: tuple[str, str], total: Estimate, information: Estimate, length: Estimate) -> str:
+    more, less = pair
     if total.estimate is None or information.estimate is None or length.estimate is None:
         return f"What {more} gains over {less} is not parted: {total.why_no_number}."
     points = "points" if isinstance(total.unit, Points) else total.unit
