@@ -180,7 +180,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
         settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | settings, str(path / INDEX))
         name, version, date, focus = named.name, named.version, named.date, named.focus
-        rows = list(_bases(path, length_arms))
+        rows = list(_bases(path))
     elif path.is_file() and path.suffix.lower() in {".csv", ".json", ".jsonl"}:
         name, (version, rows) = path.stem, _table(path)
     else:
@@ -216,7 +216,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _bases(folder: Path, length_arms: bool) -> Iterator[_SourcedRow]:
+def _bases(folder: Path) -> Iterator[_SourcedRow]:
     paths = [path for path in sorted(folder.glob("*.toml")) if path.name != INDEX]
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
@@ -224,8 +224,7 @@ def _bases(folder: Path, length_arms: bool) -> Iterator[_SourcedRow]:
     for path, base in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
         short, medium = base.facts_s, base.facts_s + base.facts_m
         texts = [("S", "", short), ("M", "", medium), ("L", "", medium + base.facts_l)]
-        texts += _arms(base, str(path)) if length_arms else []
-        for length_bin, arm, facts in texts:
+        for length_bin, arm, facts in texts + _arms(base, str(path)):
             labels = base.model_dump(include={"scenario", "category", "base"})
             text = compose(base.opening, [fact for _, fact in facts], base.task)
             metadata = base.model_dump(

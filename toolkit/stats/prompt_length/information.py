@@ -182,7 +182,7 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, every_base: n
     lacking = [f"{base} ({', '.join(row.index[~row])})" for base, row in scored.iterrows() if not row.all()]
     if lacking:
         notes.append(f"left out of the steps that need them, for want of scores: {', '.join(lacking)}")
-    elif incomplete := int(cells.isna().any(axis=1).sum()):
+    if incomplete := int(cells.isna().any(axis=1).sum()):
         lack = agreeing(incomplete, "lack the score of a prompt and are left out of its steps")
         notes.append(f"{incomplete} of {counted(len(cells), 'pairs of base and model')} {lack}")
     return tuple(notes)
