@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from toolkit.stats.power.pilot import PilotPower
     from toolkit.stats.prompt_length.contrasts import LengthComparison
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
+    from toolkit.stats.prompt_length.information import LengthInformation
     from toolkit.stats.prompt_length.mixed_model import MixedModel
     from toolkit.stats.prompt_length.reply_length import LengthBias
 
@@ -40,6 +41,7 @@ QUESTIONS: Final = {
     "reliability": "Agreement of the judges",
     "generalizability": "Variance components and generalizability",
     "length": "Prompt length, compared within bases",
+    "length_and_information": "Prompt length apart from information",
     "length_bias": "Reply length and score",
     "mixed_model": "Length, scenario and model together",
     "pareto": "Quality and cost",
@@ -74,6 +76,9 @@ ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
 PAIRWISE: Final = ("compare_pairs", "pair_agreement")
 """Analyses of votes on pairs of replies."""
+NO_ARMS: Final = (
+    "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
+)
 NO_SCORES: Final = 'judges compare replies in pairs here ([judges] mode = "pairs") and give no scores'
 NO_VOTES: Final = (
     'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
@@ -215,6 +220,34 @@ class Analysable:
         frames = self._frames_for("length")
         settings = {"score": score or frames.score, "margin": frames.margin, "primary": frames.primary}
         return frames.once(stats.compare_lengths, frames.runs, omnibus=True, **settings)
+
+    def length_and_information(self, score: str | None = None) -> LengthInformation:
+        """Return what the length of a prompt does at equal information, and its information at equal length (RQ1).
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the dimensions; that of the study by default.
+
+        Returns
+        -------
+        LengthInformation
+            Paired differences between S, M, L and the length arms, which add up to M - S and L - S; exploratory.
+
+        Raises
+        ------
+        NotAnswerable
+            When no prompt of a length arm was asked: `length_arms = true` asks those that bases have.
+
+        Examples
+        --------
+        ``study.length_and_information().frame()``, ``print(study.length_and_information().sentence())``
+        """
+        frames = self._frames_for("length_and_information")
+        if frames.runs_with_arms.empty:
+            raise NotAnswerable(QUESTIONS["length_and_information"], NO_ARMS)
+        settings = {"score": score or frames.score, "margin": frames.margin}
+        return frames.once(stats.length_and_information, frames.runs_with_arms, **settings)
 
     def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
@@ -507,6 +540,7 @@ class Analysable:
             **dict.fromkeys(PAIRWISE, len(frames.pairs) > 0),
             "compare_models": frames.runs["model"].nunique() > 1,
             "required_elements": len(frames.elements) > 0,
+            "length_and_information": len(frames.runs_with_arms) > 0,
             "focus": frames.has_sides("focus"),
             "reference_effect": frames.has_sides("reference"),
             "calibration": len(frames.human) > 0,

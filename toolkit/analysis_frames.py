@@ -33,6 +33,13 @@ def _side(now: pd.DataFrame, otherwise: pd.DataFrame, *, manner: str, shown: boo
     return otherwise[same & (is_on(otherwise, manner) == shown)]
 
 
+def without_arms(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of S, M and L themselves: a prompt of a length arm differs from them in more than its length."""
+    if "length_arm" not in frame or not (of_arm := frame["length_arm"].notna()).any():
+        return frame
+    return frame[~of_arm].reset_index(drop=True)
+
+
 @dataclass
 class Results:
     """What was calculated, each result with the very frames and settings that it is of."""
@@ -64,11 +71,7 @@ class Results:
 
 def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
     def read(self: FrameSet) -> pd.DataFrame:
-        import pandas as pd
-
-        source = self._sources[kind]
-        frame = source() if callable(source) else source
-        return self._results.reuse_frame(kind, pd.DataFrame() if frame is None else frame)
+        return self._results.reuse_frame(kind, without_arms(self._read(kind)))
 
     read.__doc__ = meaning
     return cached_property(read)
@@ -76,6 +79,9 @@ def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
 
 class FrameSet:
     """Frames at one time, with all that can be calculated from them; one that is a function is read when it is needed.
+
+    Every frame is without the rows of length arms, so that no analysis mixes them with S, M and L; `runs_with_arms`
+    alone has both.
 
     Parameters
     ----------
@@ -142,7 +148,30 @@ class FrameSet:
         self._unanswerable = unanswerable or {}
         self._results = results or Results()
 
-    runs = _frame("runs", "One row a run.")
+    def _read(self, kind: str) -> pd.DataFrame:
+        import pandas as pd
+
+        source = self._sources[kind]
+        frame = source() if callable(source) else source
+        return pd.DataFrame() if frame is None else frame
+
+    @cached_property
+    def _parted_runs(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        runs = self._read("runs")  # once for both: it is the largest frame
+        plain = without_arms(runs)
+        reuse = self._results.reuse_frame
+        return reuse("runs", plain), reuse("runs_with_arms", runs.iloc[:0] if plain is runs else runs)
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """One row a run."""
+        return self._parted_runs[0]
+
+    @property
+    def runs_with_arms(self) -> pd.DataFrame:
+        """One row a run, those of length arms too; empty where no prompt of an arm was asked."""
+        return self._parted_runs[1]
+
     judgements = _frame("judgements", "One row a judgement.")
     human = _frame("human", "One row a rating by a person.")
     judged_otherwise = _frame(
@@ -156,6 +185,13 @@ class FrameSet:
 
     keyed_answers = _frame("keyed_answers", "One row an answer that was compared with a key.")
     pairs = _frame("pairs", "One row a vote of a judge on two replies to one prompt.")
+
+    def with_arms(self, kind: str) -> pd.DataFrame:
+        """Return a frame with the rows of length arms too: what was done and paid, and not what is analysed."""
+        if self.runs_with_arms.empty:
+            frame: pd.DataFrame = getattr(self, kind)
+            return frame
+        return self.runs_with_arms if kind == "runs" else self._read(kind)
 
     @property
     def is_keyed(self) -> bool:

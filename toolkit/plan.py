@@ -328,7 +328,8 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     parameters = parameters_of(test_class)
     dataset = None
     if "prompts" in parameters:
-        dataset = load_dataset(study.dataset, check_ranges="range" not in study.accept_flaws)
+        checks = "range" not in study.accept_flaws
+        dataset = load_dataset(study.dataset, check_ranges=checks, length_arms=study.length_arms)
     exchange = study.budget.exchange
     models = {entry.label: replace(entry.spec, exchange=exchange) for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
@@ -362,6 +363,13 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         for prompt in (dataset.prompts if dataset else ())
         if prompt.scenario in (study.scenarios or ()) and prompt.length_bin in study.length_bins
     )
+    if study.length_arms and not any("length_arm" in prompt.metadata for prompt in prompts):
+        named = (
+            f"dataset {dataset.name} has none in the scenarios and lengths of the study" if dataset else ""
+        )
+        raise StudyError(
+            f"length_arms: {named or f'test {study.test} asks no prompts of a dataset'}; leave length_arms out"
+        )
     names = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and names:
         if study.bases > len(names):

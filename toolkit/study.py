@@ -14,6 +14,7 @@ from toolkit.analyses import (
     BY_JUDGES,
     BY_KEY,
     BY_LENGTH,
+    NO_ARMS,
     NO_SCORES,
     NO_VOTES,
     ON_ANSWERS,
@@ -21,7 +22,7 @@ from toolkit.analyses import (
     QUESTIONS,
     Analyses,
 )
-from toolkit.analysis_frames import Results
+from toolkit.analysis_frames import Results, without_arms
 from toolkit.errors import InputError, Stopped
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
@@ -328,7 +329,8 @@ class Study(Reported):
         """Questions of other tests, and those about pairs where no replies are compared."""
         if self.plan.test.keyed:
             return QUESTIONS.keys() - ON_ANSWERS
-        return BY_KEY if self.plan.compared else (*BY_KEY, *PAIRWISE)
+        foreign = [*BY_KEY, *(() if self.plan.compared else PAIRWISE)]
+        return foreign if self.file.length_arms else [*foreign, "length_and_information"]
 
     @property
     def _without_judges(self) -> Mapping[str, str]:
@@ -368,6 +370,7 @@ class Study(Reported):
             unshown: (not frames.has_sides("reference"), ("reference_effect",)),
             "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
             NO_VOTES: (frames.pairs.empty, PAIRWISE),
+            NO_ARMS: (frames.runs_with_arms.empty, ("length_and_information",)),
             "nobody rated a reply": (frames.human.empty, ("calibration",)),
             "no judge was asked anew on a later day": (frames.drift.empty, ("judge_drift",)),
             "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
@@ -423,7 +426,9 @@ class Study(Reported):
 
         settings: dict[str, Any] = {"score": self.file.analysis.score, "unit": "score points"}
         width = target_width or self.file.target_width
-        return sequential_comparison(self.runs(), bank_of(self.plan), target_width=width, **settings)
+        return sequential_comparison(
+            without_arms(self.runs()), bank_of(self.plan), target_width=width, **settings
+        )
 
     @rooms_on_top()
     def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
@@ -448,7 +453,7 @@ class Study(Reported):
         """
         from toolkit.adaptive.rounds import benchmark
 
-        return benchmark(self.plan, self.runs(), target_width, seeds)
+        return benchmark(self.plan, without_arms(self.runs()), target_width, seeds)
 
     @rooms_on_top()
     def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
@@ -461,7 +466,7 @@ class Study(Reported):
         """
         from toolkit.adaptive.rounds import adaptive_order, taxonomy
 
-        runs = self.runs()
+        runs = without_arms(self.runs())
         bases = adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
         return taxonomy(self.plan, runs, bases)
 

@@ -318,6 +318,7 @@ class StudyFile(_Strict):
     mix_versions: bool = False
     scenarios: tuple[str, ...] | None = Field(None, min_length=1)
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
+    length_arms: bool = False
     bases: int | None = Field(None, ge=1)
     test: str = "rubric_study"
     options: Mapping[str, Any] = Field(default_factory=dict)
@@ -370,6 +371,14 @@ class StudyFile(_Strict):
             raise ValueError(
                 'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
                 "interval of a difference of models is to have, or leave out both"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _arms_are_asked_whole(self) -> StudyFile:
+        if self.length_arms and self.selection == "adaptive":
+            raise ValueError(
+                'length_arms: selection = "adaptive" chooses bases by S, M and L alone; leave out one of the two'
             )
         return self
 

@@ -31,6 +31,8 @@ SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
 """Of the seed and of the datasets that ship; a dataset of one's own has those that it names."""
 LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
+LENGTH_ARMS: Final = {"neutral_m": "M", "neutral_l": "L", "short_l": "M"}
+"""Prompts that tell length from information, and their length bin: S's facts among background, L's facts in short."""
 JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
 
 _SINGULAR: Final = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}

@@ -29,7 +29,7 @@ def test_the_shipped_dataset_is_published_and_read_by_croissant(tmp_path: Path, 
     prompts = {
         row["prompts/prompt_id"].decode(): row["prompts/text"].decode() for row in read.records("prompts")
     }
-    dataset = load_dataset("rq1_controlled")
+    dataset = load_dataset("rq1_controlled", length_arms=True)
     assert prompts == {prompt.prompt_id: prompt.text for prompt in dataset.prompts}
     elements = {prompt.base: len(prompt.metadata["elements"]) for prompt in dataset.prompts}
     assert len(list(read.records("elements"))) == sum(elements.values())

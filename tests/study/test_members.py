@@ -13,6 +13,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 REFUSED = {
     "experiments": "has no experiments", "methods": "has no experiments",
     "focus": "not judged both with focus sentences and without", "sequential": "models",
+    "length_and_information": "no prompt of a length arm was asked",
     "reference_effect": "not judged both with reference answers and without",
     **dict.fromkeys(("accuracy", "position_effect", "label_scores", "model_power"), "not compared with a key"),
     "keyed_answers": "has no key", "compare_pairs": "compared replies in pairs", "pair_agreement": "compared replies",

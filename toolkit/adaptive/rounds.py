@@ -14,6 +14,7 @@ from toolkit.errors import InputError
 from toolkit.measure import Outcome
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
+from toolkit.prompts.dataset import without_arms
 from toolkit.prompts.similarity import jaccard
 from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
@@ -170,10 +171,12 @@ def bank_of(plan: Plan) -> pd.DataFrame:
             "cannot be chosen one by one; leave the copies out (`toolkit prompts check`)"
         )
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
+    prompts = {prompt.prompt_id: prompt for prompt in without_arms(plan.dataset.prompts)}
     rows = []
     for run in plan.runs:
-        prompt, request = prompts[run.prompt.prompt_id], run.request
+        if (prompt := prompts.get(run.prompt.prompt_id)) is None:
+            continue
+        request = run.request
         aud = worst_aud(request, endpoints[request.provider, request.model, request.endpoint])
         rows.append((prompt.base, prompt.scenario, prompt.category, aud))
     frame = pd.DataFrame(rows, columns=["base", "scenario", "category", "aud"])
@@ -225,7 +228,7 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     prompts = pd.DataFrame(
         [
             {name: getattr(prompt, name) for name in columns} | {"csf": prompt.metadata.get("csf")}
-            for prompt in plan.dataset.prompts
+            for prompt in without_arms(plan.dataset.prompts)
         ]
     )
     texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)

@@ -51,7 +51,9 @@ _STOPS: Final = {
     **{"stop": "stop", "length": "max_tokens", "tool": "tool_calls"},
     **dict.fromkeys(("filter", "refusal"), "content_filter"),
 }
-_METADATA: Final = ("run_id", "base", "cluster", "scenario", "length_bin", "aud_cost", "output_tokens")
+_METADATA: Final = (
+    *("run_id", "base", "cluster", "scenario", "length_bin", "length_arm", "aud_cost", "output_tokens"),
+)
 
 
 def export_study(study: Study, folder: Path | str) -> Summary:

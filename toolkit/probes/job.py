@@ -95,16 +95,20 @@ def _cell(run: PlannedRun) -> tuple[str, str]:
 
 
 def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[PlannedRun, ...]:
-    """Return a seeded sample of runs, balanced over models and length bins, that repeats bases as little as it can."""
+    """Return a seeded sample of runs, balanced over models and length bins, that repeats bases as little as it can.
+
+    Replies to prompts of length arms are left out, as analyses leave them out.
+    """
     dice = random.Random(f"replies {seed}")
     cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
-    for run in dice.sample(list(runs), len(runs)):
+    plain = [run for run in runs if "length_arm" not in getattr(run.item.context, "metadata", ())]
+    for run in dice.sample(plain, len(plain)):
         cells[run.model, _cell(run)[1]].append(run)
     order = [cells[name] for name in sorted(cells)]
     dice.shuffle(order)
     counts: Counter[str] = Counter()
     chosen: list[PlannedRun] = []
-    while len(chosen) < min(size, len(runs)):
+    while len(chosen) < min(size, len(plain)):
         for cell in order:
             if cell and len(chosen) < size:
                 run = min(cell, key=lambda candidate: counts[_cell(candidate)[0]])
@@ -272,7 +276,8 @@ def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard
 
     related = {role: judge.related for role, judge in study.plan.judges.items()}
     shifts = result.shifts() if result else None
-    return judge_cards(study.judgements(), study.runs(), related=related, shifts=shifts)
+    frames = study.frames()
+    return judge_cards(frames.judgements, frames.runs, related=related, shifts=shifts)
 
 
 def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:

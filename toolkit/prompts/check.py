@@ -15,10 +15,19 @@ import numpy as np
 
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.content import dates_in, readability, scars_in, sums_in, technical_in
-from toolkit.prompts.dataset import TASK, Dataset, Prompt, by_bin, clusters_of, load_dataset
+from toolkit.prompts.dataset import (
+    TASK,
+    Dataset,
+    Prompt,
+    by_bin,
+    clusters_of,
+    digest_of,
+    load_dataset,
+    without_arms,
+)
 from toolkit.prompts.fingerprints import fingerprints_in
 from toolkit.prompts.similarity import NEAR, jaccard
-from toolkit.words import LENGTH_BINS, Summary, counted, one_line
+from toolkit.words import LENGTH_ARMS, LENGTH_BINS, Summary, counted, one_line
 
 BINNED_BY: Final = "o200k_base"
 """The encoding whose counts make `load_dataset` refuse a prompt."""
@@ -29,6 +38,7 @@ EVEN: Final = 3  # most bases of a category, as a multiple of an even share
 GRADES: Final = 4.0  # largest difference of readability, in school grades, between two lengths of a base
 CUED_WORDS: Final = 3  # least words that an element shares with one fact of a longer prompt and not with S
 CUED_SHARE: Final = 0.4  # and least share of its words
+ALIKE: Final = 0.05  # largest difference in tokens between a length arm and what it is as long as
 EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE: Final = 200
 """Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
@@ -46,28 +56,33 @@ class Problem:
 
 def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
     """Check a dataset and list its problems: what `toolkit prompts check` prints; exit code 1 where there is one."""
-    dataset = load_dataset(source, check_ranges=False)
+    dataset = load_dataset(source, check_ranges=False, length_arms=True)
     problems = check_dataset(dataset)
-    bin_counts = Counter(prompt.length_bin for prompt in dataset.prompts)
+    plain = without_arms(dataset.prompts)
+    arms = Counter(arm for prompt in dataset.prompts if (arm := prompt.metadata.get("length_arm")))
+    bin_counts = Counter(prompt.length_bin for prompt in plain)
     bins = {length_bin: bin_counts[length_bin] for length_bin in LENGTH_BINS}
     clusters = clusters_of(dataset.prompts)
     fields: dict[str, Any] = {
         "dataset": dataset.name,
         "version": dataset.version,
-        "digest": dataset.digest,
+        "digest": digest_of(plain),  # that of a study without length arms
         "date": dataset.date.isoformat() if dataset.date else "",
         "focus": dataset.focus,
         "bases": len(clusters),
-        "prompts": len(dataset.prompts),
+        "prompts": len(plain),
         "length_bins": bins,
-        "texts": texts_by_bin(dataset.prompts),
+        "texts": texts_by_bin(plain),
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
     counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
+    listed_arms = ", ".join(f"{arm} {count}" for arm, count in arms.items())
+    of_arms = f"of length arms {arms.total()} ({listed_arms}), " if arms else ""
     independent = len(set(clusters.values()))
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
+    fields |= {"length_arms": dict(arms)} if arms else {}
     fields |= {"files": [str(path) for path in files]} if files else {}
     lines = []
     for kind, count in fields["kinds"].items():
@@ -85,7 +100,7 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
         )
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
-        f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
+        f"prompts {len(plain)} ({counts}), {of_arms}{groups}problems {len(problems)}"
     )
     output = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
     return Summary(fields, "\n".join(output), 1 if problems else 0)
@@ -108,7 +123,10 @@ def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     """Return every problem that would confound a comparison of prompt lengths, in the order of the prompts."""
-    problems = [problem for check in CHECKS for problem in check(dataset.prompts)]
+    plain = without_arms(dataset.prompts)
+    problems = [
+        problem for check in CHECKS for problem in check(dataset.prompts if check in _ALSO_OF_ARMS else plain)
+    ]
     position = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
     return tuple(sorted(problems, key=lambda problem: position[problem.prompt_id]))
 
@@ -377,6 +395,67 @@ def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
             yield Problem("readability", high, fault, mend)
 
 
+_FACT_SIGN: Final = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:\.[\w@-]+)*\.[A-Za-z]{2,}\b")
+"""What a fact in short must hold too: strings in backticks, numbers, times and dates, addresses."""
+
+
+def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in base}
+        arms = [name for name in LENGTH_ARMS if name in texts]
+        if arms and (absent := [name for name in (*LENGTH_BINS, *LENGTH_ARMS) if name not in texts]):
+            fault = f"base {base[0].base} has length arms and lacks {', '.join(absent)}"
+            mend = "write it, or give the base no arms: length and information are parted by all of them"
+            yield Problem("arms", texts[arms[0]].prompt_id, fault, mend)
+        elif arms:
+            facts = {name: _facts(prompt.text) for name, prompt in texts.items()}
+            for name in ("neutral_m", "neutral_l"):
+                yield from _neutral(
+                    texts[name], texts[LENGTH_ARMS[name]], facts[name], facts["S"], facts["L"]
+                )
+            yield from _short(texts["short_l"], facts["short_l"], facts["L"])
+
+
+def _neutral(
+    arm: Prompt, like: Prompt, facts: Sequence[str], of_s: Sequence[str], of_l: Sequence[str]
+) -> Iterator[Problem]:
+    if lost := [fact for fact in of_s if fact not in facts]:
+        fault = f"lacks {counted(len(lost), 'facts')} of S, the first: {lost[0]}"
+        yield Problem("arm_facts", arm.prompt_id, fault, "give all of S's facts, word for word")
+    if more := [fact for fact in facts if fact in of_l and fact not in of_s]:
+        fault = f"has {counted(len(more), 'facts')} of M or L, the first: {more[0]}"
+        yield Problem("arm_facts", arm.prompt_id, fault, "put background in its place that bears on nothing")
+    share = arm.token_count / like.token_count - 1
+    if abs(share) > ALIKE:
+        fault = f"has {arm.token_count} tokens ({BINNED_BY}), {share:+.1%} of the {like.token_count} of "
+        fault += like.prompt_id
+        direction = "shorter" if share > 0 else "longer"
+        yield Problem("arm_length", arm.prompt_id, fault, f"make it {direction}: at most {ALIKE:.0%} apart")
+
+
+def _short(arm: Prompt, facts: Sequence[str], of_l: Sequence[str]) -> Iterator[Problem]:
+    if len(facts) != len(of_l):
+        fault = f"has {counted(len(facts), 'facts')}, L has {len(of_l)}"
+        yield Problem("arm_facts", arm.prompt_id, fault, "tell every fact of L in short, one for one")
+        return
+    for number, (short, long) in enumerate(zip(facts, of_l, strict=True), 1):
+        present, expected = (set(_FACT_SIGN.findall(fact)) for fact in (short, long))
+        words = [
+            f"{verb} {', '.join(sorted(signs))}"
+            for verb, signs in (("lacks", expected - present), ("adds", present - expected))
+            if signs
+        ]
+        if words:
+            fault = f"fact {number} {' and '.join(words)}: {short}"
+            yield Problem("arm_facts", arm.prompt_id, fault, f"say what L says: {one_line(long, 80)}")
+
+
+def _facts(text: str) -> list[str]:
+    """Return the facts of a composed prompt, or all lines of another one."""
+    listed = text.rpartition(TASK)[0].partition("\n\nFacts:\n- ")[2]
+    return listed.split("\n- ") if listed else _lines(text)
+
+
 CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[str, str]]] = {
     _ranges: {"range": "token count outside of its length bin"},
     _bins: {"length_bins": "a base without exactly one prompt at each length"},
@@ -409,8 +488,15 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     _fingerprints: {"fingerprint": "many bases share a form, as if one hand had filled in a template"},
     _balance: {"balance": "a category holds most of the bases"},
     _readabilities: {"readability": "the lengths of a base differ in difficulty"},
+    _arms: {
+        "arms": "a base has some of the length arms and not all, or lacks what they are compared with",
+        "arm_facts": "a length arm differs in facts from S or L",
+        "arm_length": f"background does not make S as long as M or L, to {ALIKE:.0%}",
+    },
 }
 """Every check with the kinds of problems that it finds; a new check is a function and a row here."""
+_ALSO_OF_ARMS: Final = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms)
+"""Checks of each prompt by itself, or of what the arms of a base share with it; the others compare S, M and L."""
 KINDS: Final = {kind: words for kinds in CHECKS.values() for kind, words in kinds.items()}
 """Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 

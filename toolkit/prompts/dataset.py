@@ -1,7 +1,9 @@
 """The dataset of a study: prompts under one version, checked when they are loaded.
 
 In a folder each base is one TOML file whose S prompt states ``facts_s``; M adds ``facts_m`` and L adds ``facts_l``, so
-that a longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``.
+that a longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``. A base may have
+length arms, which tell length from information: ``arm_neutral_m`` and ``arm_neutral_l`` are background that lengthens S
+to M and to L, and ``arm_short`` tells every fact of L in the length of M.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from toolkit.files import Strict, Text, checked, read_json, read_toml, similar_f
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
-from toolkit.words import LENGTH_BINS, choices, scenario_rank, suggestion
+from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
 SHIPPED: Final = ("demo", "rq1_controlled", "rq1_controlled_v1", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
@@ -40,8 +42,9 @@ class Prompt:
     ``token_count`` counts ``o200k_base`` tokens. ``metadata`` has ``data_sources`` (list of texts),
     ``academic_grade`` (whether the prompt was composed from a base) and ``base_scenario``, and where the base has
     them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, parts of a good answer), ``reference`` (the
-    text of an answer that counts as right; no model under test sees it) and ``fact_kinds`` (list of texts). Prompts of
-    other tests than the rubric study have no scenario, category and length bin.
+    text of an answer that counts as right; no model under test sees it) and ``fact_kinds`` (list of texts); a prompt of
+    a length arm has ``length_arm``, its name. Prompts of other tests than the rubric study have no scenario, category
+    and length bin.
     """
 
     prompt_id: str
@@ -126,8 +129,10 @@ class _Row(Strict):
     base: Text | None = None
     dataset_version: Text | None = None
     reference: Text | None = None
+    length_arm: Annotated[str, _one_value(LENGTH_ARMS)] | None = None
 
 
+_ARM_SUFFIXES: Final = {"neutral_m": "nm", "neutral_l": "nl", "short_l": "lm"}
 _IGNORED_KEYS: Final = frozenset(
     ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
 )
@@ -136,7 +141,7 @@ _SourcedRow = tuple[str, _Row, Mapping[str, Any]]
 """The location of a prompt, its row, and the metadata of its base."""
 
 
-def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
+def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: bool = False) -> Dataset:
     """Return a dataset by name, from a folder of bases, or from a table of prompts.
 
     Parameters
@@ -145,11 +150,13 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         ``"demo"``, ``"rq1_controlled"``, ``"rq1_controlled_v1"`` (its first version, as it was) or
         ``"from_documents"`` for a dataset that ships with the toolkit; otherwise the path of a folder with one TOML
         file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id, text, scenario,
-        category, length_bin and perhaps base, dataset_version and reference. Without the column base it is the
-        prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; other keys
-        of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        category, length_bin and perhaps base, dataset_version, reference and length_arm. Without the column base it is
+        the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; other
+        keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
+    length_arms
+        Whether the prompts of length arms are read too; without them the dataset and its digest are as if it had none.
 
     Returns
     -------
@@ -185,6 +192,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
             f"{path}: no such dataset, {suggestion(path.name, SHIPPED) or similar_file(path)}give "
             f"{' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, or a .csv, .json or .jsonl file"
         )
+    rows = [row for row in rows if length_arms or row[1].length_arm is None]
     prompts: list[Prompt] = []
     locations: dict[str, str] = {}
     counts = count_all([row.text for _, row, _ in rows])
@@ -198,10 +206,15 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
                 f"{location}: key 'text': {tokens} tokens (o200k_base) are outside length bin {row.length_bin}, "
                 f'allowed are {low} to {high} (a study takes it with accept_flaws = ["range"])'
             )
+        if row.length_arm and row.length_bin != LENGTH_ARMS[row.length_arm]:
+            problem = f"{row.length_arm!r} stands in length bin {LENGTH_ARMS[row.length_arm]}"
+            raise InputError(f"{location}: key 'length_arm': {problem}, not in {row.length_bin}")
         locations[row.prompt_id] = location
-        base = row.base or row.prompt_id.removesuffix(f"_{row.length_bin.lower()}")
+        suffix = _ARM_SUFFIXES[row.length_arm] if row.length_arm else row.length_bin.lower()
+        base = row.base or row.prompt_id.removesuffix(f"_{suffix}")
         metadata = {"data_sources": [], "academic_grade": bool(extra), "base_scenario": base, **extra}
         metadata |= {"reference": row.reference} if row.reference else {}
+        metadata |= {"length_arm": row.length_arm} if row.length_arm else {}
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
@@ -214,10 +227,9 @@ def _bases(folder: Path | zipfile.Path) -> Iterator[_SourcedRow]:
     if not bases:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
     for path, base in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
-        facts: list[tuple[str, str]] = []
-        for length_bin in LENGTH_BINS:
-            letter = length_bin.lower()
-            facts += getattr(base, f"facts_{letter}")
+        short, medium = base.facts_s, base.facts_s + base.facts_m
+        texts = [("S", "", short), ("M", "", medium), ("L", "", medium + base.facts_l)]
+        for length_bin, arm, facts in texts + _arms(base, str(path)):
             labels = base.model_dump(include={"scenario", "category", "base"})
             text = compose(base.opening, [fact for _, fact in facts], base.task)
             metadata = base.model_dump(
@@ -225,8 +237,26 @@ def _bases(folder: Path | zipfile.Path) -> Iterator[_SourcedRow]:
             )
             if kinds := [kind for kind, _ in facts if kind]:
                 metadata["fact_kinds"] = kinds
-            row = _Row(prompt_id=f"{base.base}_{letter}", text=text, length_bin=length_bin, **labels)
-            yield f"{path}, length bin {length_bin}", row, metadata
+            prompt_id = f"{base.base}_{_ARM_SUFFIXES.get(arm, length_bin.lower())}"
+            row = _Row(
+                prompt_id=prompt_id, text=text, length_bin=length_bin, length_arm=arm or None, **labels
+            )
+            yield f"{path}, {f'arm {arm}' if arm else f'length bin {length_bin}'}", row, metadata
+
+
+def _arms(base: _Base, location: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Return length bin, name and facts of each length arm that a base has."""
+    if base.arm_neutral_l and not base.arm_neutral_m:
+        raise InputError(
+            f"{location}: key 'arm_neutral_l' goes on from 'arm_neutral_m', which is missing; give both"
+        )
+    neutral = base.facts_s + (base.arm_neutral_m or [])
+    facts = {
+        "neutral_m": base.arm_neutral_m and neutral,
+        "neutral_l": base.arm_neutral_l and neutral + base.arm_neutral_l,
+        "short_l": base.arm_short,
+    }
+    return [(LENGTH_ARMS[arm], arm, listed) for arm, listed in facts.items() if listed]
 
 
 def compose(opening: str, facts: Iterable[str], task: str) -> str:
@@ -325,6 +355,11 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
             name, child = sorted((top(shared), top(prompt.base)))
             above[child] = name
     return {base: top(base) for base in above}
+
+
+def without_arms(prompts: Iterable[Prompt]) -> list[Prompt]:
+    """Return the prompts that are S, M or L themselves and no length arm."""
+    return [prompt for prompt in prompts if "length_arm" not in prompt.metadata]
 
 
 def by_bin(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:

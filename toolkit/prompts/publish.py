@@ -70,7 +70,7 @@ def publish_dataset(source: str | Path, folder: Path) -> Summary:
     InputError
         Where the dataset has no datasheet or licence: who wrote it, how, and for whom, cannot be made up.
     """
-    dataset = load_dataset(source)
+    dataset = load_dataset(source, length_arms=True)
     documents = _documents(source)
     contents = {f"{name}.csv": table for name in _TABLES if (table := _table(dataset, name))} | documents
     title = documents["LICENSE"].decode().split("\n", 1)[0].strip()

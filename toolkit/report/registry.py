@@ -26,6 +26,7 @@ from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
+from toolkit.report.plots.length_information import length_information
 from toolkit.report.plots.missing import missing_data
 from toolkit.report.plots.pairs import pair_strengths, position_bias
 from toolkit.report.plots.prompt_length import (
@@ -68,6 +69,12 @@ class Row:
 
 FIGURES: Final = (
     Row("length_effects", "What prompt length does", length_effects, "length"),
+    Row(
+        "length_information",
+        "Prompt length apart from information",
+        length_information,
+        "length_and_information",
+    ),
     Row("quality_by_length", "Quality by prompt length", quality_by_length, "length"),
     Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
     Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
@@ -101,6 +108,7 @@ def draw_study(
     foreign = {
         *(PAIRWISE if analyses.pairs.empty else ()),
         *(["judge_drift"] if analyses.drift.empty else []),
+        *(["length_and_information"] if analyses.runs_with_arms.empty else []),
     }
     foreign |= QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
     rows = [row for row in rows if (row.name in only if only else row.asks not in foreign)]

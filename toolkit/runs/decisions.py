@@ -44,7 +44,8 @@ _WORDS: Final = {
     "bases": "bases asked", "planned_bases": "bases of the study", "repeats": "repeats", "seed": "seed",
     "judge_prompt_sha256": "prompt of the judges", "judges.mode": "what judges are asked for",
     "judges.pairs": "pairs of replies for each two models",
-    "bias_controls.fsp_enabled": "focus sentences", "length_bins": "prompt lengths", "scenarios": "scenarios",
+    "bias_controls.fsp_enabled": "focus sentences", "length_bins": "prompt lengths",
+    "length_arms": "length arms", "scenarios": "scenarios",
 }  # fmt: skip
 _NOTHING: Final = "none"
 _PLANNED: Final = "planned"  # stands before what became of runs by the rules
@@ -89,8 +90,9 @@ def _when(moment: Any) -> str:
 def decided(plan: Plan) -> dict[str, str]:
     """Return what a plan decides beforehand, as flat text; it holds no key and no path of the machine."""
     study = plan.study
-    told = study.model_dump(mode="json", exclude=_NOT_DECIDED)
-    # Studies of before could only have scores: what they decided is worded as it was.
+    # Studies of before had no length arms, and could only have scores: what they decided is worded as it was.
+    without_arms = {} if study.length_arms else {"length_arms": True}
+    told = study.model_dump(mode="json", exclude={**_NOT_DECIDED, **without_arms})
     scores_alone = ("mode",) if study.judges.mode == "scores" else ()
     judges = study.judges.model_dump(mode="json", exclude={*_JUDGES, *scores_alone})
     named = {role: judge.model_dump(mode="json") for role, judge in study.judges.by_role().items()}

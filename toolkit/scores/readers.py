@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ from toolkit.scores.fields import (
 from toolkit.scores.promptfoo import read_promptfoo
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.table_files import ROW_FILES, number_of, read_rows
-from toolkit.words import SCALE, choices, one_line
+from toolkit.words import LENGTH_ARMS, SCALE, choices, one_line
 
 _COMPOSITES: Final = ("composite", "composite_strict")
 _RUNNING: Final = (
@@ -84,7 +85,12 @@ def read_file(path: Path, metric: str | None, values: Values) -> Read:
     if not path.is_file():
         raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
     with reading(path, "", "be read as scores"):
-        return _read_file(path, metric, values)
+        read = _read_file(path, metric, values)
+    # Of our own frames and archives: a prompt of a length arm is no M or L to be averaged with.
+    if "length_arm" in read.rows and (of_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
+        read.notes.append(f"{int(of_arm.sum())} rows of prompts of length arms are left out")
+        return replace(read, rows=read.rows[~of_arm].drop(columns="length_arm"))
+    return read
 
 
 def _read_file(path: Path, metric: str | None, values: Values) -> Read:
@@ -416,7 +422,7 @@ def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> 
 def _run_fields(metadata: Any) -> dict[str, Any]:
     """Return what a log that we wrote says of a run besides its scores."""
     fields = mapping(metadata) if mapping(metadata).get("run_id") is not None else {}
-    names = ("run_id", "base", "cluster", "length_bin", "scenario", "aud_cost", "output_tokens")
+    names = ("run_id", "base", "cluster", "length_bin", "length_arm", "scenario", "aud_cost", "output_tokens")
     return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
@@ -451,6 +457,8 @@ def _archive(path: Path) -> Read:
         row = {"base": bases[key], "model": run["model"], "repeat": run["repeat"]}
         row |= {"cluster": home(bases[key]), "scenario": prompts[key].get("scenario")}
         row |= {"length_bin": run.get("prompt_length_bin"), "failure": run.get("failure")}
+        if arm := prompts[key]["metadata"].get("length_arm"):
+            row["length_arm"] = arm
         row["aud_cost"] = (run.get("economics") or {}).get("aud_cost")
         row["output_tokens"] = (run.get("tokens") or {}).get("output")
         runs[run["run_id"]] = (row, set((run.get("judge_calls") or {}).values()))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from toolkit.report.figure import About
     from toolkit.report.show import Files
 
-_STUDIES_ONLY: Final = ("required_elements", "focus", "reference_effect", *BY_KEY, *PAIRWISE)
+_OF_STUDIES: Final = ("length_and_information", "required_elements", "focus", "reference_effect")
+_STUDIES_ONLY: Final = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 

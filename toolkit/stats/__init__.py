@@ -61,6 +61,7 @@ _NAMES = {
         "prompt_length.contrasts": ("compare_lengths", "compare_lengths_by_model", "equivalence",
         "friedman", "LengthComparison", "repeated_measures", "RepeatedMeasures"),
         "prompt_length.dimension_profile": ("dimension_profile", "DimensionProfile"),
+        "prompt_length.information": ("length_and_information", "LengthInformation"),
         "prompt_length.mixed_model": ("mixed_model", "MixedModel"),
         "prompt_length.reply_length": ("length_bias", "LengthBias"),
         "result": ("Estimate", "estimates_frame", "estimates_of", "Result"),

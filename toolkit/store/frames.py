@@ -24,7 +24,7 @@ from toolkit.store.records import is_current
 from toolkit.words import DIMENSIONS, SCORE, total_aud
 
 RATED_SCORES: Final = (*DIMENSIONS, SCORE)
-_WHERE: Final = ("run_id", "base", "cluster", "length_bin", "model", "repeat")
+_WHERE: Final = ("run_id", "base", "cluster", "length_bin", "length_arm", "model", "repeat")
 _OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
 """Columns of a run that frames of what was said of it share."""
 _RATED: Final = ["run_id", "base", "cluster", "judge"]
@@ -128,6 +128,7 @@ def _run_columns(
         "cluster": [clusters.get(base, base) for base in bases],
         **{name: _each(asked_with, name) for name in ("scenario", "category")},
         "length_bin": _each(runs, "prompt_length_bin"),
+        "length_arm": [prompt["metadata"].get("length_arm") for prompt in asked_with],
         "excluded": excluded,
         **{f"{name}_tokens": _each(tokens, name) for name in ("input", "output", "total")},
         "tokens_estimated": _each(tokens, "estimated"),
@@ -311,12 +312,13 @@ def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
 
 
 def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.DataFrame:
-    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text, reference."""
+    """Return one row a prompt, columns and dtypes as in ``prompts``; ``tokens`` counts those of o200k_base."""
     rows = [
         {
             **{"test_item": prompt.base, "prompt_id": prompt.prompt_id, "text": prompt.text},
             **{"scenario": prompt.scenario or None, "length_bin": prompt.length_bin or None},
-            **{"tokens": prompt.token_count, "reference": prompt.metadata.get("reference")},
+            **{name: prompt.metadata.get(name) for name in ("length_arm", "reference")},
+            "tokens": prompt.token_count,
         }
         for prompt in prompts
         if prompt.prompt_id in prompt_ids

@@ -131,8 +131,9 @@ def what_was_done(
         answers += [one for one in asked_models(plan, store, earlier=False) if one.purpose == "run"]
         decisions = decisions_of(plan, store)
         return Done(plan, answers, paid, status, manifest, evidence, prices=prices, decisions=decisions)
-    runs, rated = of.runs, of.human[~of.human["failed"]]
-    calls = [*of.judgements["call_id"].dropna(), *(of.pairs["call_id"] if len(of.pairs) else ())]
+    runs, human, judgements, pairs = map(of.with_arms, ("runs", "human", "judgements", "pairs"))
+    rated = human[~human["failed"]]
+    calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
     return Done(
         plan,
         asked_models(plan, store, calls, earlier=False),

@@ -1,0 +1,144 @@
+"""Length apart from information: what the parts are on known scores, and what becomes of missing and odd ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.stats import compare_lengths, length_and_information
+from toolkit.stats.prompt_length.information import TEXTS
+from toolkit.words import LENGTH_ARMS
+
+GAIN = {"S": 0.0, "M": 0.4, "L": 0.9, "neutral_m": 0.1, "neutral_l": 0.3, "short_l": 0.5}
+TRUTH = {
+    "neutral_m-S": 0.1, "neutral_l-S": 0.3, "L-short_l": 0.4, "M-neutral_m": 0.3, "L-neutral_l": 0.6,
+    "short_l-neutral_m": 0.4, "M-S": 0.4, "L-S": 0.9,
+}  # fmt: skip
+
+
+def runs_of(bases: int = 8, models: str = "a", noise: float = 0.2) -> pd.DataFrame:
+    """Return a run of each base, model and prompt, with the gains above and noise that they do not share."""
+    rng = np.random.default_rng(4)
+    rows = [
+        (
+            f"b{base}",
+            model,
+            LENGTH_ARMS.get(text, text),
+            text if text in LENGTH_ARMS else None,
+            2 + base / 10 + gain,
+        )
+        for base in range(bases)
+        for model in models
+        for text, gain in GAIN.items()
+    ]
+    runs = pd.DataFrame(rows, columns=["base", "model", "length_bin", "length_arm", "composite_strict"])
+    runs["composite_strict"] += rng.normal(0, noise, len(runs))
+    return runs
+
+
+def differences(result) -> dict:
+    """Return the estimates of the parts and sums by name."""
+    return {one.name: one for one in (*result.length, *result.information, *result.total)}
+
+
+def test_the_parts_are_those_of_the_scores() -> None:
+    found = differences(length_and_information(runs_of(noise=0.0)))
+    assert {name: one.estimate for name, one in found.items()} == {
+        k: pytest.approx(v) for k, v in TRUTH.items()
+    }
+    result = length_and_information(runs_of(bases=30))
+    assert all(one.low < TRUTH[name] < one.high for name, one in differences(result).items())
+    corrections = {
+        part: one.correction for part in ("length", "information", "total") for one in getattr(result, part)
+    }
+    assert corrections == {
+        "length": "Holm over 6 parts",
+        "information": "Holm over 6 parts",
+        "total": "Holm over 2 sums",
+    }
+    assert [mean.name for mean in result.means] == list(TEXTS)
+    assert result.equivalence == ()
+
+
+def test_the_sums_are_the_contrasts_of_the_lengths() -> None:
+    runs = runs_of(models="ab")
+    lengths = {one.name: one for one in compare_lengths(runs[runs["length_arm"].isna()]).contrasts}
+    for total in length_and_information(runs).total:
+        assert (total.estimate, total.low) == pytest.approx(
+            (lengths[total.name].estimate, lengths[total.name].low)
+        )
+
+
+def test_what_lacks_a_score_is_left_out_of_its_steps_and_the_parts_still_add_up() -> None:
+    runs = runs_of(models="ab")
+    text = runs["length_arm"].fillna(runs["length_bin"])
+    runs.loc[(runs["base"] == "b1") & (text == "neutral_l"), "composite_strict"] = np.nan
+    runs.loc[(runs["base"] == "b2") & (runs["model"] == "a") & (text == "S"), "composite_strict"] = np.nan
+    runs = runs[~((runs["base"] == "b3") & (text == "short_l"))]
+    result = length_and_information(runs)
+    for total, information, length in zip(result.total, result.information, result.length, strict=False):
+        assert total.estimate == pytest.approx(information.estimate + length.estimate, abs=1e-12)
+        assert total.n == information.n == length.n
+    found = differences(result)
+    assert {name: (one.n["bases"], one.missing) for name, one in found.items()} == {
+        **dict.fromkeys(("neutral_m-S", "M-neutral_m", "M-S"), (8, 0)),
+        **dict.fromkeys(("neutral_l-S", "L-neutral_l", "L-S", "L-short_l", "short_l-neutral_m"), (7, 1)),
+    }
+    named = "left out of the steps that need them, for want of scores: b1 (neutral_l), b3 (short_l)"
+    assert named in result.notes
+    assert "3 of 94 runs have no composite_strict and are left out" in result.notes
+
+
+def test_a_base_without_arms_counts_nowhere_and_is_named() -> None:
+    runs = runs_of(bases=9)
+    runs = runs[runs["length_arm"].isna() | (runs["base"].isin(["b0", "b1", "b2"]))]
+    result = length_and_information(runs)
+    assert {one.n["bases"] for one in differences(result).values()} == {3}
+    assert result.means[0].n == {"bases": 3, "answers": 3}
+    assert "6 of 9 bases have no length arms and are left out: b3, b4, b5, b6, b7 and 1 more" in result.notes
+
+
+@pytest.mark.parametrize("bases", [0, 1])
+def test_fewer_than_two_bases_give_no_number_and_a_reason(bases: int) -> None:
+    result = length_and_information(runs_of(bases=max(bases, 1)).iloc[: 6 * bases], margin=0.2)
+    assert not any(
+        one.estimable for one in (*differences(result).values(), *result.equivalence, *result.means)
+    )
+    assert "two are needed" in result.total[0].reason
+    assert result.sentence().startswith("What M gains over S is not parted: ")
+    assert len(result.frame()) == 8 + 8 + 3 + 6
+
+
+def test_groups_count_where_bases_share_texts() -> None:
+    runs = runs_of().assign(cluster=lambda frame: frame["base"].replace({"b1": "b0", "b3": "b2"}))
+    result = length_and_information(runs)
+    assert {one.n["independent groups"] for one in differences(result).values()} == {6}
+
+
+def test_a_loss_is_worded_as_one() -> None:
+    runs = runs_of()
+    runs["composite_strict"] = 5 - runs["composite_strict"]
+    text = length_and_information(runs).sentence()
+    assert " points that L loses against S, " in text
+    gains = length_and_information(runs_of()).sentence()
+    assert text.replace("loses against", "gains over") == gains
+
+
+def test_another_score_has_no_margin_in_points() -> None:
+    runs = runs_of().rename(columns={"composite_strict": "seconds"})
+    assert length_and_information(runs, "seconds", margin=0.2).equivalence == ()
+    equal = length_and_information(runs_of(bases=40, noise=0.05), margin=0.2).equivalence
+    assert [test.facets["verdict"] for test in equal] == [
+        "equivalent",
+        "equivalence not shown",
+        "equivalence not shown",
+    ]
+
+
+def test_what_is_no_frame_of_arms_is_refused() -> None:
+    with pytest.raises(InputError, match="lack the column length_arm"):
+        length_and_information(runs_of().drop(columns="length_arm"))
+    with pytest.raises(InputError, match="is not a finite number"):
+        length_and_information(runs_of().assign(composite_strict=np.inf))

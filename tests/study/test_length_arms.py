@@ -1,0 +1,260 @@
+"""Length arms: composed and asked on request, out of every other analysis, checked, and parted by one analysis."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from length_arms import base_of, facts_of, write_bases
+from small_study import without_pictures
+
+from toolkit import Scores
+from toolkit.audit.registration import register
+from toolkit.audit.verify import verify_study
+from toolkit.errors import InputError, NotAnswerable, StudyError
+from toolkit.models import scripted
+from toolkit.models.tokens import count_tokens
+from toolkit.prompts.check import KINDS, check_dataset, check_summary
+from toolkit.prompts.dataset import load_dataset
+from toolkit.runs.decisions import decided
+from toolkit.stats import length_and_information
+from toolkit.store import embedded
+from toolkit.study import Study
+from toolkit.thesis.methods import sentences, what_was_done
+from toolkit.words import LENGTH_ARMS
+
+BASES, WITHOUT = 6, 1
+STUDY = """
+name = "arms"
+dataset = "{dataset}"
+length_arms = {arms}
+{more}
+models = [{{ name = "facts", provider = "scripted", planted = {{ level = 2.0 }} }},
+          {{ name = "words", provider = "scripted", planted = {{ level = 2.1 }} }}]
+output = "results/arms"
+[judges]
+primary = {{ name = "judge-a", provider = "scripted", planted = {{}} }}
+secondary = {{ name = "judge-b", provider = "scripted", planted = {{ severity = 0.1 }} }}
+tertiary = {{ name = "judge-c", provider = "scripted", planted = {{}} }}
+[analysis]
+equivalence_margin = 0.3
+"""
+answer = scripted.planted_answer
+
+
+def by_facts_or_words(truth, request, example) -> str:
+    """Answer as a model that gains 1.5 points by all facts, or by 800 tokens, and by nothing else."""
+    if example is not None:
+        return answer(truth, request, example)
+    text = request.messages[-1].content
+    gain = text.count(" H") / 33 if truth["level"] == 2.0 else count_tokens(text) / 800
+    case = hashlib.sha256(json.dumps([text, truth["level"]]).encode()).hexdigest()[:12]
+    level = 2 + 1.5 * gain + random.Random(case).gauss(0, 0.1)
+    return f"No language model wrote this reply (case {case}, planted quality {level:.2f})."
+
+
+def study_in(folder: Path, arms: str = "true", more: str = "", dataset: str = "") -> Path:
+    """Write bases and a study of them."""
+    source = dataset or write_bases(folder / "bases", BASES, WITHOUT)
+    path = folder / "arms.toml"
+    path.write_text(STUDY.format(arms=arms, dataset=source, more=more))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """A finished study of two models, one that gains by facts and one by words."""
+    path = study_in(tmp_path_factory.mktemp("arms"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scripted, "planted_answer", by_facts_or_words)
+        with Study.load(path) as study:
+            study.execute(progress=False)
+            yield study
+    embedded.stop(path.parent / "results" / ".store")
+
+
+def test_arms_are_composed_on_request_alone(tmp_path: Path) -> None:
+    folder = write_bases(tmp_path / "bases", 2, 1)
+    plain, whole = load_dataset(folder), load_dataset(folder, length_arms=True)
+    for path in folder.glob("base_0[01].toml"):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if not line.startswith("arm_")))
+    assert load_dataset(folder).digest == plain.digest != whole.digest
+    assert len(plain.prompts) == 9
+    first = {prompt.prompt_id: prompt for prompt in whole.prompts if prompt.base == "base_00"}
+    assert [*first] == [f"base_00_{end}" for end in ("s", "m", "l", "nm", "nl", "lm")]
+    arms = {p.metadata["length_arm"]: p.length_bin for p in first.values() if "length_arm" in p.metadata}
+    assert arms == LENGTH_ARMS
+    s, nm, nl = (first[f"base_00_{end}"].text.partition("\n\nTask")[0] for end in ("s", "nm", "nl"))
+    assert nm.startswith(s)
+    assert nl.startswith(nm)
+    assert {prompt.base for prompt in whole.prompts} == {"base_00", "base_01", "base_02"}
+
+
+def test_a_table_has_arms_in_a_column_of_their_own(tmp_path: Path) -> None:
+    rows = [
+        {"prompt_id": f"b_{end}", "text": f"text {end}", "scenario": "s", "category": "c", "length_bin": name}
+        | ({"length_arm": arm} if arm else {})
+        for end, name, arm in (("s", "S", ""), ("nm", "M", "neutral_m"))
+    ]
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert len(load_dataset(path, check_ranges=False).prompts) == 1
+    arm = load_dataset(path, check_ranges=False, length_arms=True).prompts[1]
+    assert (arm.base, arm.metadata["length_arm"]) == ("b", "neutral_m")
+    for value, words in (("neutral_l", "stands in length bin L, not in M"), ("neutral", "unknown value")):
+        path.write_text(json.dumps(rows[1] | {"length_arm": value}))
+        with pytest.raises(InputError, match=words):
+            load_dataset(path, check_ranges=False, length_arms=True)
+
+
+def test_background_goes_on_from_background(tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(base_of(1, arm_neutral_m=None))
+    with pytest.raises(InputError, match="'arm_neutral_l' goes on from 'arm_neutral_m'"):
+        load_dataset(tmp_path, length_arms=True)
+
+
+def test_a_study_asks_arms_where_there_are_some(tmp_path: Path) -> None:
+    path = study_in(tmp_path, "false")
+    plan = Study.load(path).plan
+    assert len(plan.dataset.prompts) == 3 * (BASES + WITHOUT)
+    assert "length_arms" not in decided(plan)  # so that no study of before seems changed
+    assert decided(Study.load(study_in(tmp_path)).plan)["length_arms"] == "true"
+    with pytest.raises(StudyError, match="length_arms: dataset demo has none"):
+        _ = Study.load(study_in(tmp_path, "true", dataset="demo")).plan
+    with pytest.raises(StudyError, match="chooses bases by S, M and L alone"):
+        Study.load(study_in(tmp_path, "true", 'selection = "adaptive"\ntarget_width = 1.0'))
+
+
+def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
+    assert finished.runs()["length_arm"].value_counts().to_dict() == dict.fromkeys(LENGTH_ARMS, 2 * BASES)
+    assert finished.judgements()["length_arm"].notna().sum() == 3 * 2 * 3 * BASES
+    assert finished.prompts()["length_arm"].notna().sum() == 3 * BASES
+    frames, plain = finished.frames(), finished.runs(length_bin="M")
+    for frame in (frames.runs, frames.judgements, frames.judge_means):
+        assert len(frame)
+        assert frame["length_arm"].isna().all()
+    mean = plain[plain["length_arm"].isna()].groupby("model")["composite"].mean()
+    results = finished.results().set_index(["model", "name"])["estimate"]
+    for model, value in mean.items():
+        assert results[model, "mean composite, M"] == pytest.approx(value)
+    assert finished.length().per_bin[1].n["answers"] == 2 * (BASES + WITHOUT)
+
+
+def test_the_analysis_finds_which_model_gains_by_what(finished: Study) -> None:
+    runs = finished.frames().runs_with_arms
+    for model, gaining, idle in (("facts", "information", "length"), ("words", "length", "information")):
+        result = length_and_information(runs[runs["model"] == model])
+        for estimate in getattr(result, gaining):
+            assert estimate.low > 0.2
+            assert estimate.p_value < 0.05
+        for estimate in getattr(result, idle)[:2]:
+            assert estimate.low < 0 < estimate.high < 0.4
+
+
+def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished: Study) -> None:
+    result = finished.length_and_information()
+    for total, information, length in zip(result.total, result.information, result.length, strict=False):
+        assert total.estimate == pytest.approx(information.estimate + length.estimate, abs=1e-12)
+        assert total.n == {"bases": BASES}
+        assert total.missing == 0
+    assert "1 of 7 bases has no length arms and is left out: base_06" in result.notes
+    assert [test.name for test in result.equivalence] == ["neutral_m-S", "neutral_l-S", "L-short_l"]
+    assert result.sentence().startswith("Of the ")
+    assert set(result.frame()["effect"]) == set(result.kinds.values())
+    assert json.dumps(result.to_dict())
+
+
+def test_status_figure_methods_registration_and_verify_work_with_arms(
+    finished: Study, tmp_path: Path
+) -> None:
+    planned = 2 * (3 * (BASES + WITHOUT) + 3 * BASES)
+    assert finished.status()["runs"]["succeeded"] == planned
+    assert "length_and_information" in set(finished.questions()["analysis"])
+    with without_pictures():
+        finished.figures(tmp_path, only=["length_information"])
+    caption = (tmp_path / "figures" / "length_information.txt").read_text()
+    assert finished.length_and_information().sentence() in caption
+    assert verify_study(finished).exit_code == 0
+    register(finished, out=tmp_path / "registration.md")
+    assert "- Length arms, which tell length from" in (tmp_path / "registration.md").read_text()
+    done = what_was_done(finished.plan, finished.store, finished.frames(), finished.status(), {})
+    design = " ".join(sentence.text for sentence in sentences("design", done))
+    assert f"{3 * BASES} of these prompts, of {BASES} bases, are length arms" in design
+    assert (
+        sum(one.calls for one in done.answers) == 4 * planned
+    )  # no judgement of an arm passes for one asked again
+
+
+def test_a_study_without_arms_says_what_to_do(study: Study) -> None:
+    with pytest.raises(NotAnswerable, match="set length_arms = true"):
+        study.length_and_information()
+    assert "length_and_information" not in set(study.questions()["analysis"])
+    assert study.frames().runs_with_arms.empty
+
+
+def test_scores_of_arms_are_left_out_where_frames_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    rows = ["base,length_bin,length_arm,model,judge,score"]
+    rows += [
+        f"b{b},{name},{arm},m,j,{3 + b % 2}"
+        for b in range(4)
+        for name, arm in (("S", ""), ("M", "neutral_m"))
+    ]
+    path.write_text("\n".join(rows))
+    scores = Scores.load(path)
+    assert len(scores.frames().runs) == 4
+    assert any("4 rows of prompts of length arms are left out" in note for note in scores.notes)
+
+
+def problems_of(folder: Path, **changes) -> list[str]:
+    """Return kind and sentence of each problem of one base with arms."""
+    folder.mkdir(exist_ok=True)
+    (folder / "base.toml").write_text(base_of(1, **changes))
+    dataset = load_dataset(folder, check_ranges=False, length_arms=True)
+    return [f"{problem.kind} {problem.prompt_id}: {problem.what}" for problem in check_dataset(dataset)]
+
+
+def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path: Path) -> None:
+    short = [fact for _, fact in facts_of(1)]
+    assert problems_of(tmp_path) == []
+    assert problems_of(tmp_path, arm_short=None) == [
+        "arms base_01_nm: base base_01 has length arms and lacks short_l"
+    ]
+    (lost,) = problems_of(tmp_path, arm_short=short[:-1])
+    assert lost == "arm_facts base_01_lm: has 32 facts, L has 33"
+    (other,) = problems_of(tmp_path, arm_short=[short[0].replace("00:11", "00:12"), *short[1:]])
+    assert other.startswith("arm_facts base_01_lm: fact 1 lacks 00:11 and adds 00:12")
+    background = [
+        f"The room {number} of the old house has 21 chairs and a table, and serves for tea at noon."
+        for number in range(300, 312)
+    ]
+    facts = [fact for fact, _ in facts_of(1)]
+    (told,) = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]], arm_neutral_l=[])[:1]
+    assert "lacks neutral_l" in told
+    found = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]])
+    assert [line.partition(", the first")[0] for line in found] == [
+        "arm_facts base_01_nm: has 1 fact of M or L", "arm_facts base_01_nl: has 1 fact of M or L"
+    ]  # fmt: skip
+    found = problems_of(tmp_path, arm_neutral_m=background[:-2])
+    assert [line.partition(" of the ")[0] for line in found if line.startswith("arm")] == [
+        "arm_length base_01_nm: has 424 tokens (o200k_base), -10.2%",
+        "arm_length base_01_nl: has 784 tokens (o200k_base), -5.8%",
+    ]
+    assert {"arms", "arm_facts", "arm_length"} <= KINDS.keys()
+
+
+def test_the_summary_counts_arms_apart(tmp_path: Path) -> None:
+    folder = write_bases(tmp_path / "bases", 2, 1)
+    summary = check_summary(folder)
+    assert summary.fields["length_arms"] == dict.fromkeys(LENGTH_ARMS, 2)
+    assert summary.fields["prompts"] == 9
+    assert summary.fields["digest"] == load_dataset(folder).digest
+    assert "of length arms 6 (neutral_m 2, neutral_l 2, short_l 2), problems 0" in summary.text
+    bins = summary.fields["length_bins"].values()
+    assert all(a == b for a, b in pairwise(bins))

@@ -1,0 +1,86 @@
+"""What length does to quality at equal information, and information at equal length, step by step."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toolkit.analyses import Analyses
+from toolkit.report import captions, style
+from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.stats.prompt_length.information import STEPS, LengthInformation
+from toolkit.stats.result import Estimate
+
+NAME: Final = "length_information"
+_COLUMNS: Final = ("step", "part", "name", "estimate", "low", "high", "p_value", "bases")
+_LOOKS: Final = {
+    "information": style.ModelStyle(style.PALETTE[0], "s", "-"),
+    "length": style.ModelStyle(style.PALETTE[3], "^", "-"),
+    "both": style.PLAIN,
+}
+_ROW_MM: Final = 6.0
+_TITLES: Final = ("From S to M", "From S to L", "From S as long as M to L, by way of L as short as M")
+
+
+def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw what each step from a shorter prompt to a longer one does, in all and in its two parts."""
+    if analyses.runs_with_arms.empty:
+        raise NothingToDraw("no prompt of a length arm was asked")
+    result, text = analyses.length_and_information(), captions.TEXTS[NAME]
+    rows = [
+        (step, part, e.name, e.estimate, e.low, e.high, e.p_value, captions.units(e))
+        for step, part, e in _parts(result)
+        if e.estimable
+    ]
+    if not rows:
+        raise NothingToDraw("no two bases have the scores of a step")
+    numbers = dict.fromkeys(("estimate", "low", "high", "p_value"), "float64")
+    data = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)
+    estimates = [e for *_, e in _parts(result)]
+    values = "; ".join(
+        f"{row.name}, {row.part}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
+    )
+    return context.figure(
+        NAME, _draw(data), data, f"{text['alt']}: {values}.",
+        text["title"].format(n=captions.estimates_n_words(e for e in estimates if e.estimable)),
+        text["arms"],
+        text["sum"],
+        result.sentence(),
+        captions.interval_words(estimates),
+        text["exploratory"],
+        captions.unpaired_words(estimates),
+        captions.not_estimable_words(e for e in estimates if not e.estimable),
+        captions.notes_words(result.notes),
+        context.origin,
+        estimates=estimates,
+    )  # fmt: skip
+
+
+def _parts(result: LengthInformation) -> list[tuple[str, str, Estimate]]:
+    """Return step, part and estimate of every row, the sum of a step after its parts."""
+    parts = {"information": result.information, "length": result.length, "both": result.total}
+    return [
+        (title, part, estimates[number])
+        for number, title in enumerate(_TITLES[: len(STEPS)])
+        for part, estimates in parts.items()
+        if number < len(estimates)
+    ]
+
+
+def _draw(data: pd.DataFrame) -> Figure:
+    steps = list(dict.fromkeys(data["step"]))
+    heights = [int((data["step"] == step).sum()) for step in steps]
+    figure, panels = style.stacked(heights, _ROW_MM, 16 + 8 * len(steps), sharex=True)
+    for axes, step in zip(panels, steps, strict=True):
+        rows = data[data["step"] == step].iloc[::-1]
+        axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+        for up, row in enumerate(style.rows_of(rows)):
+            style.forest(axes, rows.iloc[[up]], [up], _LOOKS[row.part], width=1.6)
+            style.beside(axes, up, style.interval(row.estimate, row.low, row.high))
+        style.row_axis(axes, [str(part) for part in rows["part"]])
+        axes.spines["left"].set_visible(False)
+        axes.set_title(step)
+    panels[-1].set_xlabel("Difference of the mean composite score (points)")
+    return style.settle(figure)
