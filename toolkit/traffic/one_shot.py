@@ -57,6 +57,7 @@ from toolkit.traffic.questions import (
     matches,
 )
 from toolkit.traffic.sample import CUT, Facts, Sample, cell_text, decoded_path, load_sample, shipped_samples
+from toolkit.traffic.typed import with_key
 from toolkit.words import agreeing, choices, counted
 
 FORMATS: Final = ("text", "evidence")
@@ -215,7 +216,11 @@ class OneShotTest(PromptResponseTest):
             raise InputError(f"question {unknown!r} is unknown; {choices(unknown, sorted(ids))}")
         selected = tuple(question for question in selected if only is None or question.id in only)
         self.samples = _samples(samples, selected, base_folder)
-        selected = tuple(question for question in selected if question.sample in self.samples)
+        selected = tuple(
+            with_key(question, self.samples[question.sample].frame)
+            for question in selected
+            if question.sample in self.samples
+        )
         judged = tuple(question.id for question in selected if question.key.kind == "judge")
         self.left_out: tuple[str, ...] = () if self.judges else judged
         if self.left_out and questions is not None:

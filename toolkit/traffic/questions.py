@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, Text, checked, read_toml
 from toolkit.judges.rubric import fill
+from toolkit.traffic.measures import Answer as TypedAnswer
 from toolkit.traffic.mentions import (
     KINDS,
     METHODS,
@@ -139,7 +140,14 @@ class Question(Strict):
     id: _Name
     sample: Text
     text: Annotated[Text, AfterValidator(str.strip)]
-    key: Annotated[AnswerKey, BeforeValidator(answer_key)]
+    answer: TypedAnswer | None = None
+    key: Annotated[AnswerKey, BeforeValidator(answer_key)] = AnswerKey("", None)
+
+    @model_validator(mode="after")
+    def _has_answer(self) -> Self:
+        if self.answer is None and not self.key.kind:
+            raise ValueError("needs an answer, or for free text a key")
+        return self
 
 
 class PromptVariant(Strict):
