@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from functools import partial
 from itertools import product
 
 import pytest
@@ -15,10 +16,12 @@ from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
 from toolkit.stats.one_shot.methods import methods_frame, score_methods
-from toolkit.traffic.one_shot import OneShotTest, experiments_frame
+from toolkit.traffic import one_shot
+from toolkit.traffic.one_shot import experiments_frame
 from toolkit.traffic.questions import AnswerKey, Question, load_prompts, load_questions
 from toolkit.traffic.sample import load_sample
 
+OneShotTest = partial(one_shot.OneShotTest, answer_format="text")
 JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)
 

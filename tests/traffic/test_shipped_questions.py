@@ -15,7 +15,7 @@ import pytest
 from toolkit.traffic.measures import Table, Type, canonical
 from toolkit.traffic.questions import Question, load_prompts, load_questions, matches
 from toolkit.traffic.sample import load_sample, shipped_samples
-from toolkit.traffic.typed import with_key
+from toolkit.traffic.typed import expectation, with_key
 
 QUESTIONS: Final = {question.id: question for question in load_questions()}
 
@@ -191,7 +191,8 @@ def test_an_expected_value_is_what_the_sample_holds(name: str) -> None:
 
 @cache
 def keyed(name: str) -> Question:
-    return with_key(QUESTIONS[name], frame(QUESTIONS[name].sample))
+    question, f = QUESTIONS[name], frame(QUESTIONS[name].sample)
+    return with_key(question, expectation(question, Table(f), f))
 
 
 def reply(name: str) -> str:

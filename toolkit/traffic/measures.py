@@ -150,17 +150,17 @@ class Table:
         if condition == "*":
             rows = frozenset(range(self.size)) - by_value.get(None, frozenset())
             return rows, "" if rows else f"any {name}"
-        rows = frozenset[int]()
-        missing = ""
-        for value in condition if isinstance(condition, list | tuple) else [condition]:
-            if isinstance(value, Mapping | list | tuple):
-                raise Unreadable(f"its filter on {name} has a list or an object in a list")
-            equal = by_value.get(None if value is None else canonical(name, value), frozenset())
-            if not equal and name == "time" and (number := number_in(value)) is not None:
-                equal = self._between(name, number - half_digit(number), number + half_digit(number))
-            rows |= equal
+        values = condition if isinstance(condition, list | tuple) else [condition]
+        if any(isinstance(value, Mapping | list | tuple) for value in values):
+            raise Unreadable(f"its filter on {name} has a list or an object in a list")
+        selected, missing = set[int](), ""
+        for value in dict.fromkeys(None if value is None else canonical(name, value) for value in values):
+            equal = by_value.get(value, frozenset())
+            if not equal and name == "time" and isinstance(value, Decimal):
+                equal = self._between(name, value - half_digit(value), value + half_digit(value))
+            selected |= equal
             missing = missing or ("" if equal else f"{name} {str(value)[:80]}")
-        return rows, missing
+        return frozenset(selected), missing
 
     def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> frozenset[int]:
         return frozenset(
