@@ -154,12 +154,14 @@ class Table:
         if any(isinstance(value, Mapping | list | tuple) for value in values):
             raise Unreadable(f"its filter on {name} has a list or an object in a list")
         selected, missing = set[int](), ""
-        for value in dict.fromkeys(None if value is None else canonical(name, value) for value in values):
+        for value, spelling in {
+            None if each is None else canonical(name, each): each for each in values
+        }.items():
             equal = by_value.get(value, frozenset())
             if not equal and name == "time" and isinstance(value, Decimal):
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
             selected |= equal
-            missing = missing or ("" if equal else f"{name} {str(value)[:80]}")
+            missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")
         return frozenset(selected), missing
 
     def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> frozenset[int]:

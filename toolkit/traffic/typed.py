@@ -103,6 +103,7 @@ class CheckedClaim:
 
     kind: str
     text: str
+    position: int
     held: bool
     why: str = ""
 
@@ -196,12 +197,8 @@ def _claim(number: int, claim: Any) -> TypedClaim:
     if isinstance(claim["value"], dict):
         raise Unreadable(f"claim {number}: the value is an object")
     value, unit = claim["value"], str(claim.get("unit") or "").strip()
-    if (
-        isinstance(value, str)
-        and not unit
-        and (parts := _WITH_UNIT.fullmatch(value))
-        and _unit_kind(parts[2])
-    ):
+    parts = _WITH_UNIT.fullmatch(value) if isinstance(value, str) and not unit else None
+    if parts and (_unit_kind(parts[2]) or " " in value.strip()):  # "1.3s", "2 requests"
         value, unit = parts[1], parts[2]
     rows = _ranges(number, claim["rows"])
     return TypedClaim(number, value, unit, measure, column, conditions, among, rows)
@@ -248,7 +245,7 @@ def readable(value: Any) -> str:
         return ", ".join(f"{name} {readable(part)}" for name, part in value.items())
     if isinstance(value, Decimal) and (number := number_in(value)) is not None:
         return format(round(number, 9).normalize() + 0, "f")
-    return "empty" if value is None else str(value)
+    return "empty" if value is None else " ".join(str(value).split())
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
@@ -308,6 +305,12 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
             raise Refuted("it rests on no row")
         return
     _ = claim.scale
+    if (
+        claim.measure == "value"
+        and claim.rows is not None
+        and len(table.nonempty(claim.column, inside)) < len(inside)
+    ):
+        raise Refuted(f"the column {claim.column} is empty in a cited row")
     for over, subject in ((rows, "the sample gives"), (inside, "the cited rows give")):
         try:
             truth = table.calculate(claim.measure, claim.column, over, among)
@@ -375,19 +378,19 @@ class Expected:
     def required_of(self, claims: tuple[TypedClaim, ...]) -> Subject | None:
         """Return the first required claim of an open question that no claim makes."""
         for subject in self.answer.claims:
-            truth, rows = subject.of(self.table), self._rows(subject)
-            if not any(
-                claim.measure == subject.measure and self._rows(claim) == rows and equal(claim, truth)
-                for claim in claims
-                if subject.column == claim.column or subject.column is None
-            ):
+            truth, basis = subject.of(self.table), self._basis(subject)
+            if not any(self._basis(claim) == basis and equal(claim, truth) for claim in claims):
                 return subject
         return None
 
-    def _rows(self, subject: Subject | TypedClaim) -> tuple[list[int], frozenset[int]]:
-        column = subject.column if subject.measure in OF_COLUMN else None
+    def _basis(self, subject: Subject | TypedClaim) -> tuple[str, str | None, list[int], frozenset[int]]:
+        """Return measure, column and rows; the first, the last and the only value are alike over the same row."""
+        measure, column = subject.measure, subject.column if subject.measure in OF_COLUMN else None
         rows = self.table.nonempty(column, self.table.select(subject.filter)[0])
-        return rows, self.table.select(subject.among or {})[0]
+        among = self.table.select(subject.among or {})[0]
+        if measure in ("first", "last"):
+            rows = rows[:1] if measure == "first" else rows[-1:]
+        return "value" if measure in ("first", "last") else measure, column, rows, among
 
 
 def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
@@ -416,12 +419,13 @@ def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
 
 
 def _checked(claim: TypedClaim, expected: Expected) -> CheckedClaim:
-    closed_first = claim.number == 1 and not expected.answer.claims
+    answers_closed = claim.number == 1 and not expected.answer.claims
+    why = ""
     try:
-        check(claim, expected.table, expected.slack(claim) if closed_first else Decimal(0))
+        check(claim, expected.table, expected.slack(claim) if answers_closed else Decimal(0))
     except Refuted as error:
-        return CheckedClaim(f"claim {claim.number}", str(claim), False, str(error))
-    return CheckedClaim(f"claim {claim.number}", str(claim), True)
+        why = str(error)
+    return CheckedClaim(f"claim {claim.number}", str(claim), claim.number, not why, why)
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
