@@ -25,6 +25,7 @@ SERVER = {"source": "198.51.100.40"}
 STRANGER = {"source": "203.0.113.66"}
 POLLS = {"host": "updates.example"}
 ANY = {"method": "*"}
+ANSWERED = {"status": "*"}
 
 
 @cache
@@ -347,6 +348,7 @@ def test_many_claims_and_rows_are_checked_in_linear_time() -> None:
     ({"type": "claims", "value": 1}, "needs claims"),
     ({"type": "claims", "claims": [{"measure": "count", "rows": 1}]}, "unknown key 'rows'"),
     ({"type": "text", "value": "a", "filter": {"uri": 1}}, "need a measure"),
+    ({"type": "duration", "value": 1, "unit": "fortnight"}, "unit 'fortnight' is none"),
     ({"type": "integer", "value": 1, "tolerance": -1}, "greater than or equal to 0"),
 ])  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, Any], why: str) -> None:
@@ -374,6 +376,30 @@ def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(
     with pytest.raises(InputError, match=why) as caught:
         OneShotTest(questions=[question])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("answer", "first", "becomes"), [
+    ({"type": "duration", "value": 1300, "unit": "ms", "tolerance": 50}, claim(1.34, "duration", POSTS), "expected"),
+    ({"type": "duration", "value": 1300, "unit": "ms", "tolerance": 10}, claim(1.3, "duration", POSTS), "expected"),
+    ({"type": "duration", "value": 1.3}, claim(1300, "duration", POSTS, unit="ms"), "expected"),
+    ({"type": "number", "value": 1.3}, claim(1.3, "duration", POSTS), "expected"),
+    ({"type": "integer", "value": 1}, claim(1, "duration", POSTS), "unexpected"),
+    ({"type": "number", "value": 3, "tolerance": 1}, claim(2, "count", POSTS), "expected"),
+    ({"type": "number", "value": 4, "tolerance": 1}, claim(2, "count", POSTS), "unexpected"),
+    ({"type": "share", "value": 20, "unit": "%"}, claim(0.2, "share", {"status": 401}, among=ANSWERED), "expected"),
+    ({"type": "status", "value": 401}, claim("401", "value", {"answers": 9}, column="status"), "expected"),
+    ({"type": "list", "value": [401, 302]}, claim([302, 401], "set", {"answers": [9, 14]}, column="status"),
+     "unexpected"),
+    ({"type": "set", "value": [401, 302]}, claim([302, 401], "set", {"answers": [9, 14]}, column="status"), "expected"),
+    ({"type": "yes_no", "value": "no"}, claim(False, "exists", {"status": 500}), "expected"),
+    ({"type": "host", "value": "portal.example"}, claim("PORTAL.example", "value", {}, column="host"), "expected"),
+])  # fmt: skip
+def test_a_literal_value_is_met_in_any_unit_of_its_kind(
+    answer: dict[str, Any], first: dict[str, Any], becomes: str
+) -> None:
+    question = Question(id="q", sample="login_post", text="?", answer=Answer.model_validate(answer))
+    basis = expectation(question, *table("login_post"))
+    assert typed_verdict(json.dumps({"claims": [first]}), basis).verdict == becomes
 
 
 def test_a_function_of_the_frame_gives_the_expected_value() -> None:
