@@ -118,5 +118,5 @@ def test_the_format_is_asked_for_and_reads_every_kind_of_key():
         OneShotTest(answer_format=form).make_test_items()[0].prompts[0].text for form in ("text", "evidence")
     ]
     assert ['"evidence": [' in prompt for prompt in prompts] == [False, True]
-    with pytest.raises(InputError, match="use one of text, evidence"):
+    with pytest.raises(InputError, match="use one of typed, text, evidence"):
         OneShotTest(answer_format="xml")

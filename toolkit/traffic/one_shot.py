@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -47,6 +47,7 @@ from toolkit.stats.one_shot.methods import (
     score_methods,
 )
 from toolkit.traffic.evidence import Claim, evidence
+from toolkit.traffic.measures import ANSWERS, Table
 from toolkit.traffic.questions import (
     AnswerKey,
     PromptVariant,
@@ -57,9 +58,10 @@ from toolkit.traffic.questions import (
     matches,
 )
 from toolkit.traffic.sample import CUT, Facts, Sample, cell_text, decoded_path, load_sample, shipped_samples
+from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
 from toolkit.words import agreeing, choices, counted
 
-FORMATS: Final = ("text", "evidence")
+FORMATS: Final = ("typed", "text", "evidence")
 _KEYS: Final = (*KEYS, "repeat")
 _COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
 _TEXTS: Final = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
@@ -73,11 +75,11 @@ class Verdict:
     matched: bool | None
     found: str | None
     why: str
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[Claim | CheckedClaim, ...] = ()
     calls: tuple[str, ...] = ()
 
     @property
-    def invented(self) -> tuple[Claim, ...]:
+    def invented(self) -> tuple[Claim | CheckedClaim, ...]:
         """Return the claims that the sample refutes."""
         return tuple(claim for claim in self.claims if not claim.held)
 
@@ -89,6 +91,7 @@ class OneShotContext:
     variant: str
     question: Question
     facts: Facts
+    expected: Expected | None = field(default=None, repr=False, compare=False)
 
 
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
@@ -190,7 +193,7 @@ class OneShotTest(PromptResponseTest):
         weights: Sequence[float] = WEIGHTS,
         confidence: float = 0.95,
         hallucination_judge: bool = False,
-        answer_format: str = "text",
+        answer_format: str = "typed",
         judges: Sequence[JudgeSpec] = (),
         folder: Path | None = None,
     ) -> None:
@@ -203,6 +206,10 @@ class OneShotTest(PromptResponseTest):
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
+        if hallucination_judge and answer_format == "typed":
+            raise InputError(
+                'one-shot test: hallucination_judge is for free text; take it out, or set answer_format = "text"'
+            )
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
@@ -216,7 +223,18 @@ class OneShotTest(PromptResponseTest):
         selected = tuple(question for question in selected if only is None or question.id in only)
         self.samples = _samples(samples, selected, base_folder)
         selected = tuple(question for question in selected if question.sample in self.samples)
-        judged = tuple(question.id for question in selected if question.key.kind == "judge")
+        typed = answer_format == "typed"
+        tables = {name: Table(sample.frame) for name, sample in self.samples.items()}
+        expected = {
+            question.id: expectation(question, tables[question.sample], self.samples[question.sample].frame)
+            for question in selected
+            if typed or question.answer is not None
+        }
+        selected = tuple(
+            with_key(question, expected[question.id]) if question.id in expected else question
+            for question in selected
+        )
+        judged = tuple(question.id for question in selected if question.key.kind == "judge" and not typed)
         self.left_out: tuple[str, ...] = () if self.judges else judged
         if self.left_out and questions is not None:
             raise InputError(f"question {judged[0]} needs a judge; add one under [judges] or take it out")
@@ -225,10 +243,11 @@ class OneShotTest(PromptResponseTest):
             raise InputError("one-shot test: nothing is left to ask; give questions and variants")
         self.asks_judges = hallucination_judge or bool(self.judges and judged)
         facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
-        form = _TEXTS["evidence"] if answer_format == "evidence" else ""
         items = []
         for variant, question in product(self.variants, self.questions):
-            context = OneShotContext(variant.id, question, facts[question.sample])
+            basis = expected[question.id] if typed else None
+            context = OneShotContext(variant.id, question, facts[question.sample], basis)
+            form = _form(basis) if basis else _TEXTS.get(answer_format, "")
             name, text = (
                 f"{variant.id}/{question.id}",
                 variant.prompt(question.text + form, context.facts.csv),
@@ -247,6 +266,9 @@ class OneShotTest(PromptResponseTest):
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
         context: OneShotContext = reply.prompt.context
         text, question, facts = reply.text or "", context.question, context.facts
+        if context.expected is not None:
+            result = typed_verdict(text, context.expected)
+            return Verdict(result.verdict, result.matched, result.found, result.why, result.claims)
         prose, cited = "", tuple[Claim, ...]()
         if self.answer_format == "evidence":
             text, prose, cited = _citations(text, question.key, facts)
@@ -334,6 +356,15 @@ class OneShotTest(PromptResponseTest):
             note = "; ".join(filter(None, [mean.note, omission]))
             results.append(replace(mean, note=note))
         return results
+
+
+def _form(expected: Expected) -> str:
+    """Return what a question adds about the form of a typed answer: its columns, its choices, and an example."""
+    columns = ", ".join(name for name in expected.table.cells if name not in ANSWERS)
+    words = ", ".join(expected.answer.choices)
+    choice = fill(_TEXTS["choice"], {"choices": words}) if words else ""
+    first = "several" if expected.answer.claims else "first"
+    return fill(_TEXTS["typed"] + _TEXTS[first], {"columns": columns, "choice": choice})
 
 
 def _with_votes(verdict: Verdict, becomes: str | None, reason: str, calls: tuple[str, ...]) -> Verdict:
