@@ -349,7 +349,7 @@ def test_many_ranges_of_a_large_sample_are_read_once() -> None:
     ({"type": "one_of", "value": "a", "choices": ["b"]}, "none of the choices"),
     ({"type": "claims", "value": 1}, "needs claims"),
     ({"type": "claims", "claims": [{"measure": "count", "rows": 1}]}, "unknown key 'rows'"),
-    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "need a measure"),
+    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "needs a measure"),
     ({"type": "duration", "value": 1, "unit": "fortnight"}, "unit 'fortnight' is none"),
     ({"type": "integer", "value": 1, "tolerance": -1}, "greater than or equal to 0"),
 ])  # fmt: skip
