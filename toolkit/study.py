@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ipywidgets import VBox
 
     from toolkit.keyed.keyed_test import KeyedTest
+    from toolkit.traffic.one_shot import OneShotTest
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
@@ -496,7 +497,7 @@ class Study(Reported):
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
-        """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
+        """Return one row an experiment of the one-shot test: its verdict, what was found, and the flags of free text."""
         from toolkit.traffic.one_shot import experiments_frame
 
         if (name := self.plan.test.name) != "one_shot":
@@ -626,7 +627,8 @@ class Study(Reported):
         if test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            context = {"note": note, "source": source, "study": self.name}
+            flags_note = cast("OneShotTest", test).flags_note()
+            context = {"note": join(note, flags_note), "source": source, "study": self.name}
             return write_one_shot_figures(self._scored(), folder=folder, **context)
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))

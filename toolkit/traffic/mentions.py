@@ -198,15 +198,19 @@ _SCALES: Final[dict[str, tuple[float, ...]]] = {
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text: as written (NaN if unreadable), and its possible values in the base unit."""
+    """A number in a text: as it may be read (NaN if unreadable), and these values in the base unit."""
 
-    written: float
+    readings: tuple[float, ...]
     values: tuple[float, ...]
     text: str
     unit: str
     start: int
     end: int
-    approximate: bool = False
+
+    @property
+    def written(self) -> float:
+        """Return the likeliest reading."""
+        return self.readings[0]
 
 
 def numbers(text: str) -> tuple[Number, ...]:
@@ -216,36 +220,80 @@ def numbers(text: str) -> tuple[Number, ...]:
 
 def numbers_in(bare: str) -> tuple[Number, ...]:
     """Return the numbers of a text in which everything else that holds digits is blanked out."""
-    digits = (_number(match) for match in _NUMBERS["digits"].finditer(bare))
-    words = (_worded(match) for match in _NUMBERS["words"].finditer(bare))
-    ordered = sorted(filter(None, (*digits, *words)), key=lambda number: number.start)
+    digits = [number for match in _NUMBERS["digits"].finditer(bare) for number in _numbers(match)]
+    blanked = _NUMBERS["digits"].sub(lambda m: "\0" * (m.end("half") - m.start()) + (m["unit"] or ""), bare)
+    words = [_worded(match) for match in _NUMBERS["words"].finditer(blanked)]
+    ordered = sorted((*digits, *words), key=lambda number: number.start)
     if len(ordered) > 1:  # "one" beside other numbers is usually a pronoun
         ordered = [number for number in ordered if number.text.lower() != "one"] or ordered[:1]
     return tuple(ordered)
 
 
-def _number(match: re.Match[str]) -> Number | None:
-    text, unit = match.string, (match["unit"] or "").strip()
-    name = unit.lower()
+def _numbers(match: re.Match[str]) -> Iterator[Number]:
+    """Yield the number of a match, or each of several that blanks or commas join."""
+    text, start, end = match.string, match.start("digits"), match.end("number")
+    unit, mark = (match["unit"] or "").strip(), match["mark"] or ""
+    groups = re.split(r"[^\d]", match["digits"])
+    codes = all(len(group) == 3 and 100 <= int(group) <= 599 for group in groups)
+    last_code = len(groups[-1]) == 3 and 100 <= int(groups[-1]) <= 599
+    following = text[end : end + 16]
+    counts_codes = last_code and re.match(r"(?i)\s*(?:requests?|responses?|repl|answers?)\b", following)
+    joins = _NUMBERS["joins_blank"].match(following) or not re.search(r"\w", following or text[:start])
+    listed = codes and mark == "," and (len(groups) > 2 or text[max(0, start - 1) : start] == "[")
+    if listed or (mark == " " and (codes or counts_codes or not joins)):
+        position = start
+        for index, group in enumerate(groups):
+            last = index == len(groups) - 1
+            yield from _number((group,), match if last else None, unit if last else "", position, group)
+            position += len(group) + 1
+        return
+    decimals = (match["rest"] or "")[1:]
+    if mark in (".", "٫") and len(groups) == 2 and not decimals:  # "45.706": bytes are whole
+        whole, part = "".join(groups), f"{groups[0]}.{groups[1]}"
+        written = (whole, part) if unit.lower() in ("byte", "bytes", "b") else (part, whole)
+    elif mark == "," and len(groups) == 2 and not decimals:
+        written = ("".join(groups), f"{groups[0]}.{groups[1]}")
+    else:
+        written = (f"{''.join(groups)}.{decimals}" if decimals else "".join(groups),)
+    yield from _number(written, match, unit, start, text[start:end])
+
+
+def _number(
+    written: tuple[str, ...], match: re.Match[str] | None, unit: str, start: int, digits: str
+) -> Iterator[Number]:
+    """Yield a number with its sign, power and unit, if its unit is one that may touch it."""
+    if match is None:
+        yield Number((float(written[0]),), (float(written[0]),), digits, "", start, start + len(digits))
+        return
+    text, name = match.string, unit.lower()
     touching = bool(unit) and not match["unit"][0].isspace()
+    code = digits.isdigit() and len(digits) == 3 and 100 <= int(digits) <= 599
+    if code and touching and name == "s" and _NUMBERS["plural"].search(text[max(0, start - 24) : start]):
+        unit = name = ""  # "are 204s" are no seconds
     singular = name.rstrip("s") if len(unit) > 2 and not name.endswith("ms") else name
     scale = _SCALES.get(name) or _SCALES.get(singular) or (1.0,)
     if touching and name == "k":
         scale = (1e3,)
-    elif touching and scale == (1.0,) and name not in WORDS["touching_units"]:
-        return None  # "12th", "0x1f", "5a3f"
-    sign = match["sign"] if match.start() == 0 or not text[match.start() - 1].isalnum() else None
-    digits = re.sub(r"[^\d]", "", match["digits"]) + (match["rest"] or "") + (match["power"] or "")
-    value = float(digits) * (-1 if sign in ("-", "−") else 1)
-    start, end = match.start("digits") if sign is None else match.start(), match.end("number")
-    approximate = bool(_NUMBERS["approximate"].search(text[max(0, start - 24) : start]))
-    return Number(
-        value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, approximate
-    )
+    elif touching and unit and scale == (1.0,) and name not in WORDS["touching_units"]:
+        return  # "12th", "0x1f", "5a3f"
+    signed = match["sign"] and match.start("digits") == start
+    sign = match["sign"] if signed and (match.start() == 0 or not text[match.start() - 1].isalnum()) else ""
+    minus, more = (-1 if sign in ("-", "−") else 1), 0.5 if match["half"] else 0.0
+    readings = tuple(minus * (float(value + (match["power"] or "")) + more) for value in written)
+    end = start + len(digits)
+    values = tuple(value * factor for value in readings for factor in scale)
+    yield Number(readings, values, text[start - len(sign) : end], unit, start - len(sign), end)
 
 
 def _worded(match: re.Match[str]) -> Number:
-    tens, ones = NUMBER_WORDS[match["word"].lower()], NUMBER_WORDS[(match["ones"] or "zero").lower()]
+    word = match["word"].lower()
+    tens, ones = NUMBER_WORDS.get(word, 0.5), NUMBER_WORDS[(match["ones"] or "zero").lower()]
     unread = match["large"] or (ones and tens < 20)
-    value = float("nan") if unread else float(tens + ones)
-    return Number(value, (value,), match[0], "", match.start(), match.end())
+    value = float("nan") if unread else float(tens + ones) + (0.5 if match["half"] else 0.0)
+    unit = (match["unit"] or "").lower()
+    if word == "half" and not unit:
+        value = float("nan")
+    scale = _SCALES.get(unit) or _SCALES.get(unit.rstrip("s")) or (1.0,)
+    end = max(match.end(name) for name in ("word", "ones", "large", "half"))
+    text = match.string[match.start() : end]
+    return Number((value,), tuple(value * factor for factor in scale), text, unit, match.start(), end)

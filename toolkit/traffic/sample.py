@@ -1,22 +1,20 @@
-"""A sample: its columns, the CSV that a model sees, the same as a typed frame, and the facts that follow from it.
+"""A sample: its columns, the CSV that a model sees, the same as a typed frame, and its facts.
 
-Facts are its values and every number that follows from them, with which claims are compared. A set of rows is an
-integer: bit i is set if row i is in it. Filters are `&` and `|`, a count is a count of bits.
+Facts are its values, the rows that have each, and which response belongs to which request. A set of rows is an integer:
+bit i is set if row i is in it. Filters are `&` and `|`, a count is a count of bits.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from csv import reader
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache, reduce
+from functools import cache, cached_property, reduce
 from importlib.resources import files
-from itertools import combinations, islice, pairwise
 from operator import or_
 from pathlib import Path
-from statistics import mean, median
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
@@ -146,8 +144,6 @@ _SOURCE_COLUMN: Final = {
     **dict.fromkeys(("path", "parameter", "place", "sql"), "uri"),
     **dict.fromkeys(("agent", "product"), "user_agent"),
 }
-MAX_VALUES: Final = 40
-"""Values of one column, the most frequent ones, that are combined with others and added up."""
 
 
 @dataclass(frozen=True)
@@ -274,17 +270,16 @@ class Facts:
         numbers = self._column("number") if {"number", column} <= set(self.frame) else []
         return self._column(column)[numbers.index(packet)] if packet in numbers else None
 
-    def exchange(self, number: int) -> int:
-        """Return a packet's row, its neighbours in its stream, and the request and reply that it goes with."""
-        index = self._column("number").index(str(number))
+    def exchange(self, number: str) -> tuple[int, int]:
+        """Return the rows of the request and reply that a packet goes with, and its neighbours in its stream."""
+        index = self._column("number").index(number)
         streams = self.masks.get("stream", {}).values()
         inside = _indices(next((rows for rows in streams if rows >> index & 1), self.all_rows))
-        position = inside.index(index)
-        exchange = sum(1 << i for i in inside[max(0, position - 1) : position + 2])
+        position, exchange = inside.index(index), 1 << index
         for request, replies in self.masks.get("reply", {}).items():
             if int(request) == index or replies >> index & 1:
                 exchange |= 1 << int(request) | replies
-        return exchange
+        return exchange, sum(1 << i for i in inside[max(0, position - 1) : position + 2])
 
     def rows(self, column: str, value: str) -> int:
         """Return the rows in which a column has a value."""
@@ -298,102 +293,19 @@ class Facts:
 
     def first_rows(self, column: str) -> int:
         """Return the first row of each value of a column."""
-        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.all_rows
+        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0)
 
     @cached_property
-    def counts(self) -> frozenset[int]:
-        """Every count that follows from the whole sample."""
-        return self.counts_in(self.all_rows)
-
-    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
-    def simple_counts_in(self, base: int) -> frozenset[int]:
-        """Return the counts of a set of rows that one filter, or its complement, gives."""
-        counts = {0, base.bit_count()}
-        for values in self.masks.values():
-            sizes = [(rows & base).bit_count() for rows in values.values()]
-            nonempty = reduce(or_, values.values(), 0) & base
-            counts |= {nonempty.bit_count(), base.bit_count() - nonempty.bit_count()}
-            counts |= {n for size in sizes for n in (size, base.bit_count() - size)}
-        return frozenset(counts)
-
-    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
-    def counts_in(self, base: int) -> frozenset[int]:
-        """Return every count of rows and values under filters, complements, and sums of two and three."""
-        rows_in_base = base.bit_count()
-        counts = {0, rows_in_base}
-        chosen: list[set[int]] = []
-        for values in self.masks.values():
-            subsets = [rows & base for rows in values.values() if rows & base]
-            total = reduce(or_, subsets, 0)
-            counts |= {len(subsets), total.bit_count(), rows_in_base - total.bit_count()}
-            sizes = [rows.bit_count() for rows in subsets]
-            counts |= {n for size in sizes for n in (size, total.bit_count() - size, rows_in_base - size)}
-            few = subsets[:MAX_VALUES]
-            counts |= {(a | b).bit_count() for a, b in combinations(few, 2)}
-            counts |= {(a | b | c).bit_count() for a, b, c in combinations(few[:12], 3)}
-            chosen.append({*few, total})
-        for first, second in combinations(chosen, 2):
-            counts |= {(a & b).bit_count() for a in first for b in second}
-        return frozenset(counts)
-
-    def groups(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield the rows of every value, of requests and of replies, with their indices."""
-        sets = {self.all_rows, *(rows for values in self.masks.values() for rows in values.values())}
-        sets |= {self.rows_with(name) for name in ("method", "status")}
-        for rows in sets - {0}:
-            yield rows, _indices(rows)
-
-    @cached_property
-    def times(self) -> frozenset[float]:
-        """Times, durations, and the means, medians and ends of intervals, in seconds."""
-        points = {*self._time}
-        for _, indices in self.groups() if self._time else ():
-            inside = [self._time[index] for index in indices]
-            gaps = [b - a for a, b in pairwise(inside)]
-            points |= {inside[-1] - inside[0], *gaps, *((mean(gaps), median(gaps)) if gaps else ())}
-        return frozenset(points)
-
-    @cached_property
-    def _time(self) -> list[float]:
-        return [float(value) for value in self.frame["time"]] if "time" in self.frame else []
-
-    @cached_property
-    def sizes(self) -> frozenset[float]:
-        """Sizes in bytes: those of packets, and sum, mean, smallest and largest of every set of rows."""
-        sizes: set[float] = set()
-        for size in self._bytes:
-            for _, indices in self.groups():
-                inside = [size[index] for index in indices]
-                sizes |= {sum(inside), mean(inside), median(inside), *inside}
-        return frozenset(sizes)
-
-    @cached_property
-    def _bytes(self) -> list[list[float]]:
-        names = [name for name in ("length", "payload_length") if name in self.frame]
-        return [[float(value or 0) for value in self._column(name)] for name in names]
-
-    @cached_property
-    def shares(self) -> frozenset[float]:
-        """Shares in percent of one set of rows in another."""
-        sets = [rows for rows, _ in self.groups()]
-        wholes = [self.all_rows, self.rows_with("method"), self.rows_with("status")]
-        for name in ("stream", "source", "address", "host"):
-            wholes += islice(self.masks.get(name, {}).values(), MAX_VALUES)
-        counts = {(a & b).bit_count() / b.bit_count() for b in wholes if b for a in sets}
-        return frozenset(100 * value for share in counts for value in (share, 1 - share))
-
-    def rates(self, base: int, *, sized: bool) -> frozenset[float]:
-        """Return packets or bytes per second of the sets of rows within a base."""
-        time, rates = self._time, set()
-        for rows, indices in self.groups() if time else ():
-            if rows & ~base:
-                continue
-            amounts: list[float] = [len(indices), len(indices) - 1]
-            if sized:
-                amounts = [sum(column[index] for index in indices) for column in self._bytes]
-            spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
-            rates |= {amount / span for amount in amounts for span in spans}
-        return frozenset(rates)
+    def most(self) -> dict[str, float]:
+        """Largest time in seconds, all bytes, and the largest number that a cell or a sum of bytes has."""
+        if self.frame.empty:
+            return {}
+        numeric = [name for name, dtype in COLUMNS.items() if dtype != "string" and name in self.frame]
+        most = {name: float(cells.max()) for name in numeric if len(cells := self.frame[name].dropna())}
+        sizes = [self.frame[name].sum() for name in ("length", "payload_length") if name in self.frame]
+        largest = {"number": max([*most.values(), *map(float, sizes), float(len(self.frame))])}
+        time = {"time": most["time"]} if "time" in most else {}
+        return largest | time | ({"size": float(max(sizes))} if sizes else {})
 
     def _column(self, name: str) -> list[str | None]:
         return [cell_text(value) for value in self.frame[name]]
