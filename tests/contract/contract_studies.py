@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 from toolkit.words import DIMENSIONS
@@ -67,12 +68,16 @@ models = [{{ name = "epsilon", provider = "scripted", {PRICE}, replies = [
   "www.plain.example", "The host is 203.0.113.9.", "I do not know.", "GET", "192.0.2.10", "3"] }}]
 [options]
 samples = ["plain_gets"]
+questions = "questions.toml"
+answer_format = "text"
 [judges]
 primary = false
 secondary = false
 tertiary = false
 """,
 }
+QUESTIONS = Path(__file__).with_name("questions.toml")
+"""The questions of the time before typed answers; their replies are free text."""
 
 
 def write_studies(folder: Path) -> dict[str, Path]:
@@ -80,6 +85,7 @@ def write_studies(folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in STUDIES.items():
         (folder / f"{name}.toml").write_text(text)
+    shutil.copy(QUESTIONS, folder)
     return {name: folder / f"{name}.toml" for name in STUDIES}
 
 

@@ -70,10 +70,6 @@ tertiary = false
 primary = { name = "judge-a", provider = "scripted", replies = ["Told.\\nVerdict: no", "Invented.\\nVerdict: yes"] }
 secondary = { name = "judge-b", provider = "scripted", replies = ["Verdict: no", "Verdict: yes", "Who knows?"] }
 """
-READERS = """[
-    { name = "good", provider = "scripted", replies = ["intranet.example", "intranet.example", "I cannot tell."] },
-    { name = "bad", provider = "scripted", replies = ["The host is 203.0.113.9.", "I cannot tell."] },
-]"""
 FINDS = {
     "hallucination": ("length alone",),
     "run_study": ("36 of 36 planned runs have an answer, 36 of them a score; 108 of 108 judgements",),
@@ -83,7 +79,7 @@ FINDS = {
     "thesis_figures": ('"bundle": "',),
     "adaptive_benchmark": ("coverage of the differences = ", "Jensen-Shannon divergence to the bank = "),
     "dataset_report": ("(S 12, M 12, L 12)", "problems 0", '"focus": "'),
-    "one_shot_test": ("experiments of each method for power 0.8", "A 135M-parameter model"),
+    "one_shot_test": ("experiments of each method for power 0.8", "A scripted reader"),
     "00_start_here": (
         "ICC(A,1)",
         "Quality by prompt length (n = ",
@@ -123,7 +119,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
     """The finished study that copies of all notebooks, in the folder of JupyterLab, look at."""
     root = lab.root
     one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
-    one_shot = one_shot.replace('["smollm2-135m"]', READERS).replace("../results", "results")
+    one_shot = one_shot.replace("../results", "results")
     studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot", "adaptive", "planted")}
     own_texts = [
         (ROOT / "templates" / f"{name}.toml").read_text(encoding="utf-8").replace("../results", "results")

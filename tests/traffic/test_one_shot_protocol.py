@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from functools import partial
 from itertools import product
 
 import pytest
@@ -15,10 +16,12 @@ from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
 from toolkit.stats.one_shot.methods import methods_frame, score_methods
-from toolkit.traffic.one_shot import OneShotTest, experiments_frame
+from toolkit.traffic import one_shot
+from toolkit.traffic.one_shot import experiments_frame
 from toolkit.traffic.questions import AnswerKey, Question, load_prompts, load_questions
 from toolkit.traffic.sample import load_sample
 
+OneShotTest = partial(one_shot.OneShotTest, answer_format="text")
 JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)
 
@@ -67,7 +70,7 @@ def panel(invents="no", meets="yes"):
 
 
 def free(**options):
-    return OneShotTest(answer_format="text", **{"judges": [JUDGE], **options})
+    return OneShotTest(**{"judges": [JUDGE], **options})
 
 
 def expected(question: Question) -> str:
@@ -279,8 +282,9 @@ def test_an_answer_cannot_speak_for_the_judge():
 def test_open_questions_that_ship_are_left_out_without_a_judge_and_the_results_say_so():
     """Nothing is dropped silently, and a question of one's own that needs a judge is refused."""
     test = OneShotTest()
-    assert test.left_out == ("sql_injection_suspicious", "beaconing_suspicious")
-    assert "2 questions are left out" in test.aggregate_measurements([])[-1].note
+    assert len(test.left_out) == 6
+    assert {"sql_injection_suspicious", "beaconing_suspicious"} < set(test.left_out)
+    assert "6 questions are left out" in test.aggregate_measurements([])[-1].note
     assert OneShotTest(judges=[JUDGE]).left_out == ()
     with pytest.raises(InputError, match="question open needs a judge"):
         OneShotTest(questions=[OPEN])
@@ -333,7 +337,7 @@ QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "ex
 
 @pytest.mark.parametrize(("content", "said"), [
     ("", "one or more"), ("[[question", "not valid TOML"), ("question = 3", "one or more"),
-    ("question = [3]", "must be a table"), (QUESTION + "answer = 1\n", "unknown key 'answer'"),
+    ("question = [3]", "must be a table"), (QUESTION + "answers = 1\n", "unknown key 'answers'"),
     (QUESTION.replace('text = "t"\n', ""), "'text' is missing"),
     (QUESTION.replace('"t"', '" "'), "text: must be a text"),
     (QUESTION.replace('"a"', '"a b"'), "letters, digits"),

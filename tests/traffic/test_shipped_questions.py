@@ -1,26 +1,23 @@
-"""Every key of the shipped questions is what the sample holds, computed again by other means than a person's eyes."""
+"""Every expected value of the shipped questions is calculated again from the CSV with pandas alone."""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pandas as pd
 import pytest
 
-import toolkit.traffic
-from toolkit.traffic.questions import answer_key, load_prompts, load_questions, matches
+from toolkit.traffic.measures import Table, Type, canonical
+from toolkit.traffic.questions import Question, load_prompts, load_questions, matches
 from toolkit.traffic.sample import load_sample, shipped_samples
+from toolkit.traffic.typed import expectation, with_key
 
-DATA: Final = Path(toolkit.traffic.__file__).parent
-QUESTIONS: Final[list[dict[str, Any]]] = tomllib.loads((DATA / "questions.toml").read_text())["question"]
-BY_ID: Final = {question["id"]: question for question in QUESTIONS}
+QUESTIONS: Final = {question.id: question for question in load_questions()}
 
 
 @cache
@@ -43,54 +40,13 @@ def pairs(f: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows).sort_values("number")
 
 
-def after_302(f: pd.DataFrame) -> str:
-    redirect = f.loc[f.status == 302, "number"].item()
+def after(f: pd.DataFrame, status: int) -> str:
+    redirect = f.loc[f.status == status, "number"].item()
     return requests(f)[lambda r: r.number > redirect].uri.iloc[0]
 
 
-def sql(f: pd.DataFrame) -> pd.DataFrame:
-    return f[f.uri.str.contains("%27", na=False)]
-
-
-ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
-    "plain_gets_host": lambda f: only(f.host),
-    "plain_gets_requests": lambda f: len(requests(f)),
-    "plain_gets_uris": lambda f: set(f.uri.dropna()),
-    "plain_gets_curl": lambda f: only(f[f.user_agent.str.startswith("curl", na=False)].uri),
-    "plain_gets_streams": lambda f: f.stream.nunique(),
-    "plain_gets_last_type": lambda f: f[f.status.notna()].content_type.iloc[-1],
-    "login_post_posts": lambda f: int((f.method == "POST").sum()),
-    "login_post_refused": lambda f: pairs(f)[lambda p: p.method == "POST"].status.iloc[0],
-    "login_post_after_redirect": after_302,
-    "login_post_statuses": lambda f: set(f.status.dropna()),
-    "login_post_form_type": lambda f: only(f[f.method == "POST"].content_type),
-    "login_post_seconds_between": lambda f: f[f.method == "POST"].time.diff().iloc[-1],
-    "redirects_and_404s_not_found": lambda f: int((f.status == 404).sum()),
-    "redirects_and_404s_missing_uris": lambda f: set(pairs(f)[lambda p: p.status == 404].uri),
-    "redirects_and_404s_root": lambda f: pairs(f)[lambda p: p.uri == "/"].status.item(),
-    "redirects_and_404s_statuses": lambda f: set(f.status.dropna()),
-    "redirects_and_404s_after_302": after_302,
-    "redirects_and_404s_second_port": lambda f: only(requests(f[f.stream == 1]).source_port),
-    "slow_download_uri": lambda f: only(f.uri),
-    "slow_download_agent": lambda f: only(f.user_agent),
-    "slow_download_full_segments": lambda f: int((f.payload_length == 1460).sum()),
-    "slow_download_seconds": lambda f: (pairs(f).answered - pairs(f).time).item(),
-    "slow_download_bytes": lambda f: f[f.source_port == 80].payload_length.sum(),
-    "slow_download_server": lambda f: only(f[f.source_port == 80].source),
-    "sql_injection_attacker": lambda f: only(sql(f).source),
-    "sql_injection_parameter": lambda f: only(sql(f).uri.str.extract(r"\?(\w+)=", expand=False)),
-    "sql_injection_union": lambda f: only(f[f.uri.str.contains("UNION", na=False)].uri),
-    "sql_injection_error": lambda f: pairs(f)[lambda p: p.status == 500].uri.item(),
-    "sql_injection_agent": lambda f: only(f[f.source == "203.0.113.66"].user_agent),
-    "sql_injection_answered": lambda f: len(pairs(f).query("source == '203.0.113.66' and status == 200")),
-    "beaconing_host": lambda f: f.host.value_counts().idxmax(),
-    "beaconing_agent": lambda f: only(f[f.host == "updates.example"].user_agent),
-    "beaconing_polls": lambda f: int((f.host == "updates.example").sum()),
-    "beaconing_interval": lambda f: float(f.loc[f.host == "updates.example", "time"].diff().mean()),
-    "beaconing_other_uris": lambda f: set(f[f.host == "intranet.example"].uri),
-    "beaconing_order": lambda f: pairs(f).query("host == 'updates.example' and status == 200").uri.item(),
-}
-"""The answer to each question that no judge is needed for."""
+def gap(f: pd.DataFrame) -> float:
+    return f.time.iloc[-1] - f.time.iloc[0]
 
 
 def only(column: pd.Series[Any]) -> Any:
@@ -99,82 +55,164 @@ def only(column: pd.Series[Any]) -> Any:
     return value
 
 
-def test_questions_with_a_key_and_answers_are_the_same_and_no_id_is_twice() -> None:
-    assert [question.id for question in load_questions()] == [question["id"] for question in QUESTIONS]
-    assert len(BY_ID) == len(QUESTIONS) >= 24
-    assert set(Counter(question["sample"] for question in QUESTIONS)) == set(shipped_samples())
-    kinds = Counter(question["key"]["kind"] for question in QUESTIONS)
-    assert set(kinds) == {"exact", "number", "set", "regex", "json", "judge"}
-    assert kinds["judge"] == 2
-    assert {q["id"] for q in QUESTIONS if q["key"]["kind"] != "judge"} == set(ANSWERS)
+SQL: Final = r"%27"
+SERVER: Final = "198.51.100.40"
+ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
+    "plain_gets_host": lambda f: only(f.host),
+    "plain_gets_requests": lambda f: len(requests(f)),
+    "plain_gets_uris": lambda f: set(f.uri.dropna()),
+    "plain_gets_curl": lambda f: only(f[f.user_agent.str.startswith("curl", na=False)].uri),
+    "plain_gets_streams": lambda f: f.stream.nunique(),
+    "plain_gets_last_type": lambda f: f[f.status.notna()].content_type.iloc[-1],
+    "plain_gets_health_port": lambda f: only(f[f.uri == "/health"].source_port),
+    "plain_gets_curl_share": lambda f: f.user_agent.dropna().str.startswith("curl").mean(),
+    "plain_gets_flow": lambda f: [
+        list(f.uri.dropna()),
+        f.status.value_counts()[200],
+        set(f.user_agent.dropna()),
+    ],
+    "login_post_posts": lambda f: (f.method == "POST").sum(),
+    "login_post_refused": lambda f: pairs(f)[lambda p: p.method == "POST"].status.iloc[0],
+    "login_post_after_redirect": lambda f: after(f, 302),
+    "login_post_statuses": lambda f: set(f.status.dropna()),
+    "login_post_form_type": lambda f: only(f[f.method == "POST"].content_type),
+    "login_post_seconds_between": lambda f: f[f.method == "POST"].time.diff().iloc[-1],
+    "login_post_status_order": lambda f: list(f.status.dropna()),
+    "login_post_form_method": lambda f: only(f[f.content_type.str.endswith("urlencoded", na=False)].method),
+    "login_post_redirected": lambda f: (pairs(f)[lambda p: p.method == "POST"].status == 302).any(),
+    "login_post_flow": lambda f: [
+        (f.method == "POST").sum(),
+        list(pairs(f)[lambda p: p.method == "POST"].status),
+        after(f, 302),
+    ],
+    "redirects_and_404s_not_found": lambda f: (f.status == 404).sum(),
+    "redirects_and_404s_missing_uris": lambda f: set(pairs(f)[lambda p: p.status == 404].uri),
+    "redirects_and_404s_root": lambda f: pairs(f)[lambda p: p.uri == "/"].status.item(),
+    "redirects_and_404s_statuses": lambda f: set(f.status.dropna()),
+    "redirects_and_404s_after_302": lambda f: after(f, 302),
+    "redirects_and_404s_second_port": lambda f: only(requests(f[f.stream == 1]).source_port),
+    "redirects_and_404s_missing_share": lambda f: (f.status.dropna() == 404).mean(),
+    "redirects_and_404s_second_begins": lambda f: f[f.stream == 1].time.min(),
+    "redirects_and_404s_server_error": lambda f: (f.status // 100 == 5).any(),
+    "redirects_and_404s_flow": lambda f: [
+        list(f.uri.dropna()),
+        list(f.status.dropna()),
+        len(requests(f[f.stream == 1])),
+    ],
+    "slow_download_uri": lambda f: only(f.uri),
+    "slow_download_agent": lambda f: only(f.user_agent),
+    "slow_download_full_segments": lambda f: (f.payload_length == 1460).sum(),
+    "slow_download_seconds": lambda f: (pairs(f).answered - pairs(f).time).item(),
+    "slow_download_bytes": lambda f: f[f.source_port == 80].payload_length.sum(),
+    "slow_download_server": lambda f: only(f[f.source_port == 80].source),
+    "slow_download_handshake": lambda f: list(f.tcp_flags.head(3)),
+    "slow_download_mean_length": lambda f: f[f.source == SERVER].length.mean(),
+    "slow_download_closes": lambda f: (
+        "server" if f[f.tcp_flags.str.contains("FIN")].source_port.iloc[0] == 80 else "client"
+    ),
+    "slow_download_flow": lambda f: [
+        (f.source == SERVER).sum(),
+        f[f.source == SERVER].payload_length.sum(),
+        gap(f),
+    ],
+    "sql_injection_attacker": lambda f: only(f[f.uri.str.contains(SQL, na=False)].source),
+    "sql_injection_parameter": lambda f: only(
+        f.uri[f.uri.str.contains(SQL, na=False)].str.extract(r"\?(\w+)=", expand=False)
+    ),
+    "sql_injection_union": lambda f: only(f[f.uri.str.contains("UNION", na=False)].uri),
+    "sql_injection_error": lambda f: pairs(f)[lambda p: p.status == 500].uri.item(),
+    "sql_injection_agent": lambda f: only(f[f.source == "203.0.113.66"].user_agent),
+    "sql_injection_answered": lambda f: len(pairs(f).query("source == '203.0.113.66' and status == 200")),
+    "sql_injection_customer_error": lambda f: bool(
+        len(pairs(f).query("source == '192.0.2.23' and status == 500"))
+    ),
+    "sql_injection_attack_seconds": lambda f: gap(requests(f[f.source == "203.0.113.66"])),
+    "sql_injection_suspicious": lambda f: [
+        len(requests(f[f.source == "203.0.113.66"])),
+        only(f[f.source == "203.0.113.66"].user_agent),
+        list(pairs(f).query("source == '203.0.113.66'").status),
+    ],
+    "beaconing_host": lambda f: f.host.value_counts().idxmax(),
+    "beaconing_agent": lambda f: only(f[f.host == "updates.example"].user_agent),
+    "beaconing_polls": lambda f: (f.host == "updates.example").sum(),
+    "beaconing_interval": lambda f: f.loc[f.host == "updates.example", "time"].diff().mean(),
+    "beaconing_other_uris": lambda f: set(f[f.host == "intranet.example"].uri),
+    "beaconing_order": lambda f: pairs(f).query("host == 'updates.example' and status == 200").uri.item(),
+    "beaconing_first_page": lambda f: f[f.host == "intranet.example"].time.min(),
+    "beaconing_empty_share": lambda f: (f.status.dropna() == 204).mean(),
+    "beaconing_page_method": lambda f: only(f[f.uri == "/phonebook"].method),
+    "beaconing_suspicious": lambda f: [
+        (f.host == "updates.example").sum(),
+        f.loc[f.host == "updates.example", "time"].diff().mean(),
+        only(f[f.host == "updates.example"].user_agent),
+        (f.status == 204).sum(),
+    ],
+}
+"""The answer to each question, of an open one the values of its claims."""
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=list(BY_ID))
-def test_a_question_begins_with_its_sample_and_names_the_field_of_its_answer(
-    question: dict[str, Any],
-) -> None:
-    assert question["id"].startswith(f"{question['sample']}_")
-    assert f'field "{question["key"].get("field")}"' in question["text"] or question["key"]["kind"] != "json"
+def same(value: Any, oracle: Any) -> bool:
+    if isinstance(oracle, list | set):
+        members = [canonical(None, str(one)) for one in oracle]
+        given = [canonical(None, one) for one in value]
+        return (
+            given == members
+            if isinstance(oracle, list)
+            else (set(given) == set(members) and len(given) == len(members))
+        )
+    if isinstance(oracle, str):
+        return bool(value == oracle)
+    return float(value) == pytest.approx(float(oracle), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, q in BY_ID.items() if q["key"]["kind"] != "regex" and name in ANSWERS]
-)
-def test_a_key_is_what_the_sample_holds(name: str) -> None:
-    question, key = BY_ID[name], BY_ID[name]["key"]
-    answer = ANSWERS[name](frame(question["sample"]))
-    if key["kind"] == "set":
-        assert len(set(key["value"])) == len(key["value"])
-        assert set(key["value"]) == answer
-    elif "tolerance" in key:
-        assert key["value"] == pytest.approx(answer, abs=0.02)
-        assert "rounded to one decimal place" in question["text"]
-        assert round(answer, 1) == pytest.approx(key["value"], abs=key["tolerance"])
-    else:
-        assert key["value"] == answer
-
-
-def test_a_pattern_fits_the_answer_and_no_other_text_of_the_sample() -> None:
-    for question in (q for q in QUESTIONS if q["key"]["kind"] == "regex"):
-        everything = frame(question["sample"])
-        answer = ANSWERS[question["id"]](everything)
-        pattern = re.compile(question["key"]["value"])
-        assert pattern.search(answer)
-        assert pattern.search(f"`{answer}`")
-        columns = ("uri", "host", "source", "user_agent", "method")
-        texts = {text for column in columns for text in everything[column].dropna()}
-        names = {name for uri in everything.uri.dropna() for name in re.findall(r"[\w.%/]+", uri)}
-        assert not [text for text in (texts | names) - {answer} if pattern.search(text)]
-
-
-def test_what_a_judge_looks_for_stands_in_the_sample() -> None:
-    for question in (q for q in QUESTIONS if q["key"]["kind"] == "judge"):
-        held = load_sample(question["sample"]).csv
-        facts = r"\d+(?:\.\d+){3}|[\w-]+\.example|\w+-agent/[\d.]+|/products\b|\b[2-5]\d\d\b"
-        named = re.findall(facts, question["key"]["value"])
-        assert len(named) >= 3
-        assert not [fact for fact in named if fact not in held]
-
-
-def reply(question: dict[str, Any]) -> str:
-    answer = ANSWERS[question["id"]](frame(question["sample"]))
-    key = question["key"]
-    if key["kind"] == "set":
-        return json.dumps(sorted(one if isinstance(one, str) else int(one) for one in answer))
-    if key["kind"] == "json":
-        return json.dumps({key["field"]: answer if isinstance(answer, str) else int(answer)})
-    return str(round(answer, 1) if "tolerance" in key else answer)
+def test_there_are_questions_of_every_type_over_every_sample_and_an_oracle_for_each() -> None:
+    assert set(QUESTIONS) == set(ANSWERS)
+    samples = Counter(question.sample for question in QUESTIONS.values())
+    assert set(samples) == set(shipped_samples())
+    assert min(samples.values()) >= 8
+    types = Counter(question.answer.type for question in QUESTIONS.values() if question.answer)
+    assert set(types) == set(get_args(Type))
+    assert types["claims"] == len(samples)
+    assert all(question.id.startswith(f"{question.sample}_") for question in QUESTIONS.values())
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-def test_a_key_takes_the_true_answer_and_no_answer_to_another_question_of_the_sample(name: str) -> None:
-    question = BY_ID[name]
-    key = answer_key(question["key"])
-    own = reply(question)
-    assert matches(key, own, question["text"]).matched is True
-    others = {reply(q) for q in QUESTIONS if q["sample"] == question["sample"] and q["id"] in ANSWERS} - {own}
-    assert len(others) >= 4
-    assert not [other for other in others if matches(key, other, question["text"]).matched is not False]
+def test_an_expected_value_is_what_the_sample_holds(name: str) -> None:
+    question, f = QUESTIONS[name], frame(QUESTIONS[name].sample)
+    answer, table = question.answer, Table(f)
+    assert answer is not None
+    oracle = ANSWERS[name](f)
+    if answer.claims:
+        assert len(answer.claims) == len(oracle) >= 3
+        assert all(same(claim.of(table), value) for claim, value in zip(answer.claims, oracle, strict=True))
+    else:
+        assert same(answer.of(table, f), oracle)
+
+
+@cache
+def keyed(name: str) -> Question:
+    question, f = QUESTIONS[name], frame(QUESTIONS[name].sample)
+    return with_key(question, expectation(question, Table(f), f))
+
+
+def reply(name: str) -> str:
+    value = keyed(name).key.value
+    return json.dumps(value) if isinstance(value, tuple) else str(value)
+
+
+@pytest.mark.parametrize("name", [name for name, q in QUESTIONS.items() if q.answer and not q.answer.claims])
+def test_a_key_for_free_text_takes_the_true_answer_and_none_of_another_shape(name: str) -> None:
+    """Every question with an answer has a key, so a study of free text asks the same questions."""
+    question = keyed(name)
+    assert matches(question.key, reply(name), question.text).matched is True
+    assert matches(question.key, "I cannot tell.", question.text).matched is False
+
+
+def test_an_open_question_gives_a_requirement_for_judges() -> None:
+    key = keyed("sql_injection_suspicious").key
+    assert key.kind == "judge"
+    assert "is python-requests/2.31.0" in key.value
+    assert "is [500, 200, 200]" in key.value
 
 
 def test_the_two_prompts_hold_the_question_and_the_sample_once() -> None:

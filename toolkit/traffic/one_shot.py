@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -46,6 +46,7 @@ from toolkit.stats.one_shot.methods import (
     overall,
     score_methods,
 )
+from toolkit.traffic.measures import ANSWERS, Table
 from toolkit.traffic.questions import (
     AnswerKey,
     PromptVariant,
@@ -56,13 +57,14 @@ from toolkit.traffic.questions import (
 )
 from toolkit.traffic.sample import Facts, Sample, load_sample, shipped_samples
 from toolkit.traffic.screen import Flag, State, chance_acceptance, screen
+from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
 from toolkit.words import agreeing, choices, counted
 
-FORMATS: Final = ("text",)
+FORMATS: Final = ("typed", "text")
 _KEYS: Final = (*KEYS, "repeat")
 _STATES: Final[dict[str, State]] = {"refuted": "refuted", "bound": "bound", "not_checked": "not checked"}
 """Columns of the flags of free text."""
-_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", *_STATES, "run_id"]
+_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", *_STATES, "run_id"]
 _TEXTS: Final = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
@@ -74,8 +76,14 @@ class Verdict:
     matched: bool | None
     found: str | None
     why: str
+    claims: tuple[CheckedClaim, ...] = ()
     flags: tuple[Flag, ...] = ()
     calls: tuple[str, ...] = ()
+
+    @property
+    def invented(self) -> tuple[CheckedClaim, ...]:
+        """Return the typed claims that the sample refutes."""
+        return tuple(claim for claim in self.claims if not claim.held)
 
     def flagged(self, state: State) -> str:
         """Return the names and numbers of free text in one state, joined."""
@@ -89,6 +97,7 @@ class OneShotContext:
     variant: str
     question: Question
     facts: Facts
+    expected: Expected | None = field(default=None, repr=False, compare=False)
 
 
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
@@ -100,7 +109,8 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
         row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id, "why": reason}
         annotation: Verdict | None = item.annotations.get("verdict", (None,))[0]
         if annotation:
-            row |= {"matched": annotation.matched, "found": annotation.found}
+            invented = "; ".join(f"{claim.kind} {claim.text}" for claim in annotation.invented)
+            row |= {"matched": annotation.matched, "found": annotation.found, "invented": invented}
             row |= {name: annotation.flagged(state) for name, state in _STATES.items()}
             row |= {"verdict": verdict, "why": reason or annotation.why}
         rows.append(row)
@@ -144,7 +154,7 @@ class OneShotTest(PromptResponseTest):
         weights: Sequence[float] = WEIGHTS,
         confidence: float = 0.95,
         hallucination_judge: bool = False,
-        answer_format: str = "text",
+        answer_format: str = "typed",
         judges: Sequence[JudgeSpec] = (),
         folder: Path | None = None,
     ) -> None:
@@ -159,6 +169,10 @@ class OneShotTest(PromptResponseTest):
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
+        if hallucination_judge and answer_format == "typed":
+            raise InputError(
+                'one-shot test: hallucination_judge is for free text; take it out, or set answer_format = "text"'
+            )
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
@@ -172,21 +186,34 @@ class OneShotTest(PromptResponseTest):
         selected = tuple(question for question in selected if only is None or question.id in only)
         self.samples = _samples(samples, selected, base_folder)
         selected = tuple(question for question in selected if question.sample in self.samples)
-        judged = tuple(question.id for question in selected if question.key.kind == "judge")
+        typed = answer_format == "typed"
+        tables = {name: Table(sample.frame) for name, sample in self.samples.items()}
+        expected = {
+            question.id: expectation(question, tables[question.sample], self.samples[question.sample].frame)
+            for question in selected
+            if typed or question.answer is not None
+        }
+        selected = tuple(
+            with_key(question, expected[question.id]) if question.id in expected else question
+            for question in selected
+        )
+        judged = tuple(question.id for question in selected if question.key.kind == "judge" and not typed)
         self.left_out: tuple[str, ...] = () if self.judges else judged
         if self.left_out and questions is not None:
             raise InputError(f"question {judged[0]} needs a judge; add one under [judges] or take it out")
         self.questions = tuple(question for question in selected if question.id not in self.left_out)
         if not self.questions or not self.variants:
             raise InputError("one-shot test: nothing is left to ask; give questions and variants")
-        self.asks_judges = bool(self.judges)
+        self.asks_judges = bool(self.judges) and not typed
         facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
         items = []
         for variant, question in product(self.variants, self.questions):
-            context = OneShotContext(variant.id, question, facts[question.sample])
+            basis = expected[question.id] if typed else None
+            context = OneShotContext(variant.id, question, facts[question.sample], basis)
+            form = _form(basis) if basis else ""
             name, text = (
                 f"{variant.id}/{question.id}",
-                variant.prompt(question.text, context.facts.csv),
+                variant.prompt(question.text + form, context.facts.csv),
             )
             items.append(TestItem(name, (PromptWithContext(name, text, context),), context))
         self._items = tuple(items)
@@ -200,16 +227,19 @@ class OneShotTest(PromptResponseTest):
         return {"verdict": self._annotate}
 
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
-        return await self._of_text(reply, ask)
+        context: OneShotContext = reply.prompt.context
+        if context.expected is None:
+            return await self._of_text(reply, ask)
+        result = typed_verdict(reply.text or "", context.expected)
+        return Verdict(result.verdict, result.matched, result.found, result.why, result.claims)
 
     async def _of_text(self, reply: PromptReply, ask: Ask) -> Verdict:
         """Return the verdict of the judges on free text, with the flags of the rules, which decide nothing."""
         context: OneShotContext = reply.prompt.context
         text, question = reply.text or "", context.question
         match = matches(question.key, text, question.text)
-        verdict = Verdict(
-            None, match.matched, match.found, match.why, screen(text, context.facts, question.text)
-        )
+        flags = screen(text, context.facts, question.text)
+        verdict = Verdict(None, match.matched, match.found, match.why, flags=flags)
         if not self.judges:
             return replace(verdict, why=f"{_TEXTS['without_judges']}; {match.why}")
         if not text.strip():
@@ -294,6 +324,15 @@ class OneShotTest(PromptResponseTest):
             note = "; ".join(filter(None, [mean.note, omission]))
             results.append(replace(mean, note=note))
         return results
+
+
+def _form(expected: Expected) -> str:
+    """Return what a question adds about the form of a typed answer: its columns, its choices, and an example."""
+    columns = ", ".join(name for name in expected.table.cells if name not in ANSWERS)
+    words = ", ".join(expected.answer.choices)
+    choice = fill(_TEXTS["choice"], {"choices": words}) if words else ""
+    first = "several" if expected.answer.claims else "first"
+    return fill(_TEXTS["typed"] + _TEXTS[first], {"columns": columns, "choice": choice})
 
 
 def _with_votes(verdict: Verdict, becomes: str | None, reason: str, calls: tuple[str, ...]) -> Verdict:

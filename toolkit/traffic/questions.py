@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, Text, checked, read_toml
 from toolkit.judges.rubric import fill
+from toolkit.traffic.measures import Answer as TypedAnswer
 from toolkit.traffic.mentions import (
     KINDS,
     METHODS,
@@ -139,7 +140,14 @@ class Question(Strict):
     id: _Name
     sample: Text
     text: Annotated[Text, AfterValidator(str.strip)]
-    key: Annotated[AnswerKey, BeforeValidator(answer_key)]
+    answer: TypedAnswer | None = None
+    key: Annotated[AnswerKey, BeforeValidator(answer_key)] = AnswerKey("", None)
+
+    @model_validator(mode="after")
+    def _has_answer(self) -> Self:
+        if self.answer is None and not self.key.kind:
+            raise ValueError("needs an answer, or for free text a key")
+        return self
 
 
 class PromptVariant(Strict):
@@ -276,17 +284,18 @@ def _final_answer(text: str) -> str:
 
 def json_objects(text: str) -> list[dict[str, Any]]:
     """Return the outermost JSON objects of a reply, without those that have a doubled key, which are ambiguous."""
-    return [value for value in _decoded(text, "{") if _DOUBLED not in value]
+    return [value for value in json_values(text) if DOUBLED not in value]
 
 
-def _decoded(text: str, sign: str) -> list[Any]:
-    values, position = [], 0
+def json_values(text: str, sign: str = "{", decoder: json.JSONDecoder | None = None) -> list[Any]:
+    """Return the outermost JSON objects of a reply, or its lists; an object with a doubled key has DOUBLED in it."""
+    values, position, decoder = [], 0, decoder or _DECODER
     for _ in range(MAX_OBJECTS):
         position = text.find(sign, position)
         if position < 0:
             break
         try:
-            value, position = _DECODER.raw_decode(text, position)
+            value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
             position += 1
         else:
@@ -294,16 +303,17 @@ def _decoded(text: str, sign: str) -> list[Any]:
     return values
 
 
-_DOUBLED: Final = "\0doubled"
+DOUBLED: Final = "\0doubled"
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dict, or DOUBLED alone where a key is there twice."""
     decoded = dict(pairs)
-    return decoded if len(decoded) == len(pairs) else {_DOUBLED: True}
+    return decoded if len(decoded) == len(pairs) else {DOUBLED: True}
 
 
 # Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=float)
 
 
 def _plain(text: str) -> str:
@@ -386,7 +396,7 @@ def _value_matches(expected: str, text: str, question: str) -> Match:
 
 def _list_matches(expected: Collection[str], text: str, question: str) -> Match:
     target = {_key(value) for value in expected}
-    lists = _decoded(text, "[")
+    lists = json_values(text, "[")
     listed = lists[0] if len(lists) == 1 else None
     if not target:
         empty = listed == [] or _plain(text) in ("none", "no", "nothing", "{}", "empty", "empty list")

@@ -1,0 +1,370 @@
+"""What can be calculated over rows of a sample, and the answer that a question expects.
+
+A subject is a measure over the rows that a filter selects: the number of rows with ``status`` 404, the ``uri`` of the
+row that row 16 answers. Questions declare with it what they expect, and models declare with it what a value is of.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from urllib.parse import unquote_plus
+
+from pydantic import Field, model_validator
+
+from toolkit.files import Strict
+from toolkit.traffic.mentions import canonical_address
+from toolkit.traffic.sample import CUT
+from toolkit.words import choices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Measure = Literal[
+    "count", "distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max",
+    "duration", "mean_interval", "share", "exists",
+]  # fmt: skip
+MEASURES: Final[tuple[str, ...]] = (*get_args(Measure), "choice")
+OF_COLUMN: Final = frozenset(
+    {"distinct", "value", "first", "last", "list", "set", "sum", "mean", "min", "max"}
+)
+ANSWERS: Final = ("answers", "answered_by")
+"""In the row of a response the number of its request row, and in the row of a request that of its response row."""
+_ARITHMETIC: Final = frozenset({"sum", "mean", "min", "max"})
+_LARGEST: Final = 18
+"""Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
+_NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
+
+
+class Unreadable(Exception):
+    """Why a subject or an answer cannot be read at all."""
+
+
+class Refuted(Exception):
+    """Why a subject is not of this sample, or gives no value there."""
+
+
+def number_in(value: Any) -> Decimal | None:
+    """Return a number with the digits that it is written with, from a number or a text that is one.
+
+    >>> number_in("45,706"), number_in(Decimal("1.970")), number_in("4a"), number_in(True)
+    (Decimal('45706'), Decimal('1.970'), None, None)
+    """
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = Decimal(value.strip().replace(",", ""))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        value = Decimal(str(value)) if math.isfinite(value) else None
+    usable = isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) <= _LARGEST
+    return value if usable else None
+
+
+def dimension(measure: str, column: str | None) -> str:
+    """Return the kind of quantity that a measure gives: count, time, size, share, number or text."""
+    by_measure = {"count": "count", "distinct": "count", "share": "share", "exists": "text", "choice": "text"}
+    if measure in by_measure:
+        return by_measure[measure]
+    if measure in ("duration", "mean_interval") or column == "time":
+        return "time"
+    if column in ("length", "payload_length"):
+        return "size"
+    return "mean" if measure in ("sum", "mean") else "number"
+
+
+def canonical(column: str | None, value: Any) -> Any:
+    """Return the form in which values of a column are equal: addresses in short, URIs decoded, texts without case."""
+    if (number := number_in(value)) is not None:
+        return number
+    text = " ".join(str(value).removesuffix(CUT).split())
+    if column == "uri":
+        for _ in range(3):
+            text = unquote_plus(text)
+        return text
+    if column == "tcp_flags":
+        return ",".join(sorted(part.upper() for part in re.split(r"[\s,;|/+]+", text) if part))
+    if column == "host":
+        return text.casefold().rstrip(".")
+    return canonical_address(text) if column in ("source", "destination") else text.casefold()
+
+
+class Table:
+    """The rows of a sample by number, with two more columns that pair requests and responses."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        cells = {str(name): [_cell(value) for value in frame[name]] for name in frame}
+        self.size = len(frame)
+        numbers = cells.setdefault("number", [Decimal(number) for number in range(1, self.size + 1)])
+        self.index = {int(number): index for index, number in enumerate(numbers) if number is not None}
+        self.partner: dict[int, int] = {}
+        if {"stream", "method", "status"} <= set(cells):
+            self.partner = _partners(cells)
+            for name, end in zip(ANSWERS, ("status", "method"), strict=True):
+                cells[name] = [
+                    numbers[self.partner[row]]
+                    if row in self.partner and cells[end][row] is not None
+                    else None
+                    for row in range(self.size)
+                ]
+        self.cells = cells
+
+    @cached_property
+    def rows_by_value(self) -> dict[str, dict[Any, frozenset[int]]]:
+        """The rows of each value of each column, in its canonical form; None is the empty cell."""
+        result = {}
+        for name, column in self.cells.items():
+            rows: dict[Any, set[int]] = {}
+            for index, cell in enumerate(column):
+                rows.setdefault(None if cell is None else canonical(name, cell), set()).add(index)
+            result[name] = {value: frozenset(indices) for value, indices in rows.items()}
+        return result
+
+    def column(self, name: Any) -> str:
+        """Return the name of a column; raise `Refuted` where the sample has none of this name."""
+        if not isinstance(name, str) or name not in self.cells:
+            raise Refuted(f"the sample has no column {str(name)[:60]!r}")
+        return name
+
+    def select(self, conditions: Any) -> tuple[frozenset[int], str]:
+        """Return the rows that a filter selects, and its first condition on a value that no row has."""
+        if not isinstance(conditions, Mapping):
+            raise Unreadable("its filter is not an object of columns and values")
+        selected, absent = frozenset(range(self.size)), ""
+        for name, condition in conditions.items():
+            rows, missing = self._rows(self.column(name), condition)
+            selected &= rows
+            absent = absent or missing
+        return selected, absent
+
+    def _rows(self, name: str, condition: Any) -> tuple[frozenset[int], str]:
+        by_value = self.rows_by_value[name]
+        if isinstance(condition, Mapping):
+            low, high = (condition.get(end) for end in ("min", "max"))
+            ends = [None if end is None else number_in(end) for end in (low, high)]
+            if not condition or set(condition) - {"min", "max"} or (ends != [low, high] and None in ends):
+                raise Unreadable(f"its filter on {name} is neither a value nor a range with min and max")
+            rows = self._between(name, ends[0], ends[1])
+            return rows, "" if rows else f"{name} from {low} to {high}"
+        if condition == "*":
+            rows = frozenset(range(self.size)) - by_value.get(None, frozenset())
+            return rows, "" if rows else f"any {name}"
+        values = condition if isinstance(condition, list | tuple) else [condition]
+        if any(isinstance(value, Mapping | list | tuple) for value in values):
+            raise Unreadable(f"its filter on {name} has a list or an object in a list")
+        selected, missing = set[int](), ""
+        for value in dict.fromkeys(None if value is None else canonical(name, value) for value in values):
+            equal = by_value.get(value, frozenset())
+            if not equal and name == "time" and isinstance(value, Decimal):
+                equal = self._between(name, value - half_digit(value), value + half_digit(value))
+            selected |= equal
+            missing = missing or ("" if equal else f"{name} {str(value)[:80]}")
+        return frozenset(selected), missing
+
+    def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> frozenset[int]:
+        return frozenset(
+            index
+            for index, cell in enumerate(self.cells[name])
+            if isinstance(cell, Decimal) and (low is None or cell >= low) and (high is None or cell <= high)
+        )
+
+    def nonempty(self, column: str | None, rows: Iterable[int]) -> list[int]:
+        """Return rows in their order, of a column those that have a value."""
+        return [row for row in sorted(rows) if column is None or self.cells[column][row] is not None]
+
+    def calculate(
+        self, measure: str, column: str | None, rows: Iterable[int], among: Iterable[int] = ()
+    ) -> Any:
+        """Return what a measure gives over rows; raise `Refuted` where it gives no value."""
+        if measure in OF_COLUMN:
+            column = self.column(column)
+            return self._of_column(
+                measure, column, [self.cells[column][row] for row in self.nonempty(column, rows)]
+            )
+        indices = self.nonempty(None, rows)
+        if measure == "exists":
+            return bool(indices)
+        if measure == "share":
+            if not (total := len(list(among))):
+                raise Refuted("no row is among those that the share is of")
+            return Decimal(len(indices)) / total
+        if measure == "count":
+            return Decimal(len(indices))
+        times = [self.cells[self.column("time")][row] for row in self.nonempty("time", rows)]
+        if len(times) < (2 if measure == "mean_interval" else 1):
+            raise Refuted(f"{measure} needs more rows than {len(times)}")
+        span = times[-1] - times[0]
+        return span / (len(times) - 1) if measure == "mean_interval" else span
+
+    def _of_column(self, measure: str, column: str, values: list[Any]) -> Any:
+        spellings: dict[Any, Any] = {}
+        for value in values:
+            spellings.setdefault(canonical(column, value), value)
+        different = list(spellings.values())
+        if measure == "distinct":
+            return Decimal(len(different))
+        if measure in ("list", "set"):
+            return values if measure == "list" else different
+        if not values:
+            raise Refuted(f"the column {column} is empty in these rows")
+        if measure == "value" and len(different) > 1:
+            raise Refuted(f"the column {column} has {len(different)} different values in these rows")
+        if measure in _ARITHMETIC:
+            if not all(isinstance(value, Decimal) for value in values):
+                raise Refuted(f"the column {column} holds no numbers")
+            total = sum(values, Decimal(0))
+            arithmetic = {"sum": total, "mean": total / len(values), "min": min(values), "max": max(values)}
+            return arithmetic[measure]
+        return values[-1] if measure == "last" else values[0]
+
+
+def half_digit(number: Decimal) -> Decimal:
+    """Return half a unit of the last digit that a number is written with."""
+    return Decimal(5).scaleb(int(number.as_tuple().exponent) - 1)
+
+
+def _cell(value: Any) -> Any:
+    text = str(value)
+    if text in ("<NA>", "nan", "None", ""):
+        return None
+    return text if isinstance(value, str) else Decimal(text).normalize() + 0
+
+
+def _partners(cells: Mapping[str, list[Any]]) -> dict[int, int]:
+    """Return the response of each request and the reverse, in order in each stream; 1xx is no final response."""
+    open_requests: dict[Any, list[int]] = {}
+    partner = {}
+    for row, stream in enumerate(cells["stream"]):
+        if cells["method"][row] is not None:
+            open_requests.setdefault(stream, []).append(row)
+            continue
+        final = (status := cells["status"][row]) is not None and (status == 101 or not 100 <= status < 200)
+        if final and (waiting := open_requests.get(stream)):
+            request = waiting.pop(0)
+            partner[request], partner[row] = row, request
+    return partner
+
+
+# --- what a question expects ------------------------------------------------------------------------------------------
+
+Type = Literal[
+    "integer", "number", "share", "time", "duration", "address", "port", "host", "status", "method", "text",
+    "list", "set", "yes_no", "one_of", "claims",
+]  # fmt: skip
+_NUMBERS: Final = frozenset({"integer", "number", "share", "time", "duration", "port", "status"})
+
+
+class Subject(Strict):
+    """A measure over the rows that a filter selects."""
+
+    measure: Measure
+    column: str | None = None
+    filter: dict[str, Any] = Field(default_factory=dict)
+    among: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        _check_subject(self.measure, self.column, self.among)
+        return self
+
+    def of(self, table: Table) -> Any:
+        """Return the value in a sample; raise ``ValueError`` where the sample does not give it."""
+        try:
+            (rows, absent), among = table.select(self.filter), table.select(self.among or {})[0]
+            value = table.calculate(self.measure, self.column, rows, among)
+        except (Refuted, Unreadable) as error:
+            raise ValueError(f"{error}; correct the question") from None
+        if absent and value not in (0, False, []):
+            raise ValueError(f"no row of the sample has {absent}; correct the filter")
+        return value
+
+
+class Answer(Strict):
+    """The answer that a question expects: a type, and a subject, a literal value or a function of the sample's frame.
+
+    >>> Answer(type="integer", measure="count", filter={"method": "POST"}).type
+    'integer'
+    """
+
+    type: Type
+    measure: Measure | None = None
+    column: str | None = None
+    filter: dict[str, Any] = Field(default_factory=dict)
+    among: dict[str, Any] | None = None
+    value: Any = None
+    expected: Callable[[Any], Any] | None = Field(default=None, exclude=True)
+    unit: str = ""
+    tolerance: float = Field(default=0.0, ge=0)
+    choices: tuple[str, ...] = Field(default=(), strict=False)
+    claims: tuple[Subject, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        sources = [
+            self.measure is not None,
+            self.value is not None,
+            self.expected is not None,
+            bool(self.claims),
+        ]
+        if sum(sources) != 1:
+            raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
+        if (self.type == "claims") != bool(self.claims):
+            raise ValueError("the type claims, and no other, needs claims = [ ... ]")
+        if (self.type == "one_of") != bool(self.choices):
+            raise ValueError("the type one_of, and no other, needs choices = [ ... ]")
+        if self.choices and self.value is not None and self.value not in self.choices:
+            raise ValueError(
+                f"value {self.value!r} is none of the choices; {choices(self.value, self.choices)}"
+            )
+        if self.measure is None and (self.filter or self.column or self.among is not None):
+            raise ValueError("column, filter and among need a measure; add it")
+        if self.measure is not None:
+            _check_subject(self.measure, self.column, self.among)
+        return self
+
+    def of(self, table: Table, frame: pd.DataFrame) -> Any:
+        """Return the expected value, of an open question None; raise ``ValueError`` where the sample gives none."""
+        for claim in self.claims:
+            claim.of(table)
+        if self.claims:
+            return None
+        if self.measure is not None:
+            names = ("measure", "column", "filter", "among")
+            value = Subject(**{name: getattr(self, name) for name in names}).of(table)
+        else:
+            value = self.value if self.expected is None else self.expected(frame)
+        return fitting(self.type, value)
+
+
+def fitting(kind: str, value: Any) -> Any:
+    """Return an expected value in the form of its type; raise ``ValueError`` where it has another form."""
+    if kind in ("list", "set"):
+        if isinstance(value, list | tuple | set | frozenset):
+            return list(value)
+    elif kind == "yes_no":
+        if (truth := truth_of(value)) is not None:
+            return truth
+    elif kind in _NUMBERS:
+        number = number_in(value.item() if hasattr(value, "item") else value)
+        if number is not None and (kind not in ("integer", "port", "status") or number % 1 == 0):
+            return number
+    elif isinstance(value, str) and value.strip():
+        return value
+    raise ValueError(f"the expected value {value!r} is not of the type {kind}")
+
+
+def truth_of(value: Any) -> bool | None:
+    """Return what a yes or no says; None for anything else."""
+    return (
+        value
+        if isinstance(value, bool)
+        else {"yes": True, "true": True, "no": False, "false": False}.get(str(value).strip().casefold())
+    )
+
+
+def _check_subject(measure: str, column: str | None, among: Any) -> None:
+    if (measure in OF_COLUMN) != (column is not None):
+        raise ValueError(f"the measure {measure} {'needs a' if measure in OF_COLUMN else 'takes no'} column")
+    if (measure == "share") != (among is not None):
+        raise ValueError("the measure share, and no other, needs among = { ... }")

@@ -1,0 +1,471 @@
+"""Typed answers: claims with the subject and the rows that they rest on, compared with the sample.
+
+A reply is one JSON object ``{"claims": [{"value", "unit", "of": {"measure", "column", "filter", "among"}, "rows"}]}``.
+Each claim is calculated again, over all rows of its filter and over the rows that it cites. An answer with a false
+claim is hallucinated; a reply that cannot be read has no verdict and a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from toolkit.errors import InputError
+from toolkit.traffic.measures import (
+    MEASURES,
+    OF_COLUMN,
+    Answer,
+    Refuted,
+    Subject,
+    Table,
+    Unreadable,
+    canonical,
+    dimension,
+    half_digit,
+    number_in,
+    truth_of,
+)
+from toolkit.traffic.questions import DOUBLED, MAX_REGEX_TEXT, AnswerKey, Question, json_values, marked_pairs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEEPEST: Final = 20
+"""Levels of lists and objects in a reply; a claim has five."""
+_UNITS: Final[dict[str, tuple[str, Decimal]]] = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), ("time", Decimal(1))),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), ("time", Decimal("0.001"))),
+    **dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), ("time", Decimal("0.000001"))),
+    **dict.fromkeys(("min", "minute", "minutes"), ("time", Decimal(60))),
+    **dict.fromkeys(("h", "hour", "hours"), ("time", Decimal(3600))),
+    **dict.fromkeys(("B", "byte", "bytes"), ("size", Decimal(1))),
+    **dict.fromkeys(("kB", "KB"), ("size", Decimal(1000))),
+    **dict.fromkeys(("KiB",), ("size", Decimal(1024))),
+    **dict.fromkeys(("MB",), ("size", Decimal(1000_000))),
+    **dict.fromkeys(("MiB",), ("size", Decimal(1024**2))),
+    **dict.fromkeys(("%", "percent", "per cent"), ("share", Decimal("0.01"))),
+}
+_TYPES: Final = {"share": "share", "time": "time", "duration": "time", "list": "text", "set": "text"}
+_COLUMNS: Final = {"address": "source", "host": "host"}
+_PLAIN: Final = frozenset({"count", "number", "mean"})
+_WITH_UNIT: Final = re.compile(r"\s*([-+]?[\d.,]{1,40})\s*(%|[A-Za-zµμ]{1,20})\s*")
+_RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
+
+
+@dataclass(frozen=True)
+class TypedClaim:
+    """One claim of a reply as it was read, not yet compared with a sample; rows are None for all of its filter."""
+
+    number: int
+    value: Any
+    unit: str
+    measure: str
+    column: str | None
+    filter: Any
+    among: Any
+    rows: tuple[tuple[int, int], ...] | None
+
+    @cached_property
+    def kind(self) -> str:
+        """The kind of quantity that the claim states."""
+        return dimension(self.measure, self.column)
+
+    @cached_property
+    def scale(self) -> Decimal:
+        """How many seconds, bytes or parts of 1 its unit is; raises `Refuted` for a unit of another kind."""
+        kind, factor = _UNITS.get(self.unit, _UNITS.get(self.unit.casefold(), (self.kind, Decimal(1))))
+        if kind != self.kind and self.kind != "text" and not self._is_text:
+            raise Refuted(f"{self.unit} is no unit of {self.measure} {self.column or ''}".rstrip())
+        return factor if kind == self.kind else Decimal(1)
+
+    @property
+    def _is_text(self) -> bool:
+        values = self.value if isinstance(self.value, list) else [self.value]
+        return self.kind == "number" and not all(number_in(value) is not None for value in values)
+
+    def __str__(self) -> str:
+        """Return the claim in a few words."""
+        conditions = ", ".join(f"{name} {readable(value)}" for name, value in self.filter.items())
+        subject = f"{self.measure} {self.column or ''}".rstrip() + (
+            f" where {conditions}" if conditions else ""
+        )
+        return f"{subject} = {readable(self.value)}{f' {self.unit}' if self.unit else ''}"[:200]
+
+
+@dataclass(frozen=True)
+class CheckedClaim:
+    """A claim with whether the sample and the cited rows give it, and the reason where they do not."""
+
+    kind: str
+    text: str
+    held: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class TypedVerdict:
+    """The verdict on a typed answer; None where it cannot be read."""
+
+    verdict: str | None
+    matched: bool | None
+    found: str | None
+    why: str
+    claims: tuple[CheckedClaim, ...] = ()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _digits(text: str) -> Decimal | str:
+    try:
+        return Decimal(text)
+    except ArithmeticError:  # an exponent of more digits than a Decimal has
+        return text
+
+
+_EXACT: Final = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=_digits, parse_float=_digits)
+
+
+def read_claims(text: str) -> tuple[TypedClaim, ...]:
+    """Return the claims of a reply; raise `Unreadable` with the reason where there are none to read.
+
+    >>> claim = '{"value": 2, "of": {"measure": "count", "filter": {"method": "POST"}}, "rows": ["9-14"]}'
+    >>> print(*read_claims(f'In short: {{"claims": [{claim}]}}'))
+    count where method POST = 2
+    """
+    if len(text) > MAX_REGEX_TEXT:
+        raise Unreadable(f"the reply is longer than {MAX_REGEX_TEXT:,} characters")
+    objects = []
+    for parsed in json_values(text, decoder=_EXACT):
+        if (
+            _checked_depth(parsed)
+            and isinstance(parsed, dict)
+            and "claims" in parsed
+            and parsed not in objects
+        ):
+            objects.append(parsed)
+    if not objects:
+        raise Unreadable("no JSON object with claims" if text.strip() else "the reply is empty")
+    if len(objects) > 1:
+        raise Unreadable(f"{len(objects)} different objects with claims; which is the answer is not decided")
+    claims = objects[0]["claims"]
+    if not isinstance(claims, list) or not claims:
+        raise Unreadable("no claims: the list is empty or no list")
+    return tuple(_claim(number, claim) for number, claim in enumerate(claims, 1))
+
+
+def _checked_depth(value: Any) -> bool:
+    """Return true; raise where a value is nested too deep, or an object in it has a key twice."""
+    level, depth = [value], 0
+    while level:
+        if depth > DEEPEST:
+            raise Unreadable(f"the reply is nested deeper than {DEEPEST} levels")
+        if any(isinstance(part, dict) and DOUBLED in part for part in level):
+            raise Unreadable("an object has a key twice; which value counts is not decided")
+        containers = [part for part in level if isinstance(part, dict | list)]
+        level = [
+            child for part in containers for child in (part.values() if isinstance(part, dict) else part)
+        ]
+        depth += 1
+    return True
+
+
+def _claim(number: int, claim: Any) -> TypedClaim:
+    if not isinstance(claim, dict):
+        raise Unreadable(f"claim {number} is no object")
+    subject = claim["of"] if "of" in claim else {name: claim[name] for name in _FLAT if name in claim}
+    for name, part in (("value", claim.get("value")), ("of", subject or None), ("rows", claim.get("rows"))):
+        if part is None:
+            raise Unreadable(f"claim {number} has no {name}")
+    measure = subject.get("measure") if isinstance(subject, dict) else None
+    if not isinstance(measure, str) or measure not in MEASURES:
+        raise Unreadable(f"claim {number} has the unknown measure {readable(measure)[:60]!r}")
+    conditions, column = subject.get("filter") or {}, subject.get("column") or None
+    among = subject.get("among") if measure == "share" else None
+    if measure in OF_COLUMN and not isinstance(column, str):
+        raise Unreadable(f"claim {number}: the measure {measure} needs a column")
+    if not isinstance(conditions, dict) or (measure == "share" and not isinstance(among, dict)):
+        raise Unreadable(
+            f"claim {number}: filter, and for a share among, must be an object of columns and values"
+        )
+    if isinstance(claim["value"], dict):
+        raise Unreadable(f"claim {number}: the value is an object")
+    value, unit = claim["value"], str(claim.get("unit") or "").strip()
+    if (
+        isinstance(value, str)
+        and not unit
+        and (parts := _WITH_UNIT.fullmatch(value))
+        and _unit_kind(parts[2])
+    ):
+        value, unit = parts[1], parts[2]
+    rows = _ranges(number, claim["rows"])
+    return TypedClaim(number, value, unit, measure, column, conditions, among, rows)
+
+
+_FLAT: Final = ("measure", "column", "filter", "among")
+
+
+def _unit_kind(unit: str) -> str:
+    return _UNITS.get(unit, _UNITS.get(unit.casefold(), ("", Decimal(1))))[0]
+
+
+def _ranges(number: int, rows: Any) -> tuple[tuple[int, int], ...] | None:
+    parts = [part for row in (rows if isinstance(rows, list) else [rows]) for part in _row_parts(row)]
+    if [part for part in parts if str(part).strip().casefold() == "all"]:
+        return None
+    ranges = []
+    for part in parts:
+        bounds = _RANGE.fullmatch(part) if isinstance(part, str) else None
+        single = None if isinstance(part, str) else number_in(part)
+        if bounds and int(bounds[2] or bounds[1]) >= int(bounds[1]):
+            ranges.append((int(bounds[1]), int(bounds[2] or bounds[1])))
+        elif single is not None and single % 1 == 0:
+            ranges.append((int(single), int(single)))
+        else:
+            raise Unreadable(
+                f"claim {number}: {readable(part)[:60]!r} is no row number, no range and not all"
+            )
+    return tuple(ranges)
+
+
+def _row_parts(row: Any) -> list[Any]:
+    return row.split(",") if isinstance(row, str) else [row]
+
+
+def readable(value: Any) -> str:
+    """Return a value as a person would write it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        more = [f"and {len(value) - 20} more"] if len(value) > 20 else []
+        return "[" + ", ".join([*map(readable, value[:20]), *more]) + "]"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {readable(part)}" for name, part in value.items())
+    if isinstance(value, Decimal) and (number := number_in(value)) is not None:
+        return format(round(number, 9).normalize() + 0, "f")
+    return "empty" if value is None else str(value)
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
+    """Say whether a claim's value is a value of a sample, both in its unit and to half a unit of its last digit."""
+    if isinstance(truth, bool):
+        return truth_of(claim.value) is truth
+    values = claim.value if isinstance(claim.value, list) else [claim.value]
+    if isinstance(truth, list):
+        if claim.measure == "set":
+            values, truth = (_sorted_set(claim.column, members) for members in (values, truth))
+        return len(values) == len(truth) and all(
+            _same(claim, value, member, slack) for value, member in zip(values, truth, strict=True)
+        )
+    return len(values) == 1 and _same(claim, values[0], truth, slack)
+
+
+def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
+    different = {canonical(column, member): member for member in members}
+    numbers = sorted(value for value in different if isinstance(value, Decimal))
+    texts = sorted(str(value) for value in different if not isinstance(value, Decimal))
+    return [different.get(value, value) for value in [*numbers, *texts]]
+
+
+def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
+    if isinstance(value, list | dict):
+        return False
+    number, target = number_in(value), number_in(truth)
+    if number is None or target is None or not isinstance(truth, Decimal):
+        return bool(canonical(claim.column, value) == canonical(claim.column, truth))
+    if claim.kind in ("count", "number"):
+        return number == target
+    return abs(number * claim.scale - target) <= max(half_digit(number) * claim.scale, slack) + Decimal(
+        "1e-12"
+    )
+
+
+def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
+    """Compare one claim with the sample; raise `Refuted` with the reason where it does not hold."""
+    rows, absent = table.select(claim.filter)
+    among, absent_among = table.select(claim.among) if claim.measure == "share" else (frozenset[int](), "")
+    if claim.column is not None:
+        table.column(claim.column)
+    value = claim.value
+    says_none = value == [] or truth_of(value) is False or (number_in(value) == 0 and claim.measure in _NONE)
+    if absent_among or (absent and not says_none):
+        raise Refuted(f"no row of the sample has {absent or absent_among}")
+    cited = rows if claim.rows is None else _cited(claim.rows, table)
+    inside = cited & rows
+    for row in sorted(cited - rows):
+        if table.partner.get(row) not in inside:
+            raise Refuted(f"row {readable(table.cells['number'][row])} is not what the filter says")
+    if claim.measure == "choice":
+        if not inside:
+            raise Refuted("it rests on no row")
+        return
+    _ = claim.scale
+    for over, subject in ((rows, "the sample gives"), (inside, "the cited rows give")):
+        try:
+            truth = table.calculate(claim.measure, claim.column, over, among)
+        except Refuted as error:
+            raise Refuted(f"{subject} no value ({error})") from None
+        if not equal(claim, truth, slack):
+            raise Refuted(f"it says {readable(value)[:80]}, {subject} {readable(truth)[:200]}")
+
+
+_NONE: Final = frozenset({"count", "distinct", "share"})
+
+
+def _cited(ranges: tuple[tuple[int, int], ...], table: Table) -> frozenset[int]:
+    cited = set()
+    following = min((low for low, _ in ranges), default=0)
+    for low, high in sorted(ranges):
+        for number in range(max(low, following), high + 1):  # ends at the first number that no row has
+            if number not in table.index:
+                raise Refuted(f"the sample has no row {number}")
+            cited.add(table.index[number])
+        following = max(following, high + 1)
+    return frozenset(cited)
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a question expects of one sample."""
+
+    answer: Answer
+    value: Any
+    table: Table
+
+    @cached_property
+    def kind(self) -> str:
+        """The kind of quantity that is expected."""
+        if self.answer.measure is not None:
+            return dimension(self.answer.measure, self.answer.column)
+        return _TYPES.get(self.answer.type, _unit_kind(self.answer.unit) or "number")
+
+    @property
+    def scale(self) -> Decimal:
+        """How many seconds, bytes or parts of 1 the unit of the question is."""
+        return _UNITS.get(self.answer.unit, ("", Decimal(1)))[1]
+
+    def slack(self, claim: TypedClaim) -> Decimal:
+        """Return the tolerance of the question where a claim states what it asks for."""
+        return Decimal(str(self.answer.tolerance)) * self.scale if claim.kind == self.kind else Decimal(0)
+
+    def met_by(self, claim: TypedClaim) -> bool:
+        """Say whether a claim that holds states the expected value."""
+        answer, truth = self.answer, self.value
+        if answer.type in ("list", "set") or isinstance(truth, str | bool):
+            column = answer.column or _COLUMNS.get(answer.type) or claim.column
+            measure, unit = "set" if answer.type == "set" else "list", claim.unit * (claim.kind == self.kind)
+            return equal(replace(claim, measure=measure, column=column, unit=unit), truth)
+        if claim.kind != self.kind and not {claim.kind, self.kind} <= _PLAIN:
+            return False
+        if answer.measure is None:
+            truth *= self.scale
+        return equal(claim, truth, self.slack(claim))
+
+    def required_of(self, claims: tuple[TypedClaim, ...]) -> Subject | None:
+        """Return the first required claim of an open question that no claim makes."""
+        for subject in self.answer.claims:
+            truth, rows = subject.of(self.table), self._rows(subject)
+            if not any(
+                claim.measure == subject.measure and self._rows(claim) == rows and equal(claim, truth)
+                for claim in claims
+                if subject.column == claim.column or subject.column is None
+            ):
+                return subject
+        return None
+
+    def _rows(self, subject: Subject | TypedClaim) -> tuple[list[int], frozenset[int]]:
+        column = subject.column if subject.measure in OF_COLUMN else None
+        rows = self.table.nonempty(column, self.table.select(subject.filter)[0])
+        return rows, self.table.select(subject.among or {})[0]
+
+
+def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
+    """Return the verdict on a typed reply, with every claim and one sentence as the reason."""
+    try:
+        claims = read_claims(text)
+        if not expected.answer.choices and any(claim.measure == "choice" for claim in claims):
+            raise Unreadable("the measure choice is for a question that gives choices")
+        checked = tuple(_checked(claim, expected) for claim in claims)
+    except Unreadable as error:
+        return TypedVerdict(None, None, None, f"unreadable: {error}")
+    first, false = claims[0], next((claim for claim in checked if not claim.held), None)
+    if expected.answer.claims:
+        absent = None if false else expected.required_of(claims)
+        matched = None if false else absent is None
+        reason = (
+            f"no claim gives {absent.measure} {absent.column or ''}".rstrip() if absent else "all are there"
+        )
+    else:
+        matched = checked[0].held and expected.met_by(first)
+        reason = f"expected is {readable(expected.value)}, claim 1 says {readable(first.value)[:200]}"
+    if false:
+        reason = f"{false.kind} ({false.text}) is false: {false.why}"
+    verdict = "hallucinated" if false else "expected" if matched else "unexpected"
+    return TypedVerdict(verdict, matched, readable(first.value)[:200], reason, checked)
+
+
+def _checked(claim: TypedClaim, expected: Expected) -> CheckedClaim:
+    closed_first = claim.number == 1 and not expected.answer.claims
+    try:
+        check(claim, expected.table, expected.slack(claim) if closed_first else Decimal(0))
+    except Refuted as error:
+        return CheckedClaim(f"claim {claim.number}", str(claim), False, str(error))
+    return CheckedClaim(f"claim {claim.number}", str(claim), True)
+
+
+# --- questions --------------------------------------------------------------------------------------------------------
+
+
+def expectation(question: Question, table: Table, frame: pd.DataFrame) -> Expected:
+    """Return what a question expects; of a key for free text where it is one value, a number or a set."""
+    answer = question.answer
+    if answer is None:
+        kinds = {"exact": "text", "number": "number", "set": "set"}
+        if question.key.kind not in kinds:
+            advice = 'give it answer = { ... }, or set answer_format = "text"'
+            raise InputError(
+                f"question {question.id}: a key of kind {question.key.kind} is for free text; {advice}"
+            )
+        value, tolerance = question.key.value, question.key.tolerance
+        answer = Answer.model_validate(
+            {"type": kinds[question.key.kind], "value": value, "tolerance": tolerance}
+        )
+    try:
+        return Expected(answer, answer.of(table, frame), table)
+    except ValueError as error:
+        raise InputError(f"question {question.id}, answer: {error}") from None
+
+
+def with_key(question: Question, expected: Expected) -> Question:
+    """Return a question with the key for free text that its answer gives, where it has no key of its own."""
+    if question.key.kind:
+        return question
+    return question.model_copy(update={"key": _free_text_key(expected)})
+
+
+def _free_text_key(expected: Expected) -> AnswerKey:
+    answer, value = expected.answer, expected.value
+    if answer.claims:
+        required = (
+            f"{claim.measure} {claim.column or 'of rows'} where {claim.filter or 'all'} is "
+            f"{readable(claim.of(expected.table))}"
+            for claim in answer.claims
+        )
+        return AnswerKey("judge", "The answer says that " + "; ".join(required))
+    if isinstance(value, list):
+        return AnswerKey("set", tuple(dict.fromkeys(map(readable, value))))
+    if isinstance(value, Decimal):
+        value = value if answer.measure is None else value / expected.scale
+        return AnswerKey("number", int(value) if value % 1 == 0 else float(value), answer.tolerance)
+    return AnswerKey("exact", readable(value))
