@@ -9,8 +9,8 @@ from typing import Any
 
 from toolkit.stats.inference.proportions import wilson
 from toolkit.traffic.questions import Question, load_questions
-from toolkit.traffic.sample import Facts, load_sample, shipped_samples
-from toolkit.traffic.screen import chance_acceptance, screen
+from toolkit.traffic.sample import load_sample, shipped_samples
+from toolkit.traffic.screen import Facts, chance_acceptance, screen
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "one_shot_instrument.md"
@@ -82,7 +82,9 @@ TAIL = """
 def rows_of(name: str) -> list[dict[str, Any]]:
     """Return the labelled answers of a file; none where it is not there."""
     path = DATA / name
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path.exists() else []
+    return (
+        [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path.exists() else []
+    )
 
 
 def rate(hits: int, n: int) -> str:
@@ -196,7 +198,14 @@ def page_text() -> str:
     """Return the page as Markdown."""
     labelled, typed = rows_of("labelled_answers.jsonl"), rows_of("typed_answers.jsonl")
     free = [row for row in labelled if row["split"] != "evidence"]
-    parts = [HEAD, typed_table(typed) if typed else NO_TYPED, SCREEN, flags_table(free), CHANCE, chance_table()]
+    parts = [
+        HEAD,
+        typed_table(typed) if typed else NO_TYPED,
+        SCREEN,
+        flags_table(free),
+        CHANCE,
+        chance_table(),
+    ]
     return "".join([*parts, RECORDS, records_table(labelled), TAIL])
 
 

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from ipywidgets import VBox
 
     from toolkit.keyed.keyed_test import KeyedTest
-    from toolkit.traffic.one_shot import OneShotTest
     from toolkit.report.figure import About
     from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
+    from toolkit.traffic.one_shot import OneShotTest
     from toolkit.viewer.app import Viewer
 
 
@@ -497,7 +497,7 @@ class Study(Reported):
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
-        """Return one row an experiment of the one-shot test: its verdict, what was found, and the flags of free text."""
+        """Return one row an experiment of the one-shot test: verdict, what was found, and flags of free text."""
         from toolkit.traffic.one_shot import experiments_frame
 
         if (name := self.plan.test.name) != "one_shot":

@@ -41,15 +41,20 @@ def test_what_the_former_rules_came_to_on_unseen_answers_is_a_record(page, cells
 
 def test_right_answers_are_hardly_ever_flagged(page):
     """On the answers that the rules were made with; a flag on more than one of twenty would be no help to a reader."""
-    shares = [row(page, f"text, {split}, seen", "closed").split("|")[4] for split in ("open", "blind", "held out")]
+    shares = [
+        row(page, f"text, {split}, seen", "closed").split("|")[4] for split in ("open", "blind", "held out")
+    ]
     assert all(float(share.split()[0]) >= 0.95 for share in shares)
 
 
 def test_typed_answers_appear_by_kind_of_question_and_invention_when_they_are_there(tmp_path, monkeypatch):
     """Sensitivity by invention, specificity by question; without the file the page claims nothing."""
-    cases = [("plain_gets_requests", "expected", None, "expected"), ("plain_gets_requests", "hallucinated", "count", "expected"),
-             ("plain_gets_requests", "hallucinated", "count", "hallucinated"),
-             ("plain_gets_host", "hallucinated", "relation", "hallucinated"), ("plain_gets_host", "unexpected", None, "unexpected")]  # fmt: skip
+    requests, host = "plain_gets_requests", "plain_gets_host"
+    cases = [
+        (requests, "expected", None, "expected"), (requests, "hallucinated", "count", "expected"),
+        (requests, "hallucinated", "count", "hallucinated"), (host, "hallucinated", "relation", "hallucinated"),
+        (host, "unexpected", None, "unexpected"),
+    ]  # fmt: skip
     names = ("question", "label", "invention", "first_look")
     rows = [dict(zip(names, case, strict=True)) for case in cases]
     table = CARD["typed_table"](rows)

@@ -32,7 +32,13 @@ def question(name: str, sample: str, text: str, key: AnswerKey) -> Question:
 
 HOST = question("host", "plain_gets", "Which host? Answer only.", AnswerKey("exact", "intranet.example"))
 OPEN = question("open", "beaconing", "What is odd?", AnswerKey("judge", "It names a beacon."))
-ONLY = ["plain_gets_host", "login_post_posts", "beaconing_polls", "slow_download_uri", "sql_injection_parameter"]
+ONLY = [
+    "plain_gets_host",
+    "login_post_posts",
+    "beaconing_polls",
+    "slow_download_uri",
+    "sql_injection_parameter",
+]
 PATTERNS = {
     "sql_injection_parameter": "id",
     "sql_injection_union": "/products?id=3%27%20UNION%20SELECT%20name,secret%20FROM%20users--",
@@ -125,7 +131,9 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
     def said(text):
         return lambda request: "yes" if text in request.messages[0].content else "no"
 
-    ask = panel(said("payload.bin on port"), lambda request: "no" if said(UNEXPECTED)(request) == "yes" else "yes")
+    ask = panel(
+        said("payload.bin on port"), lambda request: "no" if said(UNEXPECTED)(request) == "yes" else "yes"
+    )
     annotated, measured = run(test, lambda item, repeat: scripts[item.item_id][repeat], ask=ask)
     scores = score_methods(experiments_frame(annotated))
     assert {one.method: (one.i1, one.i0, one.h) for one in scores} == wanted
@@ -197,7 +205,11 @@ def test_free_text_without_judges_runs_has_flags_and_no_verdict():
     annotated, measured = run(test, lambda item, repeat: INVENTED)
     frame = experiments_frame(annotated)
     assert frame["verdict"].isna().all()
-    assert frame["why"].str.contains('free text needs judges or people; use answer_format = "typed"', regex=False).all()
+    assert (
+        frame["why"]
+        .str.contains('free text needs judges or people; use answer_format = "typed"', regex=False)
+        .all()
+    )
     assert frame["refuted"].str.contains("address 10.66.66.66; host c2.evil.example").all()
     assert frame["matched"].eq(False).all()
     assert test.aggregate_measurements(measured)[0].estimate is None
@@ -225,18 +237,24 @@ def test_an_open_question_is_decided_by_its_judge():
 
 
 @pytest.mark.parametrize(("key", "says"), [
-    (AnswerKey("number", 3, 0.5), "the number 3 (within 0.5)"), (AnswerKey("set", ("/a", "/b")), "in any order: /a, /b"),
+    (AnswerKey("number", 3, 0.5), "the number 3 (within 0.5)"),
+    (AnswerKey("set", ("/a", "/b")), "in any order: /a, /b"),
     (AnswerKey("regex", "^id$"), "fits the regular expression ^id$"), (AnswerKey("json", 4, field="x"), "question: 4"),
 ])  # fmt: skip
 def test_judges_are_told_the_expected_answer_of_a_closed_question(key, says):
     ask = panel()
-    assert annotation(free(questions=[question("q", "plain_gets", "Which?", key)]), "x", ask).verdict == "expected"
+    assert (
+        annotation(free(questions=[question("q", "plain_gets", "Which?", key)]), "x", ask).verdict
+        == "expected"
+    )
     assert says in ask.asked[1].messages[0].content
 
 
 def test_an_unreadable_judge_is_missing_and_an_empty_reply_is_unexpected():
     test = free(questions=[HOST])
-    verdicts = [annotation(test, "intranet.example", panel(text)) for text in ("yes: it invents", "no.", "Hmm", "")]
+    verdicts = [
+        annotation(test, "intranet.example", panel(text)) for text in ("yes: it invents", "no.", "Hmm", "")
+    ]
     assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected", None, None]
     assert all(kept.matched for kept in verdicts)
     assert annotation(test, "  ").verdict == "unexpected"
@@ -261,7 +279,9 @@ def test_a_judge_that_does_not_answer_is_missing_and_a_reached_budget_is_raised(
 
 def test_more_than_half_of_the_judges_decide_and_a_split_is_missing():
     test = free(questions=[OPEN], judges=[JUDGE, SECOND])
-    first, second = (lambda request, other=other: "yes" if request.model == "judge-a" else other for other in ("no", "?"))
+    first, second = (
+        lambda request, other=other: "yes" if request.model == "judge-a" else other for other in ("no", "?")
+    )
     differ, alone = (annotation(test, "x", panel(meets=meets)) for meets in (first, second))
     assert differ.verdict is None
     assert "split" in differ.why

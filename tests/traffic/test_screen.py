@@ -1,4 +1,4 @@
-"""The screen of free text: what a sample refutes, what is bound to a subject, and all the rest, which is not checked."""
+"""The screen of free text: what a sample refutes, what is bound to a subject, and the rest, which is not checked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from toolkit.traffic.mentions import numbers, scan
-from toolkit.traffic.sample import Facts
-from toolkit.traffic.screen import chance_acceptance, screen
+from toolkit.traffic.screen import Facts, chance_acceptance, screen
 
 CASES = tomllib.loads((Path(__file__).parent / "data" / "cases.toml").read_text("utf-8"))
 A, B = "10.0.0.7", "198.51.100.30"
@@ -89,17 +88,30 @@ def test_a_question_may_restrict_what_its_answer_counts_and_name_what_the_sample
     assert in_state(answer, facts, "refuted", question) == []
 
 
-def test_a_packet_may_take_its_values_from_its_exchange_and_its_neighbours_are_left_alone(facts):
-    """Packet 5 asks for /start and is answered by 200; 301 is that of the row before it; 500 belongs elsewhere."""
-    state = {flag.text: flag.state for flag in screen("packet 5 asks for /start with 200 or 301 or 500", facts)}
-    assert state == {"5": "not checked", "/start": "bound", "200": "bound", "301": "not checked", "500": "refuted"}
-    assert in_state("packets 5 and 8 have 500 and 200", facts, "refuted") == []  # which has which is not decided
+def test_a_packet_has_its_own_values_and_those_of_its_request_or_response(facts):
+    """Packet 5 asks for /start and is answered by 200; 301 and 500 belong elsewhere; packet 1 has no status at all."""
+    state = {
+        flag.text: flag.state for flag in screen("packet 5 asks for /start with 200 or 301 or 500", facts)
+    }
+    assert state == {
+        "5": "not checked",
+        "/start": "bound",
+        "200": "bound",
+        "301": "refuted",
+        "500": "refuted",
+    }
+    for undecided in (
+        "packets 5 and 8 have 500 and 200",
+        "packet 1 begins what ends with 500",
+        "packet 5 is not 500",
+    ):
+        assert in_state(undecided, facts, "refuted") == []
 
 
 def test_a_sample_without_columns_refutes_no_number_and_breaks_nothing():
     """Columns can be chosen, so every one of them may be absent."""
     facts = Facts("empty", "number\n", pd.DataFrame({"number": []}))
-    assert (facts.addresses, facts.hosts, facts.paths, facts.ports) == (frozenset(),) * 4
+    assert (facts.cut, facts.most) == (frozenset(), {})
     assert in_state("10.0.0.7 on port 80 with status 200 in 3 s and 4 requests", facts, "refuted") == [
         ("address", "10.0.0.7")
     ]
@@ -112,7 +124,9 @@ def test_chance_acceptance_is_counted_by_the_rules_themselves(facts):
     assert shares["count alone in its clause"] == pytest.approx(1 / 12)
     assert shares["status"] == pytest.approx(4 / 500)
     assert shares["packet number"] == pytest.approx(11 / 12)
-    assert shares["count among other words"] == pytest.approx((12 + 5 + 5) / 36)  # up to all packets, requests, replies
+    assert shares["count among other words"] == pytest.approx(
+        (12 + 5 + 5) / 36
+    )  # up to all packets, requests, replies
     assert (shares["time"], shares["size"], shares["share"], shares["other number"]) == (1, 1, 1, 1)
     assert shares["port"] < 0.02
     without = facts.frame.drop(columns=["status", "source_port"])
@@ -163,8 +177,9 @@ def test_a_cell_that_goes_on_is_no_fact_and_what_it_may_be_is_not_refuted() -> N
     full, part = (Facts("s", frame.to_csv(index=False), frame) for frame in frames)
     answer = "internal.example is asked for /admin/login by GET, and shop.example for /start over HTTP."
     assert in_state(answer, full, "refuted") == in_state(answer, part, "refuted") == []
-    assert part.paths == {"/start"}
+    assert set(part.rows["path"]) == {"/start"}
+    assert part.cut == {"host", "uri", "protocol"}
     assert "/admin" not in part.text
-    assert len(in_state("It asks evil.example for /other.", part, "refuted")) == 2
+    assert len(in_state("It asks evil.example for /other.", full, "refuted")) == 2
     answer = "There are 7 HTTP requests with GET."
     assert [in_state(answer, facts, "refuted") for facts in (full, part)] == [[("count", "7")], []]

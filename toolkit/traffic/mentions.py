@@ -192,7 +192,7 @@ _ACCEPTED: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
 
 NUMBER_WORDS: Final = dict(zip(WORDS["numbers"], [*range(20), *range(20, 100, 10)], strict=True))
 _SCALES: Final[dict[str, tuple[float, ...]]] = {
-    unit: tuple(factors) for unit, factors in _SOURCES["scales"].items()
+    unit: tuple(factors) for units, factors in _SOURCES["scales"].items() for unit in units.split()
 }
 
 

@@ -6,13 +6,12 @@ is N experiments of one method.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -55,8 +54,8 @@ from toolkit.traffic.questions import (
     load_questions,
     matches,
 )
-from toolkit.traffic.sample import Facts, Sample, load_sample, shipped_samples
-from toolkit.traffic.screen import Flag, State, chance_acceptance, screen
+from toolkit.traffic.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.screen import Facts, Flag, State, chance_acceptance, screen
 from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
 from toolkit.words import agreeing, choices, counted
 
@@ -165,7 +164,9 @@ class OneShotTest(PromptResponseTest):
         self.judges = tuple(judges)
         self.hallucination_judge, self.answer_format = hallucination_judge, answer_format
         if answer_format == "evidence":
-            raise InputError('one-shot test: answer_format "evidence" is no more; use answer_format = "typed"')
+            raise InputError(
+                'one-shot test: answer_format "evidence" is no more; use answer_format = "typed"'
+            )
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
@@ -265,7 +266,9 @@ class OneShotTest(PromptResponseTest):
         for kind in shares[0]:
             values = [share[kind] for share in shares if share[kind] is not None]
             if values:
-                parts.append(f"{kind} {min(values):.2f}" + (f" to {max(values):.2f}" if len(values) > 1 else ""))
+                parts.append(
+                    f"{kind} {min(values):.2f}" + (f" to {max(values):.2f}" if len(values) > 1 else "")
+                )
         return _TEXTS["flags_note"].strip() + f" {', '.join(parts)}."
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:

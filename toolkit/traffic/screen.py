@@ -1,7 +1,7 @@
 """Flag the names and numbers of a free-text answer that a sample refutes; a flag is no verdict.
 
 Nothing is accepted because the sample has that value somewhere: a name or number is bound to what it is said of (the
-packet, or the filter of a count, beside it), refuted, or not checked.
+packet, or the noun of a count, beside it), refuted, or not checked.
 """
 
 from __future__ import annotations
@@ -10,29 +10,147 @@ import ipaddress
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from csv import reader
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
 from itertools import zip_longest
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote_plus
 
-from toolkit.traffic.mentions import METHODS, WORDS, Mention, Number, numbers, numbers_in, patterns, refanged, scan
-from toolkit.traffic.sample import Facts, decoded_path
+from toolkit.traffic.measures import Table
+from toolkit.traffic.mentions import (
+    METHODS,
+    WORDS,
+    Mention,
+    Number,
+    canonical_address,
+    numbers,
+    numbers_in,
+    patterns,
+    refanged,
+    scan,
+)
+from toolkit.traffic.sample import CUT
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 State = Literal["refuted", "bound", "not checked"]
 _EXCUSES: Final = patterns("excuses")
 _SCREEN: Final = patterns("screen")
 _BEFORE: Final = patterns("before", r"(?i)(?<![A-Za-z])(?:{})[\s\"'`*\[:=]*$")
-_LOOKED_UP: Final = {"agent": "user_agent", "protocol": "protocol", "method": "method"}
-_NOUN_COLUMN: Final = {
+_COLUMNS: Final = {
+    **{
+        "method": ("method",),
+        "status": ("status",),
+        "stream": ("stream",),
+        "packet": ("number",),
+        "path": ("uri",),
+    },
+    **{"host": ("host",), "address": ("source", "destination"), "size": ("length", "payload_length")},
+    **{
+        "port": ("source_port", "destination_port", "host"),
+        "agent": ("user_agent",),
+        "type": ("content_type",),
+    },
+    **{"protocol": ("protocol",), "parameter": ("uri",), "sql": ("uri",), "product": ("user_agent",)},
+}
+"""Columns in which a kind of name or number stands."""
+_NOUN_KIND: Final = {
     **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
     **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
-    **dict.fromkeys(("page", "resource", "file", "endpoint"), "path"),
+    **dict.fromkeys(("page", "resource", "file", "endpoint", "uri", "url"), "path"),
     **{"hostname": "host", "domain": "host", "code": "status", "statu": "status"},
-    **{"url": "uri", "agent": "user_agent", "type": "content_type"},
 }
-_PAIRED: Final = {"status": "replied", "method": "asked method", "path": "asked path"}
-"""Rows of a request by its response, and of a response by its request."""
 _NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
-_NEUTRAL: Final = {"http", "different", "distinct", "unique", "total", "the"}
+_PLAIN: Final = {"http", "different", "distinct", "unique", "total", "the"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts of one sample; two objects of the same sample are equal."""
+
+    sample: str
+    csv: str = field(repr=False)
+    frame: pd.DataFrame = field(repr=False, compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The CSV in lower case, and again with URL encoding removed, for names that are no whole cell."""
+        text = self.csv
+        if self.cut:
+            rows = reader(text.splitlines())
+            text = "\n".join(",".join("" if cell.endswith(CUT) else cell for cell in row) for row in rows)
+        return f"{text}\n{unquote_plus(text)}".lower()
+
+    @cached_property
+    def cut(self) -> frozenset[str]:
+        """Columns with values that the capture has cut off."""
+        return frozenset(name for name, cells in self.table.cells.items() if any(map(_is_cut, cells)))
+
+    @cached_property
+    def table(self) -> Table:
+        """The rows with their pairs of requests and responses."""
+        return Table(self.frame)
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, frozenset[int]]]:
+        """By kind, the rows of each value in the form that answers name it."""
+        result: dict[str, dict[str, frozenset[int]]] = {}
+        for kind, columns in _COLUMNS.items():
+            rows: dict[str, set[int]] = {}
+            for column in columns:
+                for row, cell in enumerate(self.table.cells.get(column, ()) if column in self.frame else ()):
+                    for value in () if cell is None or _is_cut(cell) else _forms(kind, cell):
+                        rows.setdefault(value, set()).add(row)
+            result[kind] = {value: frozenset(indices) for value, indices in rows.items()}
+        return result
+
+    def with_value(self, kind: str) -> frozenset[int]:
+        """Return the rows that have a value of a kind."""
+        return frozenset().union(*self.rows[kind].values())
+
+    def partners(self, rows: frozenset[int]) -> frozenset[int]:
+        """Return the requests of responses, and the responses of requests."""
+        return frozenset(self.table.partner[row] for row in rows if row in self.table.partner)
+
+    @cached_property
+    def most(self) -> dict[str, float]:
+        """Largest time in seconds, all bytes, and the largest number that a cell or a sum of bytes has."""
+        if not self.table.size:
+            return {}
+        columns = {
+            name: [float(cell) for cell in cells if isinstance(cell, Decimal)]
+            for name, cells in self.table.cells.items()
+        }
+        sizes = [sum(columns[name]) for name in _COLUMNS["size"] if columns.get(name)]
+        largest = [*(max(cells) for cells in columns.values() if cells), *sizes, float(self.table.size)]
+        most = {"number": max(largest)} | ({"size": max(sizes)} if sizes else {})
+        return most | ({"time": max(columns["time"])} if columns.get("time") else {})
+
+
+def _is_cut(cell: Any) -> bool:
+    return isinstance(cell, str) and cell.endswith(CUT)
+
+
+def _forms(kind: str, cell: Any) -> tuple[str, ...]:
+    """Return the forms in which answers name a cell."""
+    if kind == "path":
+        return decoded_path(cell), decoded_path(cell).split("?")[0]
+    if kind == "host":
+        return (re.sub(r":\d+$", "", cell.lower()),)
+    if kind == "port" and isinstance(cell, str):  # of a host
+        return tuple(re.findall(r":(\d{1,5})$", cell))
+    if kind == "protocol":
+        return tuple(cell.lower().split("/"))
+    return (canonical_address(str(cell)),)
+
+
+def decoded_path(path: str) -> str:
+    """Return a path, or a whole address of the web, as its path and query, decoded, in small letters."""
+    path = re.sub(r"^https?://[^/]*", "", path, flags=re.IGNORECASE)
+    return unquote_plus(path).lower().rstrip("/") or "/"
 
 
 @dataclass(frozen=True)
@@ -52,7 +170,6 @@ def screen(answer: str, facts: Facts, question: str = "") -> tuple[Flag, ...]:
     """Return the names and numbers of an answer with what the sample says of each.
 
     >>> import pandas as pd
-    >>> from toolkit.traffic.sample import Facts
     >>> frame = pd.DataFrame({"host": ["shop.example", None], "status": [pd.NA, 200]})
     >>> facts = Facts("tiny", frame.to_csv(), frame)
     >>> answer = "There are 2 packets, one of them for evil.example and 2 of others."
@@ -64,13 +181,14 @@ def screen(answer: str, facts: Facts, question: str = "") -> tuple[Flag, ...]:
     named, bare = scan(text)
     spans: _Spans = {}
     for kind, start, end, lacking in (*_names(named, facts), *_words(bare, facts)):
-        spans[start, end] = (kind, "refuted" if lacking else "not checked")
+        cut = not facts.cut.isdisjoint(_COLUMNS.get(kind, ()))
+        spans[start, end] = (kind, "refuted" if lacking and not cut else "not checked")
     for number, kind, state in _numbered(bare, facts, question):
         spans[number.start, number.end] = (kind, state)
-    asked_names = {(mention.kind, mention.value) for mention in scan(refanged(question)[0])[0]}
-    asked_numbers = {value for number in numbers(question) for value in number.values}
-    repeated = {(m.start, m.end) for m in named if (m.kind, m.value) in asked_names}
-    repeated |= {(n.start, n.end) for n in numbers_in(bare) if set(n.values) & asked_numbers}
+    prompt_names = {(mention.kind, mention.value) for mention in scan(refanged(question)[0])[0]}
+    prompt_numbers = {value for number in numbers(question) for value in number.values}
+    repeated = {(m.start, m.end) for m in named if (m.kind, m.value) in prompt_names}
+    repeated |= {(n.start, n.end) for n in numbers_in(bare) if set(n.values) & prompt_numbers}
     for (start, end), (kind, state) in spans.items():
         if state == "refuted" and ((start, end) in repeated or _excused(text, start, end)):
             spans[start, end] = (kind, "not checked")
@@ -96,25 +214,24 @@ def _names(named: Sequence[Mention], facts: Facts) -> Iterator[tuple[str, int, i
     """Yield every unambiguous name with whether the sample lacks it."""
     for m in named:
         if m.value != "/" and not _SCREEN["no_claim"].match(m.value):
-            lacking = not _has(m, facts) and not facts.may_go_on(m.kind, m.value)
-            yield "address" if m.kind == "network" else m.kind, m.start, m.end, lacking
+            yield "address" if m.kind == "network" else m.kind, m.start, m.end, not _has(m, facts)
 
 
 def _has(m: Mention, facts: Facts) -> bool:
-    if m.kind == "port":
-        return int(m.value) in facts.ports
     if m.kind == "network":
         try:
             network = ipaddress.ip_network(m.value, strict=False)
-            return any(ipaddress.ip_address(a) in network for a in facts.addresses if ":" in a or "." in a)
+            return any(
+                ipaddress.ip_address(a) in network for a in facts.rows["address"] if set(a) & set(":.")
+            )
         except ValueError:
             return True
     if m.kind == "path":
         path = decoded_path(m.value)
         # A folder, the beginning of a query string, or a path that is marked as incomplete.
         start = path + ("" if m.open_end or "?" in path else "/")
-        same = any(path in (stored, stored.split("?")[0]) for stored in facts.paths)
-        return same or any(stored.startswith(start) for stored in facts.paths) or _stands_in(m.value, facts.text)
+        paths = facts.rows["path"]
+        return path in paths or any(p.startswith(start) for p in paths) or _stands_in(m.value, facts.text)
     if m.kind == "parameter":
         name, content = m.value.split("=", 1)
         content = content.strip("\"'").rstrip(".:")
@@ -123,9 +240,7 @@ def _has(m: Mention, facts: Facts) -> bool:
         return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
     if m.kind == "sql":
         return re.sub(r"\s*,\s*", ",", m.value) in facts.text
-    return m.value in {"address": facts.addresses, "host": facts.hosts}.get(m.kind, ()) or _stands_in(
-        m.value, facts.text
-    )
+    return m.value in facts.rows.get(m.kind, ()) or (m.kind != "port" and _stands_in(m.value, facts.text))
 
 
 def _stands_in(value: str, text: str) -> bool:
@@ -134,14 +249,13 @@ def _stands_in(value: str, text: str) -> bool:
 
 def _words(bare: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
     """Yield programs, protocols and methods, which are claims only if the table has their column."""
-    for kind, column in _LOOKED_UP.items():
-        for match in _SCREEN[kind].finditer(bare) if column in facts.frame else ():
+    for kind in ("agent", "protocol", "method"):
+        for match in _SCREEN[kind].finditer(bare) if _COLUMNS[kind][0] in facts.frame else ():
             word = match[0].lower()
-            if kind == "protocol":
-                lacking = word not in facts.masks["layer"]
-            else:
-                lacking = word not in facts.text and word.rstrip("s") not in facts.text
-            yield kind, match.start(), match.end(), lacking and not facts.may_go_on(kind, word)
+            lacking = word not in facts.rows[kind] and (
+                kind == "protocol" or word.rstrip("s") not in facts.text
+            )
+            yield kind, match.start(), match.end(), lacking
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -166,55 +280,38 @@ def _numbered(bare: str, facts: Facts, question: str) -> Iterator[tuple[Number, 
 
 
 def _number_kind(number: Number, bare: str) -> str:
-    """Return the kind of a number from its unit, its neighbours and the words before it."""
+    """Return the kind of a number from its unit, its neighbours and the words before it; empty for no claim."""
     before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 40]
     before, unit = re.split(r"[\n;|]|[.!?]\s", before)[-1], number.unit.lower()
-    if re.match(r"(?i)[\s\w]{0,14}?(?:/\s?s\b|\bper\b|ps\b)", after):
-        return ""  # a rate
+    if _SCREEN["rate"].match(after):
+        return ""
     if unit == "%" or re.match(r"(?i)\s*(?:%|per ?cent)", after):
         return "share"
-    for kind in ("time", "size"):
-        if _SCREEN[kind].fullmatch(unit) and not (unit == "b" and after[:1] != "B"):
-            return kind
-    if re.match(r"(?i)[\s-]bytes?\b", after):
+    if _SCREEN["time"].fullmatch(unit):
+        return "time"
+    if _SCREEN["size"].fullmatch(unit) or re.match(r"(?i)[\s-]bytes?\b", after):
         return "size"
-    if re.search(r"(?:[-–+×÷]|(?<![A-Za-z])/|\d\s?\*)\s?$", before) or re.match(r"\s?[-–+×*÷]\s?\d|\s?=", after):
+    if _SCREEN["operator_before"].search(before) or _SCREEN["operator_after"].match(after):
         return ""  # a part of a calculation, or of a range
-    if not (math.isfinite(number.written) and number.written.is_integer()) or "." in number.text:
+    if not number.written.is_integer() or "." in number.text:
         return "number" if number.unit else ""
+    digits = number.text[0].isdigit()
+    code = number.text.isdigit() and 100 <= number.written <= 599
     if re.match(r"(?i)\s*/\s*(?:tcp|udp)\b", after):
         return "port"
-    code = number.text.isdigit() and 100 <= number.written <= 599
-    if code and re.match(r"(?i)s\b|[\"'`*)]*\s*\(?(?:OK|(?:Not )?Found|Moved|Forbidden|Unauthori[sz]ed|responses?)\b", after):
+    if code and _SCREEN["reason_phrase"].match(after):
         return "status"
-    return _before_kind(number, before)
-
-
-def _before_kind(number: Number, before: str) -> str:
-    code = number.text.isdigit() and 100 <= number.written <= 599
-    for kind, pattern in _BEFORE.items() if number.text[0].isdigit() else ():
-        if pattern.search(before) and (kind != "status" or code):
-            return kind
-    return "number"
+    kinds = (kind for kind, pattern in _BEFORE.items() if digits and pattern.search(before))
+    return next((kind for kind in kinds if kind != "status" or code), "number")
 
 
 def _outside(kind: str, value: float, facts: Facts) -> bool:
-    """Say whether a value is outside of all that the sample has of its kind; columns that are missing refute nothing."""
-    whole = str(int(value)) if value.is_integer() else ""
+    """Say whether a value is outside of all that the sample has of its kind; a missing column refutes nothing."""
     if kind == "share":
         return not 0 <= value <= 100
-    if kind in ("packet", "stream"):
-        column = "number" if kind == "packet" else kind
-        return column in facts.frame and whole not in facts.values(column)
-    if kind == "status":
-        return kind in facts.frame and int(value) not in facts.statuses
-    if kind == "port":
-        return bool(facts.ports) and int(value) not in facts.ports
-    most = facts.most.get(kind)
-    return most is not None and abs(value) > 1.01 * most
-
-
-# --- counts: of the rows of a filter ----------------------------------------------------------------------------------
+    if kind in ("packet", "stream", "status", "port"):
+        return bool(facts.rows[kind]) and f"{value:.15g}" not in facts.rows[kind]
+    return kind in facts.most and abs(value) > 1.01 * facts.most[kind]
 
 
 def _count_state(number: Number, bare: str, facts: Facts, elliptic: bool) -> State | None:
@@ -223,77 +320,71 @@ def _count_state(number: Number, bare: str, facts: Facts, elliptic: bool) -> Sta
     Where other words of the clause may restrict the noun, or the words of the question (``elliptic``), only a larger
     count is refuted.
     """
-    phrase = _SCREEN["phrase_end"].split(bare[number.end : number.end + 90])[0]
-    noun = _noun(phrase, facts)
+    noun = _noun(_SCREEN["phrase_end"].split(bare[number.end : number.end + 90])[0], facts)
     if noun is None:
         return None
-    rows, exact, length = noun
-    exact &= not elliptic
-    values = {value for value in number.readings if not math.isnan(value)}
-    if not values or facts.cut:
+    count, exact, length = noun
+    if math.isnan(number.written) or facts.cut:
         return "not checked"
-    start, end = number.end + length, number.end + length + 160
-    cut = _SCREEN["segment_end"].search(bare, start, end)
-    cuts = _SCREEN["segment_end"].finditer(bare, max(0, number.start - 160), number.start)
-    begin = max((cut.end() for cut in cuts), default=max(0, number.start - 160))
-    clause = f"{bare[begin : number.start]} {bare[start : cut.start() if cut else end]}"
-    words = re.findall(r"[^\W\d_]+|\d+|\0", clause)
-    bracketed = bare[begin - 1 : begin] == "(" or (cut and cut[0] == "(")
-    exact &= not bracketed and any(_SCREEN["anchor"].fullmatch(word) for word in words)
+    begin, end = _clause(bare, number.start, number.end + length)
+    words = re.findall(r"[^\W\d_]+|\d+|\0", f"{bare[begin : number.start]} {bare[number.end + length : end]}")
+    exact &= not elliptic and "(" not in (bare[begin - 1 : begin], bare[end : end + 1])
+    exact &= any(_SCREEN["anchor"].fullmatch(word) for word in words)
     if exact and all(_SCREEN["neutral"].fullmatch(word) for word in words):
-        return "bound" if rows.bit_count() in values else "refuted"
-    return "refuted" if min(values) > rows.bit_count() else "not checked"
+        return "bound" if count in number.readings else "refuted"
+    return "refuted" if min(number.readings) > count else "not checked"
 
 
 def _noun(phrase: str, facts: Facts) -> tuple[int, bool, int] | None:
-    """Return the rows that a noun phrase selects, whether each of its words is understood, and its length."""
-    base, exact, filtered = facts.all_rows, True, 0
+    """Return how many a noun phrase selects, whether each of its words is understood, and its length."""
+    base, exact, filtered = frozenset(range(facts.table.size)), True, 0
     tokens = [] if "'s " in phrase else list(re.finditer(r"[A-Za-z0-9.-]+", phrase))[:5]
     for token, following in zip_longest(tokens, tokens[1:]):
         stem, later = token[0].lower().strip(".-"), following[0].lower().rstrip("s") if following else ""
         singular = stem[:-1] if stem.endswith("s") and not stem.endswith("ss") else stem
-        verbs = {stem.upper(), singular.upper()} & {*METHODS}
-        column = "method" if {stem, singular} & WORDS["requests"] else "status"
-        if verbs or re.fullmatch(r"[1-5]\d\ds?", stem):
-            name, value = ("method", verbs.pop()) if verbs else ("status", stem.rstrip("s"))
-            if name not in facts.frame:
+        verb = min({stem.upper(), singular.upper()} & {*METHODS}, default="")
+        if verb or re.fullmatch(r"[1-5]\d\ds?", stem):
+            kind, value = ("method", verb.lower()) if verb else ("status", singular)
+            if kind not in facts.frame:
                 return None
-            paired = later in (WORDS["responses"] if name == "method" else WORDS["requests"])
-            base &= facts.rows(_PAIRED[name] if paired else name, value)
-            filtered = token.end()
-        elif column == "method" or ({stem, singular} & WORDS["responses"] and later != "code"):
-            return (base & facts.rows_with(column), exact, token.end()) if column in facts.frame else None
+            rows = facts.rows[kind].get(value, frozenset())
+            paired = later in (WORDS["responses"] if verb else WORDS["requests"])
+            base, filtered = base & (facts.partners(rows) if paired else rows), token.end()
+        elif {stem, singular} & (WORDS["requests"] | WORDS["responses"]) and later != "code":
+            kind = "method" if {stem, singular} & WORDS["requests"] else "status"
+            return (len(base & facts.with_value(kind)), exact, token.end()) if kind in facts.frame else None
         elif singular in WORDS["rows"]:
-            return base, exact, token.end()
+            return len(base), exact, token.end()
         elif singular in WORDS["values"] and later not in _NOUNS:
-            rows = facts.first_rows(_NOUN_COLUMN.get(singular, singular))
-            return (rows, exact, token.end()) if rows else None
-        elif stem not in _NEUTRAL or (stem == "http" and later in WORDS["rows"]):
+            count = len(facts.rows.get(_NOUN_KIND.get(singular, singular), ()))
+            return (count, exact, token.end()) if count else None
+        elif stem not in _PLAIN or (stem == "http" and later in WORDS["rows"]):
             exact = False  # another word, or a layer of many packets, or a cell of the column protocol
-    return (base, exact, filtered) if filtered else None
+    return (len(base), exact, filtered) if filtered else None
 
 
 # --- values of a packet -----------------------------------------------------------------------------------------------
 
 
 def _of_packets(bare: str, named: Sequence[Mention], facts: Facts) -> _Spans:
-    """Return the values that a clause names together with one packet: bound where its row or exchange has them."""
+    """Return the values that a clause names with one packet: bound where it or its request or response has them."""
     spans: _Spans = {}
     for match in _SCREEN["packet"].finditer(bare) if "number" in facts.frame and not facts.cut else ():
-        packet = match["number"].lstrip("0") or "0"
-        if packet not in facts.values("number"):
+        itself = facts.rows["packet"].get(match["number"].lstrip("0"))
+        begin, stop = _clause(bare, *match.span("number"))
+        if bare[begin - 1 : begin] == "(":  # "/admin (packet 26)": the bracket refers to the words before it
+            begin = _clause(bare, begin - 1, stop)[0]
+        if not itself or len(_SCREEN["packet"].findall(bare[begin:stop])) != 1:
             continue
-        begin, stop = _around(bare, *match.span("number"))
-        if len(_SCREEN["packet"].findall(bare[begin:stop])) != 1:
-            continue
-        itself = facts.rows("number", packet)
-        paired, near = facts.exchange(packet)
+        exchange = itself | facts.partners(itself)
         for kind, value, start, end in _values(bare, begin, stop, named, match.span("number")):
-            columns = ("length", "payload_length") if kind == "size" else (kind, _PAIRED.get(kind, ""))
-            rows = facts.rows(columns[0], value) | facts.rows(columns[1], value)
-            bound = rows & (itself if kind == "size" else itself | paired)
-            if bound or ((rows or kind == "size") and not (rows & near or _excused(bare, start, end))):
-                spans[start, end] = (kind, "bound" if bound else "refuted")
+            rows, here = facts.rows[kind].get(value), itself if kind == "size" else exchange
+            if rows and rows & here:
+                spans[start, end] = (kind, "bound")
+            elif (
+                (rows or kind == "size") and facts.with_value(kind) & here and not _excused(bare, start, end)
+            ):
+                spans[start, end] = (kind, "refuted")  # it has another one
     return spans
 
 
@@ -303,34 +394,40 @@ def _values(
     """Yield the values in a clause: method, status, path, host, address and size."""
     for mention in named:
         if begin <= mention.start < stop and mention.kind in ("path", "host", "address"):
-            path = decoded_path(mention.value).split("?")[0]
-            yield mention.kind, path if mention.kind == "path" else mention.value, mention.start, mention.end
+            value = decoded_path(mention.value) if mention.kind == "path" else mention.value
+            yield mention.kind, value, mention.start, mention.end
     for verb in _SCREEN["method"].finditer(bare, begin, stop):
-        yield "method", verb[0], verb.start(), verb.end()
+        yield "method", verb[0].lower(), verb.start(), verb.end()
     for number in numbers_in(bare[begin:stop]):
-        start, end = number.start + begin, number.end + begin
+        start, end, kind = number.start + begin, number.end + begin, _number_kind(number, bare[begin:stop])
         if (start, end) != itself and number.written.is_integer():
-            if number.unit.lower() in ("byte", "bytes", "b"):
+            if kind == "size" and number.unit.lower() in ("byte", "bytes", "b"):
                 yield "size", f"{number.written:.0f}", start, end
-            elif number.text.isdigit() and _number_kind(number, bare[begin:stop]) in ("number", "status"):
+            elif kind in ("number", "status") and number.text.isdigit():
                 yield "status", number.text, start, end
 
 
-def _around(bare: str, start: int, end: int) -> tuple[int, int]:
+def _clause(bare: str, start: int, end: int) -> tuple[int, int]:
     """Return where the clause around a position begins and ends."""
-    first = max(0, start - 160)
-    cuts = [first, *(cut.end() for cut in _SCREEN["segment_end"].finditer(bare, first, start))]
-    if len(cuts) > 1 and bare[cuts[-1] - 1] == "(":
-        cuts.pop()  # "/admin (packet 26)": the bracket refers to the words before it
-    after = _SCREEN["segment_end"].search(bare, end, end + 160)
-    return cuts[-1], after.start() if after else min(len(bare), end + 160)
+    first, last = max(0, start - 160), min(len(bare), end + 160)
+    cuts = (cut.end() for cut in _SCREEN["segment_end"].finditer(bare, first, start))
+    after = _SCREEN["segment_end"].search(bare, end, last)
+    return max(cuts, default=first), after.start() if after else last
 
 
 # --- chance -----------------------------------------------------------------------------------------------------------
 
 _SENTENCES: Final = {
-    "count alone in its clause": ("There are {} packets.", "It has {} HTTP requests.", "It holds {} responses."),
-    "count among other words": ("It sends {} small packets.", "It makes {} quick requests.", "It gets {} late replies."),
+    "count alone in its clause": (
+        "There are {} packets.",
+        "It has {} HTTP requests.",
+        "It holds {} responses.",
+    ),
+    "count among other words": (
+        "It sends {} small packets.",
+        "It makes {} quick requests.",
+        "It gets {} late replies.",
+    ),
     "status": ("The status code is {}.",),
     "port": ("It listens on port {}.",),
     "packet number": ("Packet {} is the last.",),
@@ -339,29 +436,29 @@ _SENTENCES: Final = {
     "share": ("{} % of them fail.",),
     "other number": ("It has {} of them.",),
 }
-"""Sentences in which every value of a range is tried."""
+"""Sentences in which values of a range are tried."""
 
 
 def chance_acceptance(facts: Facts) -> dict[str, float | None]:
     """Return by kind the share of values that the rules do not refute, whether right or wrong.
 
     Counts, packets and bare numbers are tried from 0 to the number of rows, statuses from 100 to 599, ports from 0 to
-    65,535, times and sizes from 0 to the whole sample, shares from 0 to 100; at most 101 values each, evenly apart.
-    None where the sample has no rows, or lacks the column.
+    65,535, times and sizes from 0 to those of the sample, shares from 0 to 100: every status, and of the others at
+    most 101 values, evenly apart. None where the sample has no rows, or lacks the column.
     """
-    n = len(facts.frame)
+    size = facts.table.size
     ranges = {"status": (100.0, 599.0), "port": (0.0, 65535.0), "share": (0.0, 100.0)}
     ranges |= {kind: (0.0, facts.most.get(kind, 0.0)) for kind in ("time", "size")}
     columns = {"status": "status", "port": "source_port", "packet number": "number"}
     shares: dict[str, float | None] = {}
     for kind, sentences in _SENTENCES.items():
-        low, high = ranges.get(kind, (0.0, float(n)))
-        if not n or high <= low or columns.get(kind, "number") not in facts.frame:
+        low, high = ranges.get(kind, (0.0, float(size)))
+        if not size or high <= low or columns.get(kind, str(facts.frame.columns[0])) not in facts.frame:
             shares[kind] = None
             continue
-        steps = min(100, math.ceil(high - low)) if kind != "status" else 499
+        steps = min(499 if kind == "status" else 100, math.ceil(high - low))
         values = dict.fromkeys(math.floor(low + (high - low) * step / steps) for step in range(steps + 1))
-        tried = [screen(sentence.format(value), facts) for sentence in sentences for value in values]
-        passing = sum(all(flag.state != "refuted" for flag in flags) for flags in tried)
-        shares[kind] = passing / len(tried)
+        attempts = [screen(sentence.format(value), facts) for sentence in sentences for value in values]
+        passing = sum(all(flag.state != "refuted" for flag in flags) for flags in attempts)
+        shares[kind] = passing / len(attempts)
     return shares
