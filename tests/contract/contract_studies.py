@@ -71,7 +71,7 @@ samples = ["plain_gets"]
 questions = "questions.toml"
 answer_format = "text"
 [judges]
-primary = false
+primary = {{ name = "judge-a", {JUDGE}, replies = ["yes: the sample lacks it.", "no, it does not.", "no: see the sample."] }}
 secondary = false
 tertiary = false
 """,

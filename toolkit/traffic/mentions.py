@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
-from collections.abc import Callable, Iterator, KeysView
+from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -232,42 +232,14 @@ def numbers_in(bare: str) -> tuple[Number, ...]:
 def _numbers(match: re.Match[str]) -> Iterator[Number]:
     """Yield the number of a match, or each of several that blanks or commas join."""
     text, start, end = match.string, match.start("digits"), match.end("number")
-    unit, mark = (match["unit"] or "").strip(), match["mark"] or ""
-    groups = re.split(r"[^\d]", match["digits"])
-    codes = all(len(group) == 3 and 100 <= int(group) <= 599 for group in groups)
-    last_code = len(groups[-1]) == 3 and 100 <= int(groups[-1]) <= 599
-    following = text[end : end + 16]
-    counts_codes = last_code and re.match(r"(?i)\s*(?:requests?|responses?|repl|answers?)\b", following)
-    joins = _NUMBERS["joins_blank"].match(following) or not re.search(r"\w", following or text[:start])
-    listed = codes and mark == "," and (len(groups) > 2 or text[max(0, start - 1) : start] == "[")
-    if listed or (mark == " " and (codes or counts_codes or not joins)):
-        position = start
-        for index, group in enumerate(groups):
-            last = index == len(groups) - 1
-            yield from _number((group,), match if last else None, unit if last else "", position, group)
-            position += len(group) + 1
+    groups, mark, unit = re.split(r"\D", match["digits"]), match["mark"] or "", (match["unit"] or "").strip()
+    name, touching = unit.lower(), bool(unit) and not match["unit"][0].isspace()
+    if _is_list(match, groups, mark):
+        for part in re.finditer(r"\d+", match["digits"]):
+            value, position = (float(part[0]),), start + part.start()
+            yield Number(value, value, part[0], "", position, position + len(part[0]))
         return
-    decimals = (match["rest"] or "")[1:]
-    if mark in (".", "٫") and len(groups) == 2 and not decimals:  # "45.706": bytes are whole
-        whole, part = "".join(groups), f"{groups[0]}.{groups[1]}"
-        written = (whole, part) if unit.lower() in ("byte", "bytes", "b") else (part, whole)
-    elif mark == "," and len(groups) == 2 and not decimals:
-        written = ("".join(groups), f"{groups[0]}.{groups[1]}")
-    else:
-        written = (f"{''.join(groups)}.{decimals}" if decimals else "".join(groups),)
-    yield from _number(written, match, unit, start, text[start:end])
-
-
-def _number(
-    written: tuple[str, ...], match: re.Match[str] | None, unit: str, start: int, digits: str
-) -> Iterator[Number]:
-    """Yield a number with its sign, power and unit, if its unit is one that may touch it."""
-    if match is None:
-        yield Number((float(written[0]),), (float(written[0]),), digits, "", start, start + len(digits))
-        return
-    text, name = match.string, unit.lower()
-    touching = bool(unit) and not match["unit"][0].isspace()
-    code = digits.isdigit() and len(digits) == 3 and 100 <= int(digits) <= 599
+    code = re.fullmatch(r"[1-5]\d\d", match["number"])
     if code and touching and name == "s" and _NUMBERS["plural"].search(text[max(0, start - 24) : start]):
         unit = name = ""  # "are 204s" are no seconds
     singular = name.rstrip("s") if len(unit) > 2 and not name.endswith("ms") else name
@@ -276,24 +248,40 @@ def _number(
         scale = (1e3,)
     elif touching and unit and scale == (1.0,) and name not in WORDS["touching_units"]:
         return  # "12th", "0x1f", "5a3f"
-    signed = match["sign"] and match.start("digits") == start
-    sign = match["sign"] if signed and (match.start() == 0 or not text[match.start() - 1].isalnum()) else ""
+    written = ["".join(groups)]
+    if match["rest"]:
+        written = [f"{written[0]}.{match['rest'][1:]}"]
+    elif len(groups) == 2 and mark in (",", "."):  # a mark of thousands or of decimals; bytes are whole
+        written.insert(mark == "," or name in ("b", "byte", "bytes"), ".".join(groups))
+    sign = (
+        match["sign"]
+        if match["sign"] and not text[max(0, match.start() - 1) : match.start()].isalnum()
+        else ""
+    )
     minus, more = (-1 if sign in ("-", "−") else 1), 0.5 if match["half"] else 0.0
     readings = tuple(minus * (float(value + (match["power"] or "")) + more) for value in written)
-    end = start + len(digits)
     values = tuple(value * factor for value in readings for factor in scale)
     yield Number(readings, values, text[start - len(sign) : end], unit, start - len(sign), end)
 
 
+def _is_list(match: re.Match[str], groups: Sequence[str], mark: str) -> bool:
+    """Say whether blanks or commas join several numbers ("200 301") and no groups of three digits ("2 496 bytes")."""
+    text, start, following = match.string, match.start("digits"), match.string[match.end("number") :][:16]
+    codes = [bool(re.fullmatch(r"[1-5]\d\d", group)) for group in groups]
+    if mark == ",":
+        return all(codes) and (len(groups) > 2 or text[max(0, start - 1) : start] == "[")
+    counts_codes = codes[-1] and _NUMBERS["counted_codes"].match(following)
+    alone = not re.search(r"\w", following or text[:start])
+    joined = not all(codes) and not counts_codes and (alone or _NUMBERS["joins_blank"].match(following))
+    return mark == " " and not joined
+
+
 def _worded(match: re.Match[str]) -> Number:
-    word = match["word"].lower()
+    word, unit = match["word"].lower(), (match["unit"] or "").lower()
     tens, ones = NUMBER_WORDS.get(word, 0.5), NUMBER_WORDS[(match["ones"] or "zero").lower()]
-    unread = match["large"] or (ones and tens < 20)
-    value = float("nan") if unread else float(tens + ones) + (0.5 if match["half"] else 0.0)
-    unit = (match["unit"] or "").lower()
-    if word == "half" and not unit:
-        value = float("nan")
+    unread = match["large"] or (ones and tens < 20) or (word == "half" and not unit)
+    value = float("nan") if unread else tens + ones + (0.5 if match["half"] else 0.0)
     scale = _SCALES.get(unit) or _SCALES.get(unit.rstrip("s")) or (1.0,)
-    end = max(match.end(name) for name in ("word", "ones", "large", "half"))
-    text = match.string[match.start() : end]
-    return Number((value,), tuple(value * factor for factor in scale), text, unit, match.start(), end)
+    start, end = match.start(), max(match.end(name) for name in ("word", "ones", "large", "half"))
+    values = tuple(value * factor for factor in scale)
+    return Number((value,), values, match.string[start:end], unit, start, end)

@@ -261,15 +261,14 @@ class OneShotTest(PromptResponseTest):
         """Return what a caption says of the flags of free text: the share of values that the rules let pass."""
         if self.answer_format != "text":
             return ""
-        shares = [chance_acceptance(facts) for facts in {i.context.facts for i in self._items}]
+        samples = [chance_acceptance(facts) for facts in {item.context.facts for item in self._items}]
         parts = []
-        for kind in shares[0]:
-            values = [share[kind] for share in shares if share[kind] is not None]
-            if values:
-                parts.append(
-                    f"{kind} {min(values):.2f}" + (f" to {max(values):.2f}" if len(values) > 1 else "")
-                )
-        return _TEXTS["flags_note"].strip() + f" {', '.join(parts)}."
+        for kind in samples[0]:
+            shares = [share for by_kind in samples if (share := by_kind[kind]) is not None]
+            if shares:
+                ends = dict.fromkeys(f"{end:.2f}" for end in (min(shares), max(shares)))
+                parts.append(f"{kind} {' to '.join(ends)}")
+        return f"{_TEXTS['flags_note'].strip()} {', '.join(parts)}."
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""

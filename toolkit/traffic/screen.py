@@ -6,13 +6,11 @@ packet, or the noun of a count, beside it), refuted, or not checked.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from collections.abc import Iterator, Sequence
 from csv import reader
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -40,21 +38,11 @@ State = Literal["refuted", "bound", "not checked"]
 _EXCUSES: Final = patterns("excuses")
 _SCREEN: Final = patterns("screen")
 _BEFORE: Final = patterns("before", r"(?i)(?<![A-Za-z])(?:{})[\s\"'`*\[:=]*$")
-_COLUMNS: Final = {
-    **{
-        "method": ("method",),
-        "status": ("status",),
-        "stream": ("stream",),
-        "packet": ("number",),
-        "path": ("uri",),
-    },
-    **{"host": ("host",), "address": ("source", "destination"), "size": ("length", "payload_length")},
-    **{
-        "port": ("source_port", "destination_port", "host"),
-        "agent": ("user_agent",),
-        "type": ("content_type",),
-    },
-    **{"protocol": ("protocol",), "parameter": ("uri",), "sql": ("uri",), "product": ("user_agent",)},
+_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    **{name: (name,) for name in ("method", "status", "stream", "host", "protocol")},
+    **{"packet": ("number",), "path": ("uri",), "parameter": ("uri",), "type": ("content_type",)},
+    **{"agent": ("user_agent",), "product": ("user_agent",), "address": ("source", "destination")},
+    **{"size": ("length", "payload_length"), "port": ("source_port", "destination_port", "host")},
 }
 """Columns in which a kind of name or number stands."""
 _NOUN_KIND: Final = {
@@ -118,16 +106,12 @@ class Facts:
     @cached_property
     def most(self) -> dict[str, float]:
         """Largest time in seconds, all bytes, and the largest number that a cell or a sum of bytes has."""
-        if not self.table.size:
-            return {}
-        columns = {
-            name: [float(cell) for cell in cells if isinstance(cell, Decimal)]
-            for name, cells in self.table.cells.items()
-        }
-        sizes = [sum(columns[name]) for name in _COLUMNS["size"] if columns.get(name)]
-        largest = [*(max(cells) for cells in columns.values() if cells), *sizes, float(self.table.size)]
-        most = {"number": max(largest)} | ({"size": max(sizes)} if sizes else {})
-        return most | ({"time": max(columns["time"])} if columns.get("time") else {})
+        numeric = self.frame.select_dtypes("number").astype(float)
+        sizes = numeric.reindex(columns=list(_COLUMNS["size"])).sum()
+        most = {"number": numeric.max().max(), "size": sizes.max()}
+        most |= {"time": numeric["time"].max()} if "time" in numeric else {}
+        most["number"] = max(most["number"], most["size"], float(len(self.frame)))
+        return {kind: float(value) for kind, value in most.items() if value > 0}
 
 
 def _is_cut(cell: Any) -> bool:
@@ -211,36 +195,19 @@ def _excused(text: str, start: int, end: int) -> bool:
 
 
 def _names(named: Sequence[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield every unambiguous name with whether the sample lacks it."""
+    """Yield every name with whether the sample lacks it; networks and statements of SQL may be said in many ways."""
     for m in named:
         if m.value != "/" and not _SCREEN["no_claim"].match(m.value):
-            yield "address" if m.kind == "network" else m.kind, m.start, m.end, not _has(m, facts)
+            yield m.kind, m.start, m.end, m.kind not in ("network", "sql") and not _has(m, facts)
 
 
 def _has(m: Mention, facts: Facts) -> bool:
-    if m.kind == "network":
-        try:
-            network = ipaddress.ip_network(m.value, strict=False)
-            return any(
-                ipaddress.ip_address(a) in network for a in facts.rows["address"] if set(a) & set(":.")
-            )
-        except ValueError:
-            return True
-    if m.kind == "path":
-        path = decoded_path(m.value)
-        # A folder, the beginning of a query string, or a path that is marked as incomplete.
-        start = path + ("" if m.open_end or "?" in path else "/")
-        paths = facts.rows["path"]
-        return path in paths or any(p.startswith(start) for p in paths) or _stands_in(m.value, facts.text)
-    if m.kind == "parameter":
-        name, content = m.value.split("=", 1)
-        content = content.strip("\"'").rstrip(".:")
-        if f"{name}=" not in facts.text:
-            return len(name) < 3 or _stands_in(content, facts.text)
-        return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
-    if m.kind == "sql":
-        return re.sub(r"\s*,\s*", ",", m.value) in facts.text
-    return m.value in facts.rows.get(m.kind, ()) or (m.kind != "port" and _stands_in(m.value, facts.text))
+    if m.kind != "path":
+        return m.value in facts.rows.get(m.kind, ()) or (m.kind != "port" and _stands_in(m.value, facts.text))
+    path, paths = decoded_path(m.value), facts.rows["path"]
+    # A folder, the beginning of a query string, or a path that is marked as incomplete.
+    start = path + ("" if m.open_end or "?" in path else "/")
+    return path in paths or any(p.startswith(start) for p in paths) or _stands_in(m.value, facts.text)
 
 
 def _stands_in(value: str, text: str) -> bool:
@@ -418,23 +385,15 @@ def _clause(bare: str, start: int, end: int) -> tuple[int, int]:
 # --- chance -----------------------------------------------------------------------------------------------------------
 
 _SENTENCES: Final = {
-    "count alone in its clause": (
-        "There are {} packets.",
-        "It has {} HTTP requests.",
-        "It holds {} responses.",
-    ),
-    "count among other words": (
-        "It sends {} small packets.",
-        "It makes {} quick requests.",
-        "It gets {} late replies.",
-    ),
-    "status": ("The status code is {}.",),
-    "port": ("It listens on port {}.",),
-    "packet number": ("Packet {} is the last.",),
-    "time": ("It takes {} seconds.",),
-    "size": ("It sends {} bytes.",),
-    "share": ("{} % of them fail.",),
-    "other number": ("It has {} of them.",),
+    "count alone in its clause": "There are {} packets. It has {} HTTP requests. It holds {} responses.",
+    "count among other words": "It sends {} small packets. It makes {} quick requests. It gets {} late replies.",
+    "status": "The status code is {}.",
+    "port": "It listens on port {}.",
+    "packet number": "Packet {} is the last.",
+    "time": "It takes {} seconds.",
+    "size": "It sends {} bytes.",
+    "share": "{} % of them fail.",
+    "other number": "It has {} of them.",
 }
 """Sentences in which values of a range are tried."""
 
@@ -451,14 +410,14 @@ def chance_acceptance(facts: Facts) -> dict[str, float | None]:
     ranges |= {kind: (0.0, facts.most.get(kind, 0.0)) for kind in ("time", "size")}
     columns = {"status": "status", "port": "source_port", "packet number": "number"}
     shares: dict[str, float | None] = {}
-    for kind, sentences in _SENTENCES.items():
+    for kind, text in _SENTENCES.items():
         low, high = ranges.get(kind, (0.0, float(size)))
         if not size or high <= low or columns.get(kind, str(facts.frame.columns[0])) not in facts.frame:
             shares[kind] = None
             continue
         steps = min(499 if kind == "status" else 100, math.ceil(high - low))
         values = dict.fromkeys(math.floor(low + (high - low) * step / steps) for step in range(steps + 1))
-        attempts = [screen(sentence.format(value), facts) for sentence in sentences for value in values]
-        passing = sum(all(flag.state != "refuted" for flag in flags) for flags in attempts)
-        shares[kind] = passing / len(attempts)
+        states = [flag.state for value in values for flag in screen(text.replace("{}", str(value)), facts)]
+        # A number that is no claim has no flag, and passes.
+        shares[kind] = 1 - states.count("refuted") / (len(values) * text.count("{}"))
     return shares
