@@ -39,6 +39,19 @@ _LARGEST: Final = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
 
+UNITS: Final[dict[str, tuple[str, Decimal]]] = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), ("time", Decimal(1))),
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), ("time", Decimal("0.001"))),
+    **dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), ("time", Decimal("0.000001"))),
+    **dict.fromkeys(("min", "minute", "minutes"), ("time", Decimal(60))),
+    **dict.fromkeys(("h", "hour", "hours"), ("time", Decimal(3600))),
+    **dict.fromkeys(("B", "byte", "bytes"), ("size", Decimal(1))),
+    **dict.fromkeys(("kB", "KB"), ("size", Decimal(1000))),
+    **{"KiB": ("size", Decimal(1024)), "MB": ("size", Decimal(1000**2)), "MiB": ("size", Decimal(1024**2))},
+    **dict.fromkeys(("%", "percent", "per cent"), ("share", Decimal("0.01"))),
+}
+"""The kind of quantity of a unit, and how many seconds, bytes or parts of 1 it is."""
+
 
 class Unreadable(Exception):
     """Why a subject or an answer cannot be read at all."""
@@ -74,6 +87,11 @@ def dimension(measure: str, column: str | None) -> str:
     return "mean" if measure in ("sum", "mean") else "number"
 
 
+def unit_of(unit: str) -> tuple[str, Decimal]:
+    """Return the kind of quantity of a unit and its size; an empty kind for a noun, which counts something."""
+    return UNITS.get(unit) or UNITS.get(unit.casefold()) or ("", Decimal(1))
+
+
 def canonical(column: str | None, value: Any) -> Any:
     """Return the form in which values of a column are equal: addresses in short, URIs decoded, texts without case."""
     if (number := number_in(value)) is not None:
@@ -102,12 +120,9 @@ class Table:
         if {"stream", "method", "status"} <= set(cells):
             self.partner = _partners(cells)
             for name, end in zip(ANSWERS, ("status", "method"), strict=True):
-                cells[name] = [
-                    numbers[self.partner[row]]
-                    if row in self.partner and cells[end][row] is not None
-                    else None
-                    for row in range(self.size)
-                ]
+                cells[name] = [None] * self.size
+                for row, partner in self.partner.items():
+                    cells[name][row] = None if cells[end][row] is None else numbers[partner]
         self.cells = cells
 
     @cached_property
@@ -154,12 +169,13 @@ class Table:
         if any(isinstance(value, Mapping | list | tuple) for value in values):
             raise Unreadable(f"its filter on {name} has a list or an object in a list")
         selected, missing = set[int](), ""
-        for value in dict.fromkeys(None if value is None else canonical(name, value) for value in values):
+        spellings = {None if value is None else canonical(name, value): value for value in values}
+        for value, spelling in spellings.items():
             equal = by_value.get(value, frozenset())
             if not equal and name == "time" and isinstance(value, Decimal):
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
             selected |= equal
-            missing = missing or ("" if equal else f"{name} {str(value)[:80]}")
+            missing = missing or ("" if equal else f"{name} {str(spelling)[:80]}")
         return frozenset(selected), missing
 
     def _between(self, name: str, low: Decimal | None, high: Decimal | None) -> frozenset[int]:
@@ -179,9 +195,8 @@ class Table:
         """Return what a measure gives over rows; raise `Refuted` where it gives no value."""
         if measure in OF_COLUMN:
             column = self.column(column)
-            return self._of_column(
-                measure, column, [self.cells[column][row] for row in self.nonempty(column, rows)]
-            )
+            values = [self.cells[column][row] for row in self.nonempty(column, rows)]
+            return self._of_column(measure, column, values)
         indices = self.nonempty(None, rows)
         if measure == "exists":
             return bool(indices)
@@ -301,13 +316,8 @@ class Answer(Strict):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = [
-            self.measure is not None,
-            self.value is not None,
-            self.expected is not None,
-            bool(self.claims),
-        ]
-        if sum(sources) != 1:
+        sources = (self.measure, self.value, self.expected, self.claims or None)
+        if sum(source is not None for source in sources) != 1:
             raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
         if (self.type == "claims") != bool(self.claims):
             raise ValueError("the type claims, and no other, needs claims = [ ... ]")
@@ -317,6 +327,8 @@ class Answer(Strict):
             raise ValueError(
                 f"value {self.value!r} is none of the choices; {choices(self.value, self.choices)}"
             )
+        if self.unit and self.unit not in UNITS:
+            raise ValueError(f"unit {self.unit!r} is none; {choices(self.unit, UNITS)}")
         if self.measure is None and (self.filter or self.column or self.among is not None):
             raise ValueError("column, filter and among need a measure; add it")
         if self.measure is not None:
@@ -356,11 +368,8 @@ def fitting(kind: str, value: Any) -> Any:
 
 def truth_of(value: Any) -> bool | None:
     """Return what a yes or no says; None for anything else."""
-    return (
-        value
-        if isinstance(value, bool)
-        else {"yes": True, "true": True, "no": False, "false": False}.get(str(value).strip().casefold())
-    )
+    words = {"yes": True, "true": True, "no": False, "false": False}
+    return value if isinstance(value, bool) else words.get(str(value).strip(" .").casefold())
 
 
 def _check_subject(measure: str, column: str | None, among: Any) -> None:

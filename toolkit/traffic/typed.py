@@ -29,6 +29,7 @@ from toolkit.traffic.measures import (
     half_digit,
     number_in,
     truth_of,
+    unit_of,
 )
 from toolkit.traffic.questions import DOUBLED, MAX_REGEX_TEXT, AnswerKey, Question, json_values, marked_pairs
 
@@ -37,22 +38,13 @@ if TYPE_CHECKING:
 
 DEEPEST: Final = 20
 """Levels of lists and objects in a reply; a claim has five."""
-_UNITS: Final[dict[str, tuple[str, Decimal]]] = {
-    **dict.fromkeys(("s", "sec", "second", "seconds"), ("time", Decimal(1))),
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), ("time", Decimal("0.001"))),
-    **dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), ("time", Decimal("0.000001"))),
-    **dict.fromkeys(("min", "minute", "minutes"), ("time", Decimal(60))),
-    **dict.fromkeys(("h", "hour", "hours"), ("time", Decimal(3600))),
-    **dict.fromkeys(("B", "byte", "bytes"), ("size", Decimal(1))),
-    **dict.fromkeys(("kB", "KB"), ("size", Decimal(1000))),
-    **dict.fromkeys(("KiB",), ("size", Decimal(1024))),
-    **dict.fromkeys(("MB",), ("size", Decimal(1000_000))),
-    **dict.fromkeys(("MiB",), ("size", Decimal(1024**2))),
-    **dict.fromkeys(("%", "percent", "per cent"), ("share", Decimal("0.01"))),
+_TYPES: Final = {
+    **{"share": "share", "time": "time", "duration": "time"},
+    **{"integer": "count", "port": "number", "status": "number"},
 }
-_TYPES: Final = {"share": "share", "time": "time", "duration": "time", "list": "text", "set": "text"}
 _COLUMNS: Final = {"address": "source", "host": "host"}
-_PLAIN: Final = frozenset({"count", "number", "mean"})
+_EXACT_KINDS: Final = frozenset({"count", "number"})
+_ROUNDING: Final = Decimal("1e-12")  # of means, which have 28 digits
 _WITH_UNIT: Final = re.compile(r"\s*([-+]?[\d.,]{1,40})\s*(%|[A-Za-zµμ]{1,20})\s*")
 _RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 
@@ -78,23 +70,18 @@ class TypedClaim:
     @cached_property
     def scale(self) -> Decimal:
         """How many seconds, bytes or parts of 1 its unit is; raises `Refuted` for a unit of another kind."""
-        kind, factor = _UNITS.get(self.unit, _UNITS.get(self.unit.casefold(), (self.kind, Decimal(1))))
-        if kind != self.kind and self.kind != "text" and not self._is_text:
+        kind, factor = unit_of(self.unit)
+        values = self.value if isinstance(self.value, list) else [self.value]
+        text = self.kind == "text" or (self.kind == "number" and None in map(number_in, values))
+        if kind and kind != self.kind and not text:
             raise Refuted(f"{self.unit} is no unit of {self.measure} {self.column or ''}".rstrip())
         return factor if kind == self.kind else Decimal(1)
-
-    @property
-    def _is_text(self) -> bool:
-        values = self.value if isinstance(self.value, list) else [self.value]
-        return self.kind == "number" and not all(number_in(value) is not None for value in values)
 
     def __str__(self) -> str:
         """Return the claim in a few words."""
         conditions = ", ".join(f"{name} {readable(value)}" for name, value in self.filter.items())
-        subject = f"{self.measure} {self.column or ''}".rstrip() + (
-            f" where {conditions}" if conditions else ""
-        )
-        return f"{subject} = {readable(self.value)}{f' {self.unit}' if self.unit else ''}"[:200]
+        subject = f"{self.measure} {self.column or ''} {'where ' * bool(conditions)}{conditions}"
+        return " ".join(f"{subject} = {readable(self.value)} {self.unit}".split())[:200]
 
 
 @dataclass(frozen=True)
@@ -103,6 +90,7 @@ class CheckedClaim:
 
     kind: str
     text: str
+    position: int
     held: bool
     why: str = ""
 
@@ -140,14 +128,10 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     """
     if len(text) > MAX_REGEX_TEXT:
         raise Unreadable(f"the reply is longer than {MAX_REGEX_TEXT:,} characters")
-    objects = []
+    objects: list[Any] = []
     for parsed in json_values(text, decoder=_EXACT):
-        if (
-            _checked_depth(parsed)
-            and isinstance(parsed, dict)
-            and "claims" in parsed
-            and parsed not in objects
-        ):
+        _check_depth(parsed)
+        if "claims" in parsed and parsed not in objects:
             objects.append(parsed)
     if not objects:
         raise Unreadable("no JSON object with claims" if text.strip() else "the reply is empty")
@@ -159,20 +143,16 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     return tuple(_claim(number, claim) for number, claim in enumerate(claims, 1))
 
 
-def _checked_depth(value: Any) -> bool:
-    """Return true; raise where a value is nested too deep, or an object in it has a key twice."""
+def _check_depth(value: Any) -> None:
+    """Raise where a value is nested too deep to be compared, or an object in it has a key twice."""
     level, depth = [value], 0
     while level:
         if depth > DEEPEST:
             raise Unreadable(f"the reply is nested deeper than {DEEPEST} levels")
         if any(isinstance(part, dict) and DOUBLED in part for part in level):
             raise Unreadable("an object has a key twice; which value counts is not decided")
-        containers = [part for part in level if isinstance(part, dict | list)]
-        level = [
-            child for part in containers for child in (part.values() if isinstance(part, dict) else part)
-        ]
-        depth += 1
-    return True
+        lists = [[*part.values()] if isinstance(part, dict) else part for part in level]
+        level, depth = [child for part in lists if isinstance(part, list) for child in part], depth + 1
 
 
 def _claim(number: int, claim: Any) -> TypedClaim:
@@ -196,12 +176,8 @@ def _claim(number: int, claim: Any) -> TypedClaim:
     if isinstance(claim["value"], dict):
         raise Unreadable(f"claim {number}: the value is an object")
     value, unit = claim["value"], str(claim.get("unit") or "").strip()
-    if (
-        isinstance(value, str)
-        and not unit
-        and (parts := _WITH_UNIT.fullmatch(value))
-        and _unit_kind(parts[2])
-    ):
+    parts = _WITH_UNIT.fullmatch(value) if isinstance(value, str) and not unit else None
+    if parts and (unit_of(parts[2])[0] or " " in value.strip()):  # "1.3s", "2 requests"
         value, unit = parts[1], parts[2]
     rows = _ranges(number, claim["rows"])
     return TypedClaim(number, value, unit, measure, column, conditions, among, rows)
@@ -210,31 +186,21 @@ def _claim(number: int, claim: Any) -> TypedClaim:
 _FLAT: Final = ("measure", "column", "filter", "among")
 
 
-def _unit_kind(unit: str) -> str:
-    return _UNITS.get(unit, _UNITS.get(unit.casefold(), ("", Decimal(1))))[0]
-
-
 def _ranges(number: int, rows: Any) -> tuple[tuple[int, int], ...] | None:
-    parts = [part for row in (rows if isinstance(rows, list) else [rows]) for part in _row_parts(row)]
-    if [part for part in parts if str(part).strip().casefold() == "all"]:
-        return None
     ranges = []
-    for part in parts:
-        bounds = _RANGE.fullmatch(part) if isinstance(part, str) else None
-        single = None if isinstance(part, str) else number_in(part)
-        if bounds and int(bounds[2] or bounds[1]) >= int(bounds[1]):
-            ranges.append((int(bounds[1]), int(bounds[2] or bounds[1])))
-        elif single is not None and single % 1 == 0:
-            ranges.append((int(single), int(single)))
-        else:
-            raise Unreadable(
-                f"claim {number}: {readable(part)[:60]!r} is no row number, no range and not all"
-            )
+    for row in rows if isinstance(rows, list) else [rows]:
+        for part in row.split(",") if isinstance(row, str) else [row]:
+            bounds = _RANGE.fullmatch(part) if isinstance(part, str) else None
+            low = number_in(bounds[1] if bounds else part)
+            high = number_in(bounds[2]) if bounds and bounds[2] else low
+            if isinstance(part, str) and part.strip().casefold() == "all":
+                return None
+            if low is None or high is None or low % 1 or high < low:
+                raise Unreadable(
+                    f"claim {number}: {readable(part)[:60]!r} is no row number, no range and not all"
+                )
+            ranges.append((int(low), int(high)))
     return tuple(ranges)
-
-
-def _row_parts(row: Any) -> list[Any]:
-    return row.split(",") if isinstance(row, str) else [row]
 
 
 def readable(value: Any) -> str:
@@ -248,7 +214,7 @@ def readable(value: Any) -> str:
         return ", ".join(f"{name} {readable(part)}" for name, part in value.items())
     if isinstance(value, Decimal) and (number := number_in(value)) is not None:
         return format(round(number, 9).normalize() + 0, "f")
-    return "empty" if value is None else str(value)
+    return "empty" if value is None else " ".join(str(value).split())
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
@@ -276,16 +242,14 @@ def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
 
 
 def _same(claim: TypedClaim, value: Any, truth: Any, slack: Decimal) -> bool:
+    number = number_in(value)
     if isinstance(value, list | dict):
         return False
-    number, target = number_in(value), number_in(truth)
-    if number is None or target is None or not isinstance(truth, Decimal):
+    if number is None or not isinstance(truth, Decimal):
         return bool(canonical(claim.column, value) == canonical(claim.column, truth))
-    if claim.kind in ("count", "number"):
-        return number == target
-    return abs(number * claim.scale - target) <= max(half_digit(number) * claim.scale, slack) + Decimal(
-        "1e-12"
-    )
+    if claim.kind in _EXACT_KINDS:
+        return abs(number - truth) <= slack
+    return abs(number * claim.scale - truth) <= max(half_digit(number) * claim.scale, slack) + _ROUNDING
 
 
 def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
@@ -308,6 +272,9 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
             raise Refuted("it rests on no row")
         return
     _ = claim.scale
+    listed = claim.measure == "value" and claim.rows is not None
+    if listed and len(table.nonempty(claim.column, inside)) < len(inside):
+        raise Refuted(f"the column {claim.column} is empty in a cited row")
     for over, subject in ((rows, "the sample gives"), (inside, "the cited rows give")):
         try:
             truth = table.calculate(claim.measure, claim.column, over, among)
@@ -345,19 +312,24 @@ class Expected:
 
     @cached_property
     def kind(self) -> str:
-        """The kind of quantity that is expected."""
+        """The kind of quantity that is expected; empty where a literal number has no unit."""
         if self.answer.measure is not None:
             return dimension(self.answer.measure, self.answer.column)
-        return _TYPES.get(self.answer.type, _unit_kind(self.answer.unit) or "number")
+        return _TYPES.get(self.answer.type, unit_of(self.answer.unit)[0])
 
     @property
     def scale(self) -> Decimal:
         """How many seconds, bytes or parts of 1 the unit of the question is."""
-        return _UNITS.get(self.answer.unit, ("", Decimal(1)))[1]
+        return unit_of(self.answer.unit)[1]
 
-    def slack(self, claim: TypedClaim) -> Decimal:
-        """Return the tolerance of the question where a claim states what it asks for."""
-        return Decimal(str(self.answer.tolerance)) * self.scale if claim.kind == self.kind else Decimal(0)
+    @property
+    def slack(self) -> Decimal:
+        """The tolerance of the question, in seconds, bytes or parts of 1."""
+        return Decimal(str(self.answer.tolerance)) * self.scale
+
+    def asks_for(self, claim: TypedClaim) -> bool:
+        """Say whether a claim states a quantity of the expected kind; counts and plain numbers are alike."""
+        return self.kind in ("", claim.kind) or {self.kind, claim.kind} <= {*_EXACT_KINDS, "mean"}
 
     def met_by(self, claim: TypedClaim) -> bool:
         """Say whether a claim that holds states the expected value."""
@@ -366,28 +338,25 @@ class Expected:
             column = answer.column or _COLUMNS.get(answer.type) or claim.column
             measure, unit = "set" if answer.type == "set" else "list", claim.unit * (claim.kind == self.kind)
             return equal(replace(claim, measure=measure, column=column, unit=unit), truth)
-        if claim.kind != self.kind and not {claim.kind, self.kind} <= _PLAIN:
-            return False
-        if answer.measure is None:
-            truth *= self.scale
-        return equal(claim, truth, self.slack(claim))
+        truth *= self.scale if answer.measure is None else 1
+        return self.asks_for(claim) and equal(claim, truth, self.slack)
 
     def required_of(self, claims: tuple[TypedClaim, ...]) -> Subject | None:
         """Return the first required claim of an open question that no claim makes."""
         for subject in self.answer.claims:
-            truth, rows = subject.of(self.table), self._rows(subject)
-            if not any(
-                claim.measure == subject.measure and self._rows(claim) == rows and equal(claim, truth)
-                for claim in claims
-                if subject.column == claim.column or subject.column is None
-            ):
+            truth, basis = subject.of(self.table), self._basis(subject)
+            if not any(self._basis(claim) == basis and equal(claim, truth) for claim in claims):
                 return subject
         return None
 
-    def _rows(self, subject: Subject | TypedClaim) -> tuple[list[int], frozenset[int]]:
-        column = subject.column if subject.measure in OF_COLUMN else None
+    def _basis(self, subject: Subject | TypedClaim) -> tuple[str, str | None, list[int], frozenset[int]]:
+        """Return measure, column and rows; the first, the last and the only value are alike over the same row."""
+        measure, column = subject.measure, subject.column if subject.measure in OF_COLUMN else None
         rows = self.table.nonempty(column, self.table.select(subject.filter)[0])
-        return rows, self.table.select(subject.among or {})[0]
+        among = self.table.select(subject.among or {})[0]
+        if measure in ("first", "last"):
+            rows = rows[:1] if measure == "first" else rows[-1:]
+        return "value" if measure in ("first", "last") else measure, column, rows, among
 
 
 def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
@@ -403,9 +372,7 @@ def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
     if expected.answer.claims:
         absent = None if false else expected.required_of(claims)
         matched = None if false else absent is None
-        reason = (
-            f"no claim gives {absent.measure} {absent.column or ''}".rstrip() if absent else "all are there"
-        )
+        reason = f"no claim gives {absent.measure} {absent.column or ''}" if absent else "all are there"
     else:
         matched = checked[0].held and expected.met_by(first)
         reason = f"expected is {readable(expected.value)}, claim 1 says {readable(first.value)[:200]}"
@@ -416,12 +383,13 @@ def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
 
 
 def _checked(claim: TypedClaim, expected: Expected) -> CheckedClaim:
-    closed_first = claim.number == 1 and not expected.answer.claims
+    answers = claim.number == 1 and claim.kind not in _EXACT_KINDS and expected.asks_for(claim)
+    why = ""
     try:
-        check(claim, expected.table, expected.slack(claim) if closed_first else Decimal(0))
+        check(claim, expected.table, expected.slack if answers else Decimal(0))
     except Refuted as error:
-        return CheckedClaim(f"claim {claim.number}", str(claim), False, str(error))
-    return CheckedClaim(f"claim {claim.number}", str(claim), True)
+        why = str(error)
+    return CheckedClaim(f"claim {claim.number}", str(claim), claim.number, not why, why)
 
 
 # --- questions --------------------------------------------------------------------------------------------------------
@@ -431,16 +399,12 @@ def expectation(question: Question, table: Table, frame: pd.DataFrame) -> Expect
     """Return what a question expects; of a key for free text where it is one value, a number or a set."""
     answer = question.answer
     if answer is None:
-        kinds = {"exact": "text", "number": "number", "set": "set"}
-        if question.key.kind not in kinds:
+        key, kinds = question.key, {"exact": "text", "number": "number", "set": "set"}
+        if key.kind not in kinds:
             advice = 'give it answer = { ... }, or set answer_format = "text"'
-            raise InputError(
-                f"question {question.id}: a key of kind {question.key.kind} is for free text; {advice}"
-            )
-        value, tolerance = question.key.value, question.key.tolerance
-        answer = Answer.model_validate(
-            {"type": kinds[question.key.kind], "value": value, "tolerance": tolerance}
-        )
+            raise InputError(f"question {question.id}: a key of kind {key.kind} is for free text; {advice}")
+        literal = {"type": kinds[key.kind], "value": key.value, "tolerance": key.tolerance}
+        answer = Answer.model_validate(literal)
     try:
         return Expected(answer, answer.of(table, frame), table)
     except ValueError as error:
