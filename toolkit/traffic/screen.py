@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from csv import reader
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote_plus
@@ -95,9 +95,10 @@ class Facts:
             result[kind] = {value: frozenset(indices) for value, indices in rows.items()}
         return result
 
-    def with_value(self, kind: str) -> frozenset[int]:
-        """Return the rows that have a value of a kind."""
-        return frozenset().union(*self.rows[kind].values())
+    @cached_property
+    def with_value(self) -> dict[str, frozenset[int]]:
+        """By kind, the rows that have a value."""
+        return {kind: frozenset[int]().union(*rows.values()) for kind, rows in self.rows.items()}
 
     def partners(self, rows: frozenset[int]) -> frozenset[int]:
         """Return the requests of responses, and the responses of requests."""
@@ -210,6 +211,7 @@ def _has(m: Mention, facts: Facts) -> bool:
     return path in paths or any(p.startswith(start) for p in paths) or _stands_in(m.value, facts.text)
 
 
+@lru_cache(maxsize=4096)  # replies repeat themselves
 def _stands_in(value: str, text: str) -> bool:
     return bool(re.search(rf"(?<![\w.-]){re.escape(value.lower())}(?![\w-]|\.\w)", text))
 
@@ -319,7 +321,7 @@ def _noun(phrase: str, facts: Facts) -> tuple[int, bool, int] | None:
             base, filtered = base & (facts.partners(rows) if paired else rows), token.end()
         elif {stem, singular} & (WORDS["requests"] | WORDS["responses"]) and later != "code":
             kind = "method" if {stem, singular} & WORDS["requests"] else "status"
-            return (len(base & facts.with_value(kind)), exact, token.end()) if kind in facts.frame else None
+            return (len(base & facts.with_value[kind]), exact, token.end()) if kind in facts.frame else None
         elif singular in WORDS["rows"]:
             return len(base), exact, token.end()
         elif singular in WORDS["values"] and later not in _NOUNS:
@@ -349,7 +351,7 @@ def _of_packets(bare: str, named: Sequence[Mention], facts: Facts) -> _Spans:
             if rows and rows & here:
                 spans[start, end] = (kind, "bound")
             elif (
-                (rows or kind == "size") and facts.with_value(kind) & here and not _excused(bare, start, end)
+                (rows or kind == "size") and facts.with_value[kind] & here and not _excused(bare, start, end)
             ):
                 spans[start, end] = (kind, "refuted")  # it has another one
     return spans
