@@ -71,10 +71,15 @@ THESIS = r"""
 \bibliography{references}
 \end{document}
 """
-ONE_SHOT = """
+CLAIM = (
+    '{"claims": [{"value": "%s", "of": {"measure": "first", "column": "%s", "filter": {}}, "rows": "all"}]}'
+)
+"""A typed answer: the expected host, another value of the sample, or a value that it lacks."""
+ONE_SHOT = f"""
 name = "shots"
 test = "one_shot"
-models = [{ name = "Wilson", provider = "scripted" }]
+models = [{{ name = "Wilson", provider = "scripted", replies = [
+'{CLAIM % ("intranet.example", "host")}', '{CLAIM % ("/", "uri")}', '{CLAIM % ("evil.example", "host")}'] }}]
 repeats = 3
 output = "results/shots"
 [options]

@@ -8,12 +8,13 @@ import time
 from functools import cache
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
 from toolkit.files import checked
 from toolkit.prompt_test import PromptReply, annotate
-from toolkit.traffic.measures import MEASURES, Answer, Table, number_in
+from toolkit.traffic.measures import MEASURES, Answer, Table
 from toolkit.traffic.one_shot import OneShotTest, experiments_frame
 from toolkit.traffic.questions import AnswerKey, Question, load_questions
 from toolkit.traffic.sample import load_sample
@@ -22,7 +23,6 @@ from toolkit.traffic.typed import Expected, TypedVerdict, expectation, typed_ver
 QUESTIONS = {question.id: question for question in load_questions()}
 POSTS = {"method": "POST"}
 SERVER = {"source": "198.51.100.40"}
-STRANGER = {"source": "203.0.113.66"}
 POLLS = {"host": "updates.example"}
 ANY = {"method": "*"}
 ANSWERED = {"status": "*"}
@@ -42,12 +42,12 @@ def expected(name: str) -> Expected:
 def claim(
     value: Any, measure: str, conditions: Any, rows: Any = "all", unit: Any = None, **of: Any
 ) -> dict[str, Any]:
-    return {
-        "value": value,
-        "unit": unit,
-        "of": {"measure": measure, "filter": conditions, **of},
-        "rows": rows,
-    }
+    of |= {"measure": measure, "filter": conditions}
+    return {"value": value, "unit": unit, "of": of, "rows": rows}
+
+
+def open_question(sample: str) -> str:
+    return f"{sample}_flow" if f"{sample}_flow" in QUESTIONS else f"{sample}_suspicious"
 
 
 def verdict(name: str, *claims: Any, text: str = "") -> TypedVerdict:
@@ -147,9 +147,7 @@ HOLDS = [
 
 @pytest.mark.parametrize(("sample", "held"), HOLDS, ids=str)
 def test_a_claim_that_the_sample_gives_holds(sample: str, held: dict[str, Any]) -> None:
-    result = verdict(
-        f"{sample}_flow" if sample not in ("beaconing", "sql_injection") else f"{sample}_suspicious", held
-    )
+    result = verdict(open_question(sample), held)
     assert (result.verdict, result.why[:14]) == ("unexpected", "no claim gives"), result.why
     assert [each.held for each in result.claims] == [True]
 
@@ -159,7 +157,7 @@ FALSE = [
     ("login_post", claim(3, "count", POSTS), "it says 3, the sample gives 2"),
     ("login_post", claim(2.4, "count", POSTS), "says 2.4"),
     ("login_post", claim(True, "count", POSTS), "says yes"),
-    ("login_post", claim("two", "count", POSTS), "says two"),
+    ("login_post", claim("1,97", "count", POSTS), "says 1,97"),
     ("login_post", claim(2, "count", POSTS, unit="s"), "s is no unit of count"),
     ("slow_download", claim(45700, "sum", SERVER, column="payload_length"), "sample gives 45706"),
     ("slow_download", claim(45706, "sum", SERVER, unit="ms", column="payload_length"), "no unit"),
@@ -206,7 +204,7 @@ FALSE = [
 def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(
     sample: str, false: dict[str, Any], why: str | None
 ) -> None:
-    name = f"{sample}_flow" if sample not in ("beaconing", "sql_injection") else f"{sample}_suspicious"
+    name = open_question(sample)
     if why is None:  # a choice is only for a question that gives choices
         assert verdict(name, false).verdict is None
         false, name, why = (
@@ -254,6 +252,8 @@ def test_an_open_question_takes_a_value_and_a_first_value_over_the_same_row() ->
     claims = [of_subject(subject, "login_post") for subject in answer.claims[:2]]
     same_row = claim("/home", "value", {"number": 18}, column="uri")
     assert verdict("login_post_flow", *claims, same_row).verdict == "expected"
+    other_rows = claim(2, "count", {"number": [1, 2]})  # the right value of other rows
+    assert verdict("login_post_flow", other_rows, claims[1], same_row).verdict == "unexpected"
     other_row = claim("/login", "value", {"number": 9}, column="uri")
     assert verdict("login_post_flow", *claims, other_row).verdict == "unexpected"
 
@@ -325,10 +325,12 @@ def test_numbers_of_any_size_cost_nothing_and_are_not_the_value(number: str) -> 
     assert time.process_time() - begin < 1
 
 
-def test_many_claims_and_rows_are_checked_in_linear_time() -> None:
+def test_many_ranges_of_a_large_sample_are_read_once() -> None:
+    frame = pd.DataFrame({"number": range(1, 10_001), "source": "2001:db8::1"})
+    basis = Expected(Answer(type="integer", value=10_000), 10_000, Table(frame))
+    text = json.dumps({"claims": [claim(10_000, "count", {"source": "2001:0DB8:0::1"}, ["1-10000"] * 1_500)]})
     begin = time.process_time()
-    many = json.dumps({"claims": [claim(24, "count", {}, ["1-24"] * 30)] * 60})
-    assert verdict("login_post_posts", text=many).verdict == "unexpected"
+    assert typed_verdict(text, basis).verdict == "expected"
     assert time.process_time() - begin < 1
 
 
@@ -347,7 +349,7 @@ def test_many_claims_and_rows_are_checked_in_linear_time() -> None:
     ({"type": "one_of", "value": "a", "choices": ["b"]}, "none of the choices"),
     ({"type": "claims", "value": 1}, "needs claims"),
     ({"type": "claims", "claims": [{"measure": "count", "rows": 1}]}, "unknown key 'rows'"),
-    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "need a measure"),
+    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "needs a measure"),
     ({"type": "duration", "value": 1, "unit": "fortnight"}, "unit 'fortnight' is none"),
     ({"type": "integer", "value": 1, "tolerance": -1}, "greater than or equal to 0"),
 ])  # fmt: skip
@@ -386,6 +388,7 @@ def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(
     ({"type": "integer", "value": 1}, claim(1, "duration", POSTS), "unexpected"),
     ({"type": "number", "value": 3, "tolerance": 1}, claim(2, "count", POSTS), "expected"),
     ({"type": "number", "value": 4, "tolerance": 1}, claim(2, "count", POSTS), "unexpected"),
+    ({"type": "number", "value": 3, "tolerance": 1}, claim(3, "count", POSTS), "hallucinated"),  # a count is exact
     ({"type": "share", "value": 20, "unit": "%"}, claim(0.2, "share", {"status": 401}, among=ANSWERED), "expected"),
     ({"type": "status", "value": 401}, claim("401", "value", {"answers": 9}, column="status"), "expected"),
     ({"type": "list", "value": [401, 302]}, claim([302, 401], "set", {"answers": [9, 14]}, column="status"),
@@ -451,13 +454,6 @@ def test_pairs_follow_the_order_in_each_stream_and_need_their_columns() -> None:
     assert Table(frame.drop(columns="number")).index[1] == 0
     continued = frame.assign(status=frame["status"].mask(frame["number"] == 6, 100))
     assert Table(continued).partner[3] == 8  # row 4 is answered by row 9, after "100 Continue"
-
-
-def test_numbers_are_those_of_json_and_of_people() -> None:
-    assert [number_in(text) for text in ("1,97", "1e5000", "", "12 34", None, [1], float("nan"))] == [
-        None
-    ] * 7
-    assert str(number_in(" 2.50 ")) == "2.50"
 
 
 # --- the test ---------------------------------------------------------------------------------------------------------

@@ -35,13 +35,10 @@ from toolkit.traffic.mentions import (
     scan,
 )
 
-MAX_REGEX_TEXT: Final = (
-    20_000  # characters a regular expression is tried on: ten times what a model is asked for
-)
+MAX_REGEX_TEXT: Final = 20_000  # characters of a reply that is read: ten times what a model is asked for
 REGEX_SECONDS: Final = 2.0  # a pattern that takes longer on a text of this length is broken
-MAX_OBJECTS: Final = (
-    200  # opening braces at which a JSON object is looked for; a reply with more is no answer
-)
+MAX_OBJECTS: Final = 200  # opening braces at which an object is looked for; a reply with more is no answer
+DOUBLED: Final = "\0doubled"  # the key of an object that had a key twice
 MAX_WORDS: Final = 25  # of a reply in which a word without a shape of its own is taken for the answer
 _ANSWERS: Final = patterns("answers") | {"media": KINDS["media"]}
 
@@ -301,9 +298,6 @@ def json_values(text: str, sign: str = "{", decoder: json.JSONDecoder | None = N
         else:
             values.append(value)
     return values
-
-
-DOUBLED: Final = "\0doubled"
 
 
 def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
