@@ -1,13 +1,20 @@
-"""Write docs/one_shot_instrument.md: how often the verdicts and flags of the one-shot test are right, and on what."""
+"""Write docs/one_shot_instrument.md: how often the verdicts and flags of the one-shot test are right, and on what.
+
+`--first-look` stores the verdicts of the rules beside labelled typed answers that have none yet, and never changes one.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from toolkit.prompt_test import PromptReply
 from toolkit.stats.inference.proportions import wilson
+from toolkit.traffic.one_shot import OneShotTest
 from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample, shipped_samples
 from toolkit.traffic.screen import Facts, chance_acceptance, screen
@@ -39,8 +46,9 @@ people.
 ## Typed answers (`answer_format = "typed"`)
 
 Each claim names its value, what it is of, and its rows, and is compared with the sample. *First look* is the verdict of
-the rules when the answers were opened; their authors had not seen the rules. Rows are a kind of question and a kind of
-invention; a row of one sample's or one kind's answers says nothing of the others.
+the rules when the answers were opened; their authors had not seen the rules. *Seen*: the same answers by the rules of
+today, which does not predict new answers. An answer that cannot be read counts as not found, and not accepted. A row is
+a kind of question and a kind of invention, and says nothing of the others.
 
 """
 NO_TYPED = "There are no labelled typed answers yet, so nothing is claimed.\n"
@@ -116,6 +124,32 @@ def measured(rows: Sequence[dict[str, Any]], label: str, verdict: str = "first_l
     return rate(sum(row[verdict] == label for row in chosen), len(chosen))
 
 
+def typed_verdicts(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the verdicts of the rules of today on typed answers; "missing" where one cannot be read."""
+    test = OneShotTest(only=[*dict.fromkeys(row["question"] for row in rows)])
+    prompts = {item.context.question.id: item.prompts[0] for item in test.make_test_items()}
+    annotator = test.annotators()["verdict"]
+
+    async def nobody(request: Any) -> Any:
+        raise AssertionError("typed answers ask no model")
+
+    async def judge_all() -> list[str]:
+        replies = [PromptReply(prompts[row["question"]], row["answer"], "r", "m") for row in rows]
+        return [(await annotator(reply, nobody)).verdict or "missing" for reply in replies]
+
+    return asyncio.run(judge_all())
+
+
+def store_first_look(path: Path) -> int:
+    """Store the verdict of every typed answer that has none; return how many that were."""
+    rows = rows_of(path.name)
+    unseen = [row for row in rows if not row.get("first_look")]
+    for row, verdict in zip(unseen, typed_verdicts(unseen) if unseen else (), strict=True):
+        row["first_look"] = verdict
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), "utf-8")
+    return len(unseen)
+
+
 def typed_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return sensitivity and specificity of typed answers by kind of question and of invention, first all of them."""
     questions = {question.id: question for question in load_questions()}
@@ -132,6 +166,9 @@ def typed_table(rows: Sequence[dict[str, Any]]) -> str:
             specificity = measured(some, "expected") if invention == "all" else ""
             cells = [kind, invention or "not labelled", measured(some, "hallucinated"), specificity]
             lines.append(["typed, first look", *cells])
+    now = [row | {"now": verdict} for row, verdict in zip(rows, typed_verdicts(rows), strict=True)]
+    ends = [measured(now, label, "now") for label in ("hallucinated", "expected")]
+    lines.append(["typed, seen", "all", "all", *ends])
     return table(("answers", "question", "invention", "sensitivity", "specificity"), lines)
 
 
@@ -196,7 +233,8 @@ def records_table(rows: Sequence[dict[str, Any]]) -> str:
 
 def page_text() -> str:
     """Return the page as Markdown."""
-    labelled, typed = rows_of("labelled_answers.jsonl"), rows_of("typed_answers.jsonl")
+    labelled = rows_of("labelled_answers.jsonl")
+    typed = [row for row in rows_of("typed_answers.jsonl") if row.get("first_look")]
     free = [row for row in labelled if row["split"] != "evidence"]
     parts = [
         HEAD,
@@ -210,5 +248,7 @@ def page_text() -> str:
 
 
 if __name__ == "__main__":
+    if "--first-look" in sys.argv:
+        print(f"verdicts stored: {store_first_look(DATA / 'typed_answers.jsonl')}")
     PAGE.write_text(page_text(), encoding="utf-8")
     print(PAGE.relative_to(ROOT))

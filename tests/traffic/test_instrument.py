@@ -47,27 +47,37 @@ def test_right_answers_are_hardly_ever_flagged(page):
     assert all(float(share.split()[0]) >= 0.95 for share in shares)
 
 
+def typed(value: int | str, measure: str = "count", column: str | None = None) -> str:
+    of = {"measure": measure, "column": column, "filter": {"method": "*"}}
+    return json.dumps({"claims": [{"value": value, "of": of, "rows": "all"}]})
+
+
 def test_typed_answers_appear_by_kind_of_question_and_invention_when_they_are_there(tmp_path, monkeypatch):
-    """Sensitivity by invention, specificity by question; without the file the page claims nothing."""
+    """The first look is stored once and never changes; sensitivity is by invention, specificity by question."""
     requests, host = "plain_gets_requests", "plain_gets_host"
     cases = [
-        (requests, "expected", None, "expected"), (requests, "hallucinated", "count", "expected"),
-        (requests, "hallucinated", "count", "hallucinated"), (host, "hallucinated", "relation", "hallucinated"),
-        (host, "unexpected", None, "unexpected"),
+        (requests, typed(5), "expected", None), (requests, typed(7), "hallucinated", "count"),
+        (requests, "seven", "hallucinated", "count"),
+        (host, typed("b.example", "value", "host"), "hallucinated", "value"),
+        (host, typed("GET", "value", "method"), "unexpected", None),
     ]  # fmt: skip
-    names = ("question", "label", "invention", "first_look")
-    rows = [dict(zip(names, case, strict=True)) for case in cases]
-    table = CARD["typed_table"](rows)
-    assert "2 of 3" in row(table, "typed, first look", "all", "all")
-    assert row(table, "typed, first look", "all", "all").endswith("1 of 1 |")
-    assert "1 of 2" in row(table, "typed, first look", "all", "count")
-    assert "1 of 1" in row(table, "typed, first look", "all", "relation")
-    assert "order" not in table
-    path = tmp_path / "typed_answers.jsonl"
+    names, path = ("question", "answer", "label", "invention"), tmp_path / "typed_answers.jsonl"
     monkeypatch.setitem(CARD["rows_of"].__globals__, "DATA", tmp_path)
     assert CARD["rows_of"](path.name) == []
+    rows = [dict(zip(names, case, strict=True)) for case in cases]
+    rows[1]["first_look"] = "expected"  # of other rules
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    assert CARD["rows_of"](path.name) == rows
+    assert [CARD["store_first_look"](path) for _ in range(2)] == [4, 0]
+    stored = CARD["rows_of"](path.name)
+    looks = [row["first_look"] for row in stored]
+    assert looks == ["expected", "expected", "missing", "hallucinated", "unexpected"]
+    table = CARD["typed_table"](stored)
+    assert "1 of 3" in row(table, "typed, first look", "all", "all")
+    assert row(table, "typed, first look", "number", "all").endswith("1 of 1 |")
+    assert "0 of 2" in row(table, "typed, first look", "number", "count")
+    assert "1 of 1" in row(table, "typed, first look", "name", "value")
+    assert "2 of 3" in row(table, "typed, seen", "all", "all")
+    assert "order" not in table
 
 
 def test_an_interval_has_its_n_and_none_has_none():
