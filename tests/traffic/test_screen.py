@@ -100,6 +100,10 @@ def test_a_packet_has_its_own_values_and_those_of_its_request_or_response(facts)
         "301": "refuted",
         "500": "refuted",
     }
+    redirected = "packet 3 is redirected with a 301 to /start (packet 5), and packet 9 is not"
+    assert {flag.text: flag.state for flag in screen(redirected, facts) if flag.kind != "packet"} == {
+        "301": "bound", "/start": "not checked",
+    }  # fmt: skip
     for undecided in (
         "packets 5 and 8 have 500 and 200",
         "packet 1 begins what ends with 500",

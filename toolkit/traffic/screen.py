@@ -280,7 +280,7 @@ def _outside(kind: str, value: float, facts: Facts) -> bool:
         return not 0 <= value <= 100
     if kind in ("packet", "stream", "status", "port"):
         return bool(facts.rows[kind]) and f"{value:.15g}" not in facts.rows[kind]
-    return kind in facts.most and abs(value) > 1.01 * facts.most[kind]
+    return kind in facts.most and abs(value) > 1.1 * facts.most[kind]  # rounded
 
 
 def _count_state(number: Number, bare: str, facts: Facts, elliptic: bool) -> State | None:
@@ -301,7 +301,8 @@ def _count_state(number: Number, bare: str, facts: Facts, elliptic: bool) -> Sta
     exact &= any(_SCREEN["anchor"].fullmatch(word) for word in words)
     if exact and all(_SCREEN["neutral"].fullmatch(word) for word in words):
         return "bound" if count in number.readings else "refuted"
-    return "refuted" if min(number.readings) > count else "not checked"
+    slack = 1.1 if _SCREEN["approximate"].search(bare[max(0, number.start - 16) : number.start]) else 1.0
+    return "refuted" if min(number.readings) > slack * count else "not checked"
 
 
 def _noun(phrase: str, facts: Facts) -> tuple[int, bool, int] | None:
@@ -348,12 +349,15 @@ def _of_packets(bare: str, named: Sequence[Mention], facts: Facts) -> _Spans:
         exchange = itself | facts.partners(itself)
         for kind, value, start, end in _values(bare, begin, stop, named, match.span("number")):
             rows, here = facts.rows[kind].get(value), itself if kind == "size" else exchange
+            # A value of the packet in brackets behind it, or where a response leads to.
+            elsewhere = _SCREEN["bracket_next"].match(bare, end) or (
+                kind == "path" and "redirect" in bare[begin:stop]
+            )
+            differs = (rows or kind == "size") and facts.with_value[kind] & here
             if rows and rows & here:
                 spans[start, end] = (kind, "bound")
-            elif (
-                (rows or kind == "size") and facts.with_value[kind] & here and not _excused(bare, start, end)
-            ):
-                spans[start, end] = (kind, "refuted")  # it has another one
+            elif differs and not elsewhere and not _excused(bare, start, end):
+                spans[start, end] = (kind, "refuted")
     return spans
 
 
