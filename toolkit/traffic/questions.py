@@ -330,7 +330,7 @@ def _denied(text: str, start: int) -> bool:
 def _number_matches(expected: float, tolerance: float, text: str, question: str) -> Match:
     def equals(number: Number) -> bool:
         in_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
-        values = (number.written,) if in_unit else number.values
+        values = number.readings if in_unit else number.values
         slack = tolerance + 1e-9 * max(1.0, abs(expected))  # 4.35 - 4.3 is not 0.05 in binary
         return any(abs(value - expected) <= slack for value in values)
 
@@ -364,7 +364,7 @@ _Spans = list[tuple[str, int, int]]  # values of one shape in a text, with start
 
 
 def _value_matches(expected: str, text: str, question: str) -> Match:
-    if _plain(text) == _plain(expected):
+    if re.sub(r",\s+", ",", _plain(text)) == re.sub(r",\s+", ",", _plain(expected)):  # "FIN, ACK"
         return Match(True, expected, "the answer is the value")
     bold = _ANSWERS["emphasised"].findall(text)
     if len(bold) == 1 and _plain(bold[0]) == _plain(expected):
