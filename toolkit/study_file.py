@@ -402,6 +402,7 @@ class StudyFile(_Strict):
             "judges.expected_scores": judges.expected_scores,
             "judges.shuffle_dimensions": judges.shuffle_dimensions,
             "bias_controls.fsp_enabled": self.bias_controls.fsp_enabled,
+            "length_arms": self.length_arms,
         }
         fault = None
         if judges.mode == "pairs" and (names := [name for name, is_set in unused.items() if is_set]):

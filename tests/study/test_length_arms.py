@@ -14,11 +14,14 @@ from length_arms import base_of, facts_of, write_bases
 from small_study import without_pictures
 
 from toolkit import Scores
+from toolkit.adaptive.rounds import bank_of
 from toolkit.audit.registration import register
 from toolkit.audit.verify import verify_study
 from toolkit.errors import InputError, NotAnswerable, StudyError
 from toolkit.models import scripted
 from toolkit.models.tokens import count_tokens
+from toolkit.people.rating import rateable_replies
+from toolkit.probes.job import balanced_sample
 from toolkit.prompts.check import KINDS, check_dataset, check_summary
 from toolkit.prompts.dataset import load_dataset
 from toolkit.runs.decisions import decided
@@ -29,13 +32,14 @@ from toolkit.thesis.methods import sentences, what_was_done
 from toolkit.words import LENGTH_ARMS
 
 BASES, WITHOUT = 6, 1
+PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 STUDY = """
 name = "arms"
 dataset = "{dataset}"
 length_arms = {arms}
 {more}
-models = [{{ name = "facts", provider = "scripted", planted = {{ level = 2.0 }} }},
-          {{ name = "words", provider = "scripted", planted = {{ level = 2.1 }} }}]
+models = [{{ name = "facts", provider = "scripted", {price}, planted = {{ level = 2.0 }} }},
+          {{ name = "words", provider = "scripted", {price}, planted = {{ level = 2.1 }} }}]
 output = "results/arms"
 [judges]
 primary = {{ name = "judge-a", provider = "scripted", planted = {{}} }}
@@ -62,7 +66,7 @@ def study_in(folder: Path, arms: str = "true", more: str = "", dataset: str = ""
     """Write bases and a study of them."""
     source = dataset or write_bases(folder / "bases", BASES, WITHOUT)
     path = folder / "arms.toml"
-    path.write_text(STUDY.format(arms=arms, dataset=source, more=more))
+    path.write_text(STUDY.format(price=PRICE, arms=arms, dataset=source, more=more))
     return path
 
 
@@ -129,6 +133,12 @@ def test_a_study_asks_arms_where_there_are_some(tmp_path: Path) -> None:
         _ = Study.load(study_in(tmp_path, "true", dataset="demo")).plan
     with pytest.raises(StudyError, match="chooses bases by S, M and L alone"):
         Study.load(study_in(tmp_path, "true", 'selection = "adaptive"\ntarget_width = 1.0'))
+    path = study_in(tmp_path)
+    path.write_text(path.read_text().replace("[judges]", '[judges]\nmode = "pairs"'))
+    with pytest.raises(StudyError, match="length_arms is about scores"):
+        Study.load(path)
+    path.write_text(path.read_text().replace('"pairs"', '"both"'))
+    assert {pair.prompt_id[-2:] for pair in Study.load(path).plan.pairs} == {"_s", "_m", "_l"}
 
 
 def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
@@ -139,6 +149,10 @@ def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
     for frame in (frames.runs, frames.judgements, frames.judge_means):
         assert len(frame)
         assert frame["length_arm"].isna().all()
+    assert len(rateable_replies(finished.plan, finished.store)) == 2 * 3 * (BASES + WITHOUT)
+    assert not any(run.of_arm for run in balanced_sample(finished.plan.runs, 99, 1))
+    costs = bank_of(finished.plan)["cost"]  # of S, M and L, as large for a base with arms as for another one
+    assert 0 < costs.max() < 1.01 * costs.min()
     mean = plain[plain["length_arm"].isna()].groupby("model")["composite"].mean()
     results = finished.results().set_index(["model", "name"])["estimate"]
     for model, value in mean.items():
