@@ -24,6 +24,7 @@ from toolkit.people.rating import rateable_replies
 from toolkit.probes.job import balanced_sample
 from toolkit.prompts.check import KINDS, check_dataset, check_summary
 from toolkit.prompts.dataset import load_dataset
+from toolkit.prompts.diff import diff_summary
 from toolkit.runs.decisions import decided
 from toolkit.stats import length_and_information
 from toolkit.store import embedded
@@ -272,3 +273,12 @@ def test_the_summary_counts_arms_apart(tmp_path: Path) -> None:
     assert "of length arms 6 (neutral_m 2, neutral_l 2, short_l 2), problems 0" in summary.text
     bins = summary.fields["length_bins"].values()
     assert all(a == b for a, b in pairwise(bins))
+
+
+def test_a_changed_arm_is_a_difference_and_leaves_the_digest_alone(tmp_path: Path) -> None:
+    before, after = (write_bases(tmp_path / name, 1) for name in ("before", "after"))
+    path = after / "base_00.toml"
+    path.write_text(path.read_text().replace("The room 300 ", "The room 299 "))
+    found = diff_summary(before, after)
+    assert {change["prompt_id"] for change in found.fields["changes"]} == {"base_00_nm", "base_00_nl"}
+    assert found.fields["after"]["digest"] == load_dataset(after).digest
