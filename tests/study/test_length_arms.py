@@ -85,20 +85,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 def test_arms_are_composed_on_request_alone(tmp_path: Path) -> None:
     folder = write_bases(tmp_path / "bases", 2, 1)
-    plain, whole = load_dataset(folder), load_dataset(folder, length_arms=True)
+    plain, with_arms = load_dataset(folder), load_dataset(folder, length_arms=True)
     for path in folder.glob("base_0[01].toml"):
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if not line.startswith("arm_")))
-    assert load_dataset(folder).digest == plain.digest != whole.digest
+    assert load_dataset(folder).digest == plain.digest != with_arms.digest
     assert len(plain.prompts) == 9
-    first = {prompt.prompt_id: prompt for prompt in whole.prompts if prompt.base == "base_00"}
+    first = {prompt.prompt_id: prompt for prompt in with_arms.prompts if prompt.base == "base_00"}
     assert [*first] == [f"base_00_{end}" for end in ("s", "m", "l", "nm", "nl", "lm")]
     arms = {p.metadata["length_arm"]: p.length_bin for p in first.values() if "length_arm" in p.metadata}
     assert arms == LENGTH_ARMS
     s, nm, nl = (first[f"base_00_{end}"].text.partition("\n\nTask")[0] for end in ("s", "nm", "nl"))
     assert nm.startswith(s)
     assert nl.startswith(nm)
-    assert {prompt.base for prompt in whole.prompts} == {"base_00", "base_01", "base_02"}
+    assert {prompt.base for prompt in with_arms.prompts} == {"base_00", "base_01", "base_02"}
 
 
 def test_a_table_has_arms_in_a_column_of_their_own(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_status_figure_methods_registration_and_verify_work_with_arms(
     design = " ".join(sentence.text for sentence in sentences("design", done))
     assert f"{3 * BASES} of these prompts, of {BASES} bases, are length arms" in design
     assert (
-        sum(one.calls for one in done.answers) == 4 * planned
+        sum(answer.calls for answer in done.answers) == 4 * planned
     )  # no judgement of an arm passes for one asked again
 
 
@@ -243,21 +243,21 @@ def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path: Path) -> None:
     ]
     (lost,) = problems_of(tmp_path, arm_short=short[:-1])
     assert lost == "arm_facts base_01_lm: has 32 facts, L has 33"
-    (other,) = problems_of(tmp_path, arm_short=[short[0].replace("00:11", "00:12"), *short[1:]])
-    assert other.startswith("arm_facts base_01_lm: fact 1 lacks 00:11 and adds 00:12")
+    (line,) = problems_of(tmp_path, arm_short=[short[0].replace("00:11", "00:12"), *short[1:]])
+    assert line.startswith("arm_facts base_01_lm: fact 1 lacks 00:11 and adds 00:12")
     background = [
         f"The room {number} of the old house has 21 chairs and a table, and serves for tea at noon."
         for number in range(300, 312)
     ]
     facts = [fact for fact, _ in facts_of(1)]
-    (told,) = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]], arm_neutral_l=[])[:1]
-    assert "lacks neutral_l" in told
-    found = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]])
-    assert [line.partition(", the first")[0] for line in found] == [
+    (absent,) = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]], arm_neutral_l=[])[:1]
+    assert "lacks neutral_l" in absent
+    problems = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]])
+    assert [line.partition(", the first")[0] for line in problems] == [
         "arm_facts base_01_nm: has 1 fact of M or L", "arm_facts base_01_nl: has 1 fact of M or L"
     ]  # fmt: skip
-    found = problems_of(tmp_path, arm_neutral_m=background[:-2])
-    assert [line.partition(" of the ")[0] for line in found if line.startswith("arm")] == [
+    problems = problems_of(tmp_path, arm_neutral_m=background[:-2])
+    assert [line.partition(" of the ")[0] for line in problems if line.startswith("arm")] == [
         "arm_length base_01_nm: has 424 tokens (o200k_base), -10.2%",
         "arm_length base_01_nl: has 784 tokens (o200k_base), -5.8%",
     ]
@@ -279,6 +279,6 @@ def test_a_changed_arm_is_a_difference_and_leaves_the_digest_alone(tmp_path: Pat
     before, after = (write_bases(tmp_path / name, 1) for name in ("before", "after"))
     path = after / "base_00.toml"
     path.write_text(path.read_text().replace("The room 300 ", "The room 299 "))
-    found = diff_summary(before, after)
-    assert {change["prompt_id"] for change in found.fields["changes"]} == {"base_00_nm", "base_00_nl"}
-    assert found.fields["after"]["digest"] == load_dataset(after).digest
+    problems = diff_summary(before, after)
+    assert {change["prompt_id"] for change in problems.fields["changes"]} == {"base_00_nm", "base_00_nl"}
+    assert problems.fields["after"]["digest"] == load_dataset(after).digest

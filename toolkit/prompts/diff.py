@@ -46,9 +46,9 @@ def _change(old: Prompt | None, new: Prompt) -> Change | None:
 
 def diff_summary(before: str | Path, after: str | Path) -> Summary:
     """Compare two datasets: what `toolkit prompts diff` prints; exit code 1 when they differ."""
-    whole = (load_dataset(source, check_ranges=False, length_arms=True) for source in (before, after))
+    datasets = (load_dataset(source, check_ranges=False, length_arms=True) for source in (before, after))
     # Each by the digest that a study without length arms has.
-    old, new = (replace(dataset, digest=digest_of(without_arms(dataset.prompts))) for dataset in whole)
+    old, new = (replace(dataset, digest=digest_of(without_arms(dataset.prompts))) for dataset in datasets)
     changes = diff_datasets(old, new)
     kinds = Counter(change.kind for change in changes)
     counts = {kind: kinds[kind] for kind in ("added", "removed", "changed")}

@@ -108,8 +108,8 @@ def length_and_information(
     ...     for text, g in gain.items()
     ... ]
     >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "length_arm", "composite_strict"])
-    >>> found = length_and_information(runs)
-    >>> [(one.name, round(one.estimate, 2)) for one in (*found.total, *found.length[:1], *found.information[:1])]
+    >>> result = length_and_information(runs)
+    >>> [(row.name, round(row.estimate, 2)) for row in (*result.total, *result.length[:1], *result.information[:1])]
     [('M-S', 0.5), ('L-S', 1.0), ('neutral_m-S', 0.03), ('M-neutral_m', 0.47)]
     """
     need_columns("runs", runs, ("base", "length_bin", "length_arm"))
@@ -135,17 +135,17 @@ def length_and_information(
     totals = with_holm([difference(*pair) for pair in _TOTAL], "sums")
     every = tuple(map(exploratory, (*parts, *totals)))
     sides = [(steps[s][a], steps[s][b]) for a, b, s in (*_LENGTH, *_INFORMATION, *_TOTAL)]
-    found = list(zip(every, sides, strict=True))
+    sized = list(zip(every, sides, strict=True))
     tests = [
         replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing)
-        for e, (a, b) in found[: len(_LENGTH)]
+        for e, (a, b) in sized[: len(_LENGTH)]
         if margin is not None and isinstance(unit, Points)
     ]
     return LengthInformation(
         every[: len(_LENGTH)],
         every[len(_LENGTH) : len(parts)],
         every[len(parts) :],
-        tuple(effect_size("d_z", e, a.to_numpy(), b.to_numpy()) for e, (a, b) in found),
+        tuple(effect_size("d_z", e, a.to_numpy(), b.to_numpy()) for e, (a, b) in sized),
         judged_equivalent(tests),
         tuple(bin_mean(text, cells, checked, unit) for text in TEXTS),
         _notes(checked, cells, score, every_base),
@@ -190,6 +190,6 @@ def _signed(estimate: Estimate, is_loss: bool) -> str:
     """Return a number and its interval; of a loss with the opposite sign."""
     numbers: Sequence[float | None] = (estimate.estimate, estimate.low, estimate.high)
     if is_loss:
-        numbers = [None if one is None else -one for one in (numbers[0], numbers[2], numbers[1])]
+        numbers = [None if end is None else -end for end in (numbers[0], numbers[2], numbers[1])]
     value, low, high = rounded_apart(numbers)
     return f"{value} [{low}, {high}]" if low and high else value
