@@ -45,10 +45,12 @@ people.
 
 ## Typed answers (`answer_format = "typed"`)
 
-Each claim names its value, what it is of, and its rows, and is compared with the sample. *First look* is the verdict of
-the rules when the answers were opened; their authors had not seen the rules. *Seen*: the same answers by the rules of
-today, which does not predict new answers. An answer that cannot be read counts as not found, and not accepted. A row is
-a kind of question and a kind of invention, and says nothing of the others.
+Each claim names its value, what it is of, and its rows, and is compared with the sample. *First look* is the verdict
+of the rules when the answers were opened; their authors had not seen the rules, but labelled by the definition of the
+verdicts that the rules follow: the rows say that the rules keep to it, not how often models write such answers.
+*Seen*: the same answers by the rules of today, which does not predict new answers. An answer that cannot be read
+counts as not found, and not accepted. A row is a kind of question and a kind of invention, and says nothing of the
+others.
 
 """
 NO_TYPED = "There are no labelled typed answers yet, so nothing is claimed.\n"

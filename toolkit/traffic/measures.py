@@ -102,7 +102,7 @@ def canonical(column: str | None, value: Any) -> Any:
             text = unquote_plus(text)
         return text
     if column == "tcp_flags":
-        return ",".join(sorted(part.upper() for part in re.split(r"[\s,;|/+]+", text) if part))
+        return ",".join(sorted(part.upper() for part in re.split(r"[\s,;|/+-]+", text) if part))
     if column == "host":
         return text.casefold().rstrip(".")
     return canonical_address(text) if column in ("source", "destination") else text.casefold()

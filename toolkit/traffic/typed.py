@@ -264,7 +264,7 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
         raise Refuted(f"no row of the sample has {absent or absent_among}")
     cited = rows if claim.rows is None else _cited(claim.rows, table)
     inside = cited & rows
-    for row in sorted(cited - rows):
+    for row in sorted(cited - rows - among):
         if table.partner.get(row) not in inside:
             raise Refuted(f"row {readable(table.cells['number'][row])} is not what the filter says")
     if claim.measure == "choice":
