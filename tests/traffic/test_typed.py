@@ -118,7 +118,7 @@ HOLDS = [
     ("login_post", claim(1300050, "duration", POSTS, unit="us")),
     ("beaconing", claim(1.97, "mean_interval", POLLS, unit="seconds")),
     ("beaconing", claim(0.727, "share", {"status": 204}, among={"status": "*"})),
-    ("beaconing", claim(0.727, "share", {"status": 204}, [6, 9, 16, 19, 22, 25, 31, 34, 37, 40, 43], among={"status": "*"})),
+    ("beaconing", claim(0.2, "share", {"number": 6}, [6, 9, 16, 19, 22], among={"number": [6, 9, 16, 19, 22]})),
     ("beaconing", claim("72.7%", "share", {"status": 204}, among={"status": "*"})),
     ("beaconing", claim(73, "share", {"status": 204}, unit="%", among={"status": "*"})),
     ("beaconing", claim(0, "share", {"status": 404}, [], among={"status": "*"})),
