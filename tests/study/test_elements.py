@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -173,3 +174,19 @@ def element_words(prompts: dict[str, Prompt]) -> str:
         for element in elements
         if not present(replace(prompts["S"], metadata={"elements": [element]}))
     )
+
+
+def test_reference_answers_have_every_element_in_words_of_their_own() -> None:
+    """Scored element by element by a reader: the words that meet each stand in the reference of its base."""
+    with (Path(__file__).parent / "data" / "reference_elements.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    bases = {prompt.base: prompt for prompt in load_dataset("rq1_controlled").prompts}
+    with_reference = {base for base, prompt in bases.items() if "reference" in prompt.metadata}
+    assert len(with_reference) == 12
+    scored = {(row["base"], int(row["element_number"])) for row in rows}
+    elements = {base: bases[base].metadata["elements"] for base in with_reference}
+    assert scored == {(base, n) for base, listed in elements.items() for n in range(1, len(listed) + 1)}
+    for row in rows:
+        prompt = bases[row["base"]]
+        assert (row["present"], row["quote"] in prompt.metadata["reference"]) == ("1", True), row
+        assert row["quote"] != elements[row["base"]][int(row["element_number"]) - 1]
