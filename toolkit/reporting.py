@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from toolkit.report.figure import About
     from toolkit.report.show import Files
-    from toolkit.thesis.findings import Finding, Findings
+    from toolkit.thesis.findings import Findings, Statement
 
 
 @contextmanager
@@ -130,7 +130,7 @@ class Reported(Analysable):
 
         return Findings(self.name, tuple(self._statements(self.frames())))
 
-    def _statements(self, frames: Analyses) -> Iterator[Finding]:
+    def _statements(self, frames: Analyses) -> Iterator[Statement]:
         from toolkit.thesis.findings import scored_findings
 
         return scored_findings(frames, self.unanswerable, self._inapplicable)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
-    from toolkit.thesis.findings import Finding, Findings
+    from toolkit.thesis.findings import Findings, Statement
     from toolkit.viewer.app import Viewer
 
 
@@ -493,20 +493,18 @@ class Study(Reported):
         """
         from toolkit.thesis.findings import adaptive_findings
 
-        asked = () if target_width is None else adaptive_findings(None, self.adaptive(target_width))
-        found = super().findings()
-        return replace(found, statements=(*found.statements, *asked))
+        adaptive = () if target_width is None else adaptive_findings(None, self.adaptive(target_width))
+        findings = super().findings()
+        return replace(findings, statements=(*findings.statements, *adaptive))
 
     def first_findings(self, most: int = 3) -> list[str]:
         """Return the first sentences of `findings` for the end of a run; none where there is no result to tell."""
         try:
-            return [
-                f"result  {finding.statement}." for finding in islice(self._statements(self.frames()), most)
-            ]
+            return [f"{statement.text}." for statement in islice(self._statements(self.frames()), most)]
         except ToolkitError:
             return []
 
-    def _statements(self, frames: Analyses) -> Iterator[Finding]:
+    def _statements(self, frames: Analyses) -> Iterator[Statement]:
         from toolkit.report.show import need_results
         from toolkit.thesis.findings import (
             adaptive_findings,
@@ -521,10 +519,10 @@ class Study(Reported):
             adaptive = adaptive_findings(self.sequential(), None) if self.file.selection == "adaptive" else ()
             return chain(adaptive, super()._statements(frames))
         if self.plan.test.name == "one_shot":
-            found = one_shot_findings(self._scored())
+            statements = one_shot_findings(self._scored())
         else:
-            found = measured_findings(self.plan.test.name, results_of(self.plan.test, self._measured()))
-        return chain(found, spent_findings({"the answers": frames.runs}))
+            statements = measured_findings(self.plan.test.name, results_of(self.plan.test, self._measured()))
+        return chain(statements, spent_findings({"the answers": frames.runs}))
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""

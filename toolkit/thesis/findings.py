@@ -45,7 +45,7 @@ _VERDICTS: Final = {
     EQUIVALENT: "the two are equivalent within the margin that was fixed beforehand",
     UNDECIDED: "undecided, because these data neither show that the two differ nor that they are equal",
 }
-_REST: Final = "Missing scores and cost"
+_TOTALS: Final = "Missing scores and cost"
 _TITLES: Final = {
     "length": "Prompt length (RQ1)",
     "length_and_information": "Length and information (RQ1)",
@@ -58,11 +58,11 @@ _TITLES: Final = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Statement:
     """One sentence, without its full stop, about a question, and the estimate and verdict that it states."""
 
     question: str
-    statement: str
+    text: str
     estimate: Estimate | None = None
     verdict: str = ""
 
@@ -75,29 +75,29 @@ class Findings:
     """
 
     study: str
-    statements: tuple[Finding, ...]
+    statements: tuple[Statement, ...]
 
     def frame(self) -> pd.DataFrame:
         """Return one row a sentence: question, statement, estimate, low, high, p_value, verdict, unit and n."""
         empty, rows = Estimate("", None, unit=""), []
-        for finding in self.statements:
-            number = finding.estimate or empty
+        for statement in self.statements:
+            number = statement.estimate or empty
             values = (number.estimate, number.low, number.high, number.p_value)
             unit = "" if number.unit == "none" else str(number.unit)
-            rows.append((finding.question, finding.statement, *values, finding.verdict, unit, number.counts))
+            rows.append((statement.question, statement.text, *values, statement.verdict, unit, number.counts))
         numbers = ["estimate", "low", "high", "p_value"]
         frame = pd.DataFrame(rows, columns=["question", "statement", *numbers, "verdict", "unit", "n"])
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
     def sentences(self) -> tuple[str, ...]:
         """Return the sentences, ready for the thesis."""
-        return tuple(f"{finding.statement}." for finding in self.statements)
+        return tuple(f"{statement.text}." for statement in self.statements)
 
     def section(self) -> tuple[Paragraph, ...]:
         """Return a paragraph for each question."""
         questions: dict[str, list[Sentence]] = {}
-        for finding in self.statements:
-            questions.setdefault(finding.question, []).append(Sentence(finding.statement))
+        for statement in self.statements:
+            questions.setdefault(statement.question, []).append(Sentence(statement.text))
         return tuple(Paragraph(tuple(texts), question) for question, texts in questions.items())
 
     def __repr__(self) -> str:
@@ -119,12 +119,14 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     ]
 
 
-def scored_findings(of: Analyses, reasons: Reasons, foreign: Collection[str] = ()) -> Iterator[Finding]:
+def scored_findings(
+    analyses: Analyses, reasons: Reasons, foreign: Collection[str] = ()
+) -> Iterator[Statement]:
     """Yield what scores say, question by question, so that whoever wants the first sentences waits for no other.
 
     ``reasons`` are those of the questions that cannot be answered, ``foreign`` those that are not asked of this kind.
     """
-    parts: tuple[tuple[str, Callable[[Analyses, str, Reasons], Iterator[Finding]]], ...] = (
+    parts: tuple[tuple[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]], ...] = (
         ("length", _length),
         ("length_and_information", _information),
         ("accuracy", _accuracy),
@@ -136,24 +138,24 @@ def scored_findings(of: Analyses, reasons: Reasons, foreign: Collection[str] = (
     )
     titles = QUESTIONS | _TITLES
     absent = {
-        *(["compare_pairs"] if of.pairs.empty else []),
-        *([] if len(of.runs_with_arms) else [parts[1][0]]),
+        *(["compare_pairs"] if analyses.pairs.empty else []),
+        *([] if len(analyses.runs_with_arms) else [parts[1][0]]),
     }
     for name, write in parts:
         if name in foreign or name in absent:
             continue
         if name in reasons:
-            lack = Finding(
+            lack = Statement(
                 titles[name], f"This question was not answered: {reasons[name]}", None, NOT_ANSWERED
             )
             yield lack
             continue
         try:
-            yield from write(of, titles[name], reasons)
+            yield from write(analyses, titles[name], reasons)
         except NotAnswerable as error:
-            yield Finding(titles[name], f"This question was not answered: {error.why}", None, NOT_ANSWERED)
-    if of.is_judged:
-        yield from _missing(of)
+            yield Statement(titles[name], f"This question was not answered: {error.why}", None, NOT_ANSWERED)
+    if analyses.is_judged:
+        yield from _missing(analyses)
 
 
 def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
@@ -220,38 +222,40 @@ def _compared(
     lower: str,
     number: Estimate,
     *,
-    what: str = " points",
+    unit: str = " points",
     lead: str = "",
     equivalence: Estimate | None = None,
-) -> Finding:
+) -> Statement:
     """Return the sentence on a difference, in words that follow its sign."""
     verdict = verdict_of(number, equivalence)
     if number.estimate is None:
         text = f"{higher} and {lower} could not be compared: {number.why_no_number}"
-        return Finding(question, text, number, verdict)
+        return Statement(question, text, number, verdict)
     size, direction = _turned(number), "higher" if number.estimate >= 0 else "lower"
     amount = _rounded((size.estimate, size.low, size.high))[0]
-    text = f"{lead}{higher} scored {amount}{what} {direction} than {lower} {_interval(size)}"
-    return Finding(question, f"{text}: {_VERDICTS[verdict]}", number, verdict)
+    text = f"{lead}{higher} scored {amount}{unit} {direction} than {lower} {_interval(size)}"
+    return Statement(question, f"{text}: {_VERDICTS[verdict]}", number, verdict)
 
 
 def _stated(
-    question: str, lead: str, number: Estimate, beside: float | None = None, end: str = ""
-) -> Finding:
+    question: str, lead: str, number: Estimate, reference: float | None = None, end: str = ""
+) -> Statement:
     """Return a sentence that ends in a number, and whether it differs from the value that matters."""
     verdict, words = "", ""
-    if beside is not None and number.estimate is not None:
-        out = number.low is not None and number.high is not None and not number.low <= beside <= number.high
+    if reference is not None and number.estimate is not None:
+        out = (
+            number.low is not None and number.high is not None and not number.low <= reference <= number.high
+        )
         verdict = verdict_of(number) if number.p_value is not None else DIFFERENT if out else UNDECIDED
-        words = f": different from {beside:g}"
+        words = f": different from {reference:g}"
         if verdict == UNDECIDED:
             corrected = " once P is corrected" if number.correction != "none" else ""
-            words = f": undecided, because {beside:g} is not ruled out{corrected}"
-    return Finding(question, f"{lead} {_value(number)}{words}{end}", number, verdict)
+            words = f": undecided, because {reference:g} is not ruled out{corrected}"
+    return Statement(question, f"{lead} {_value(number)}{words}{end}", number, verdict)
 
 
-def _length(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    compared, within = of.length(), f"within bases and on a scale of {scale_words(of.scale)}, "
+def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    compared, within = analyses.length(), f"within bases and on a scale of {scale_words(analyses.scale)}, "
     tests = {test.facets["contrast"]: test for test in compared.equivalence}
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
@@ -259,27 +263,29 @@ def _length(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
         pair = f"{longer} prompts", f"{shorter} prompts"
         yield _compared(question, *pair, number, lead=role + within, equivalence=tests.get(number.name))
         within = ""
-    yield from _trust(of, question, reasons)
-    cost = cost_column(of.runs)
-    if "pareto" in reasons or of.runs[cost].isna().all():
+    yield from _trust(analyses, question, reasons)
+    cost = cost_column(analyses.runs)
+    if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
-    price = of.once(gain_cost, of.runs, score=of.score, cost=cost)
-    means = ", ".join(f"{_money(one.estimate)} at {one.name}" for one in price.per_run)
+    price = analyses.once(gain_cost, analyses.runs, score=analyses.score, cost=cost)
+    means = ", ".join(f"{_money(item.estimate)} at {item.name}" for item in price.per_run)
     text = f"A run cost, in {price.per_run[0].unit} as the mean over bases, {means}"
     for point in price.per_point:
         lack = f"has no price, because {point.why_no_number}"
         ends = f" [{_money(point.low)}, {_money(point.high)}]" if point.low is not None else ""
         paid = lack if point.estimate is None else f"cost {_money(point.estimate)}{ends}"
         text += f"; each point gained from {point.facets['step']} {paid}"
-    yield Finding(question, text, (*price.per_point, *price.per_run)[0])
+    yield Statement(question, text, (*price.per_point, *price.per_run)[0])
 
 
-def _trust(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
+def _trust(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     """Yield how reliable the scores are that a comparison of lengths rests on, and what people make of it."""
     if "reliability" not in reasons:
-        judges = counted(int(of.judgements["judge"].nunique()), "judges")
-        yield _reliability(of, question, "ICC(A,k)", f"These scores are means of {judges}, whose reliability")
-    for mean in () if "calibration" in reasons else of.calibration().differences:
+        judges = counted(int(analyses.judgements["judge"].nunique()), "judges")
+        yield _reliability(
+            analyses, question, "ICC(A,k)", f"These scores are means of {judges}, whose reliability"
+        )
+    for mean in () if "calibration" in reasons else analyses.calibration().differences:
         if mean.calibrated.facets.get("length_bin") == " - ".join(CONTRASTS[0]):
             longer, shorter = (f"{name} prompts" for name in CONTRASTS[0])
             yield _compared(
@@ -287,19 +293,19 @@ def _trust(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
             )
 
 
-def _reliability(of: Analyses, question: str, form: str, lead: str) -> Finding:
-    number = next(one for one in of.reliability().icc[of.score] if one.name == form)
+def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
+    number = next(item for item in analyses.reliability().icc[analyses.score] if item.name == form)
     return _stated(question, f"{lead}, {form}, is", number, end=f", {number.note}" if number.note else "")
 
 
-def _information(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    parted = of.length_and_information()
+def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    parted = analyses.length_and_information()
     for kind, numbers in (("At equal information", parted.length), ("At equal length", parted.information)):
         for number in numbers[:2]:
             yield _stated(question, f"{kind} the effect of {number.name} in points is", number, 0)
 
 
-def tied_sets(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+def tied_sets(names: Sequence[str], distinct: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
     """Return the largest sets of names in which no two are told apart, in the order of the names.
 
     Examples
@@ -308,24 +314,24 @@ def tied_sets(names: Sequence[str], apart: Iterable[tuple[str, str]]) -> list[tu
     [('a', 'b'), ('b', 'c')]
     """
     sets = [frozenset(names)]
-    for pair in apart:  # a set that holds both becomes two, each without one of them
+    for pair in distinct:  # a set that holds both becomes two, each without one of them
         parted = [part - ({name} if {*pair} <= part else set()) for part in sets for name in pair]
         sets = [part for part in dict.fromkeys(parted) if not any(part < larger for larger in parted)]
-    places = [sorted(map(list(names).index, part)) for part in sets]
-    return [tuple(names[place] for place in part) for part in sorted(places)]
+    ranks = [sorted(map(list(names).index, part)) for part in sets]
+    return [tuple(names[rank] for rank in part) for part in sorted(ranks)]
 
 
-def _models(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    compared = of.compare_models()
+def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = "within prompts that both answered"
     yield from _ranked(question, compared.models, compared.differences, words, within)
-    points = [] if "pareto" in reasons else of.pareto(cost=cost_column(of.runs)).points
+    points = [] if "pareto" in reasons else analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
-        names = joined([f"{one.cost.facets['point']} ({_money(one.cost.estimate)})" for one in front])
+        names = joined([f"{item.cost.facets['point']} ({_money(item.cost.estimate)})" for item in front])
         text = "No other model and length is both better and cheaper than these"
-        yield Finding(question, f"{text} ({front[0].cost.unit} a run): {names}")
+        yield Statement(question, f"{text} ({front[0].cost.unit} a run): {names}")
 
 
 def _ranked(
@@ -334,7 +340,7 @@ def _ranked(
     differences: Sequence[Estimate],
     words: tuple[str, str],
     within: str,
-) -> Iterator[Finding]:
+) -> Iterator[Statement]:
     """Yield the best and the worst of several, how far they are apart, and which are tied."""
     estimable = [(name, mean) for name, mean in means if mean.estimate is not None]
     ranked = sorted(estimable, key=lambda pair: -(pair[1].estimate or 0.0))
@@ -345,18 +351,18 @@ def _ranked(
         yield _stated(question, lead, top, end=f", and {worst} the lowest, {_value(bottom)}")
         forward = (best, worst) in by_pair
         number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
-        yield _compared(question, best, worst, number, what=words[1])
-    apart = [pair for pair, number in by_pair.items() if verdict_of(number) == DIFFERENT]
-    tied = [part for part in tied_sets([name for name, _ in ranked], apart) if len(part) > 1]
-    text = f"{len(apart)} of {counted(len(by_pair), 'pairs')} {agreeing(len(apart), 'are')} told apart"
+        yield _compared(question, best, worst, number, unit=words[1])
+    distinct = [pair for pair, number in by_pair.items() if verdict_of(number) == DIFFERENT]
+    tied = [part for part in tied_sets([name for name, _ in ranked], distinct) if len(part) > 1]
+    text = f"{len(distinct)} of {counted(len(by_pair), 'pairs')} {agreeing(len(distinct), 'are')} told apart"
     sets = f"; statistically tied, which is undecided and not equal: {'; '.join(map(joined, tied))}"
-    yield Finding(question, text + sets * bool(tied), None, UNDECIDED if tied else DIFFERENT)
+    yield Statement(question, text + sets * bool(tied), None, UNDECIDED if tied else DIFFERENT)
 
 
-def _accuracy(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    measured = of.accuracy()
+def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    measured = analyses.accuracy()
     guesses, prices = (
-        {one.facets["model"]: one for one in group}
+        {item.facets["model"]: item for item in group}
         for group in (measured.above_chance, measured.cost_per_right)
     )
     for number in measured.accuracies:
@@ -371,18 +377,18 @@ def _accuracy(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding
             yield _stated(question, f"{lead} {_value(number)}, which less chance is", guess, 0, end)
 
 
-def _position(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    if tested := [number for number in of.position_effect().preferences if number.p_value is not None]:
+def _position(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    if tested := [number for number in analyses.position_effect().preferences if number.p_value is not None]:
         least = min(tested, key=lambda number: number.p_value or 0.0)
-        apart = sum(verdict_of(number) == DIFFERENT for number in tested)
-        text = f"A preference for a position of the options is shown in {apart} of {len(tested)} tests"
+        distinct = sum(verdict_of(number) == DIFFERENT for number in tested)
+        text = f"A preference for a position of the options is shown in {distinct} of {len(tested)} tests"
         text += f"; furthest from an even choice is {least.facets['model']} at {least.facets['position']},"
         yield _stated(question, text, least, 0)
 
 
-def _pairs(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    votes = of.compare_pairs()
-    means = [(one.facets["model"], one) for one in votes.models]
+def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    votes = analyses.compare_pairs()
+    means = [(item.facets["model"], item) for item in votes.models]
     within = "by votes on pairs of their replies"
     yield from _ranked(question, means, votes.differences, ("strength", " logits"), within)
     for number in votes.judges:
@@ -390,17 +396,17 @@ def _pairs(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
         yield _stated(question, judge, number, 0.5)
 
 
-def _judges(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    names = of.judgements.groupby("judge", observed=True)["judge_model"].first()
-    yield _reliability(of, question, "ICC(A,1)", "The reliability of one judge")
+def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    names = analyses.judgements.groupby("judge", observed=True)["judge_model"].first()
+    yield _reliability(analyses, question, "ICC(A,1)", "The reliability of one judge")
     if "length" in reasons:
-        yield _reliability(of, question, "ICC(A,k)", "The reliability of the mean of all judges")
-    for judge, number in of.reliability().details.severity[of.score].leniency.items():
+        yield _reliability(analyses, question, "ICC(A,k)", "The reliability of the mean of all judges")
+    for judge, number in analyses.reliability().details.severity[analyses.score].leniency.items():
         yield _compared(question, f"{names.get(judge, judge)} ({judge})", "the other judges", number)
 
 
-def _people(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
-    people = of.calibration()
+def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    people = analyses.calibration()
     agreement, mean, test = people.agreement[0], people.means["all"], people.alt_tests["ensemble"]
     yield _stated(
         question, f"Agreement of the judges' mean with people, {agreement.statistic}, is", agreement
@@ -415,16 +421,16 @@ def _people(of: Analyses, question: str, reasons: Reasons) -> Iterator[Finding]:
         yield _stated(question, text, test.winning_rate)
 
 
-def _missing(of: Analyses) -> Iterator[Finding]:
-    lacking = int((~of.runs["judged"].astype(bool)).sum())
-    text = f"{lacking} of {counted(len(of.runs), 'answers')} {agreeing(lacking, 'have')} no score"
-    yield Finding(_REST, f"{text}; what is missing is never counted as zero")
+def _missing(analyses: Analyses) -> Iterator[Statement]:
+    lacking = int((~analyses.runs["judged"].astype(bool)).sum())
+    text = f"{lacking} of {counted(len(analyses.runs), 'answers')} {agreeing(lacking, 'have')} no score"
+    yield Statement(_TOTALS, f"{text}; what is missing is never counted as zero")
     yield from spent_findings(
-        {"the answers": of.runs, "their judgements": of.judgements, "the votes": of.pairs}
+        {"the answers": analyses.runs, "their judgements": analyses.judgements, "the votes": analyses.pairs}
     )
 
 
-def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
+def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
     """Yield what answers and judgements cost that are analysed."""
     amounts = [
         f"{name} cost AUD {_money(total_aud(frame['aud_cost'].dropna()))}"
@@ -432,22 +438,22 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
         if "aud_cost" in frame and frame["aud_cost"].notna().any()
     ]
     if amounts:
-        yield Finding(_REST, f"As far as they are analysed here, {joined(amounts)}")
+        yield Statement(_TOTALS, f"As far as they are analysed here, {joined(amounts)}")
 
 
-def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Finding]:
+def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
     question = "Reading captured traffic in one shot"
-    counts = [sum(getattr(one, key) for one in scores) for key in ("i1", "i0", "h", "missing")]
+    counts = [sum(getattr(item, key) for item in scores) for key in ("i1", "i0", "h", "missing")]
     names = (*VERDICTS, "without a verdict")
     verdicts = joined([f"{count} {name}" for count, name in zip(counts, names, strict=True)])
-    experiments = counted(sum(one.experiments for one in scores), "experiments")
+    experiments = counted(sum(item.experiments for item in scores), "experiments")
     text = (
         f"{counted(len(scores), 'methods')} (a prompt, a sample and a model each) were tried in {experiments}"
     )
-    yield Finding(question, f"{text}: {verdicts}")
-    complete = [one for one in scores if one.score is not None]
-    ranked = sorted(complete, key=lambda one: -(one.score.raw if one.score else 0.0))
+    yield Statement(question, f"{text}: {verdicts}")
+    complete = [item for item in scores if item.score is not None]
+    ranked = sorted(complete, key=lambda item: -(item.score.raw if item.score else 0.0))
     for method, end in zip(ranked[:1] + ranked[1:][-1:], ("highest", "lowest"), strict=False):
         lead = f"The {end} raw score is that of {method.method} of {method.model},"
         yield _stated(question, lead, method_estimates(method)[1], end=f", from {method.note}")
@@ -457,16 +463,16 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Finding]:
             pairs = combinations(dict.fromkeys(frame[by]), 2)
             contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
             for (earlier, later), number in contrasts:
-                yield _compared(f"One-shot test, by {by}", later, earlier, number, what="")
+                yield _compared(f"One-shot test, by {by}", later, earlier, number, unit="")
 
 
-def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Iterator[Finding]:
+def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Iterator[Statement]:
     """Yield the results of a test of one's own, each of a model."""
     for model, number in results:
         yield _stated(f"Results of the test {test}", f"{number.name} of {model} is", number)
 
 
-def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None) -> Iterator[Finding]:
+def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None) -> Iterator[Statement]:
     """Yield what adaptive asking says (RQ2): of the models while it asks, and of its cost on a finished study."""
     question = "Adaptive benchmarking (RQ2)"
     for number in sequential.differences if sequential else ():
@@ -474,10 +480,10 @@ def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None
     if sequential:
         state = "asking may stop" if sequential.stop else "asking goes on"
         text = f"The widest of these intervals is {_money(sequential.width)} points wide, so {state}"
-        yield Finding(question, f"{text}; what was asked cost AUD {_money(sequential.cost)}")
+        yield Statement(question, f"{text}; what was asked cost AUD {_money(sequential.cost)}")
     for design, numbers in list(benchmark.results.items())[1:] if benchmark else ():
         ratio, covered = (
-            next(one for one in numbers if one.statistic == name)
+            next(item for item in numbers if item.statistic == name)
             for name in ("cost over the baseline", "coverage of the differences")
         )
         end = f"; its intervals cover a share of {_value(covered)} of the differences"
