@@ -133,7 +133,7 @@ class Reported(Analysable):
     def _statements(self, frames: Analyses) -> Iterator[Statement]:
         from toolkit.thesis.findings import scored_findings
 
-        return scored_findings(frames, self.unanswerable, self._inapplicable)
+        return scored_findings(frames, self.unanswerable)
 
     @rooms_on_top()
     def bundle(

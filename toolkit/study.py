@@ -500,7 +500,7 @@ class Study(Reported):
     def first_findings(self, most: int = 3) -> list[str]:
         """Return the first sentences of `findings` for the end of a run; none where there is no result to tell."""
         try:
-            return [f"{statement.text}." for statement in islice(self._statements(self.frames()), most)]
+            return [statement.sentence for statement in islice(self._statements(self.frames()), most)]
         except ToolkitError:
             return []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
-from toolkit.analyses import QUESTIONS, Analyses
+from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.comparisons.cost_quality import cost_column
@@ -26,7 +26,7 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
 from toolkit.stats.prompt_length.gain_cost import gain_cost
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.methods import joined
-from toolkit.words import agreeing, counted, coverage, scale_words, total_aud
+from toolkit.words import agreeing, counted, coverage, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
@@ -43,7 +43,7 @@ _VERDICTS: Final = {
     DIFFERENT: "the two differ",
     SMALL: "the two differ, and by less than the margin that counts as equal",
     EQUIVALENT: "the two are equivalent within the margin that was fixed beforehand",
-    UNDECIDED: "undecided, because these data neither show that the two differ nor that they are equal",
+    UNDECIDED: "undecided, because neither a difference nor equality is shown",
 }
 _TOTALS: Final = "Missing scores and cost"
 _TITLES: Final = {
@@ -66,6 +66,15 @@ class Statement:
     estimate: Estimate | None = None
     verdict: str = ""
 
+    @property
+    def sentence(self) -> str:
+        """The sentence with its full stop."""
+        return f"{self.text}."
+
+    def __post_init__(self) -> None:
+        """Put the text on one line, whatever the names in it hold."""
+        object.__setattr__(self, "text", one_line(self.text, len(self.text)))
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -84,14 +93,16 @@ class Findings:
             number = statement.estimate or empty
             values = (number.estimate, number.low, number.high, number.p_value)
             unit = "" if number.unit == "none" else str(number.unit)
-            rows.append((statement.question, statement.text, *values, statement.verdict, unit, number.counts))
+            rows.append(
+                (statement.question, statement.sentence, *values, statement.verdict, unit, number.counts)
+            )
         numbers = ["estimate", "low", "high", "p_value"]
         frame = pd.DataFrame(rows, columns=["question", "statement", *numbers, "verdict", "unit", "n"])
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
     def sentences(self) -> tuple[str, ...]:
         """Return the sentences, ready for the thesis."""
-        return tuple(f"{statement.text}." for statement in self.statements)
+        return tuple(statement.sentence for statement in self.statements)
 
     def section(self) -> tuple[Paragraph, ...]:
         """Return a paragraph for each question."""
@@ -119,12 +130,10 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     ]
 
 
-def scored_findings(
-    analyses: Analyses, reasons: Reasons, foreign: Collection[str] = ()
-) -> Iterator[Statement]:
+def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
     """Yield what scores say, question by question, so that whoever wants the first sentences waits for no other.
 
-    ``reasons`` are those of the questions that cannot be answered, ``foreign`` those that are not asked of this kind.
+    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked.
     """
     parts: tuple[tuple[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]], ...] = (
         ("length", _length),
@@ -137,12 +146,11 @@ def scored_findings(
         ("calibration", _people),
     )
     titles = QUESTIONS | _TITLES
-    absent = {
-        *(["compare_pairs"] if analyses.pairs.empty else []),
-        *([] if len(analyses.runs_with_arms) else [parts[1][0]]),
-    }
+    foreign = {*(QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else BY_KEY)}
+    foreign |= {*(["compare_pairs"] if analyses.pairs.empty else [])}
+    foreign |= {*(["length_and_information"] if analyses.runs_with_arms.empty else [])}
     for name, write in parts:
-        if name in foreign or name in absent:
+        if name in foreign:
             continue
         if name in reasons:
             lack = Statement(
@@ -352,6 +360,8 @@ def _ranked(
         forward = (best, worst) in by_pair
         number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
         yield _compared(question, best, worst, number, unit=words[1])
+    if len(by_pair) < 2:
+        return
     distinct = [pair for pair, number in by_pair.items() if verdict_of(number) == DIFFERENT]
     tied = [part for part in tied_sets([name for name, _ in ranked], distinct) if len(part) > 1]
     text = f"{len(distinct)} of {counted(len(by_pair), 'pairs')} {agreeing(len(distinct), 'are')} told apart"
@@ -402,7 +412,9 @@ def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if "length" in reasons:
         yield _reliability(analyses, question, "ICC(A,k)", "The reliability of the mean of all judges")
     for judge, number in analyses.reliability().details.severity[analyses.score].leniency.items():
-        yield _compared(question, f"{names.get(judge, judge)} ({judge})", "the other judges", number)
+        name = names.get(judge, judge)
+        title = name if name == judge else f"{name} ({judge})"
+        yield _compared(question, title, "the other judges", number)
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -480,7 +492,7 @@ def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None
     if sequential:
         state = "asking may stop" if sequential.stop else "asking goes on"
         text = f"The widest of these intervals is {_money(sequential.width)} points wide, so {state}"
-        yield Statement(question, f"{text}; what was asked cost AUD {_money(sequential.cost)}")
+        yield Statement(question, text)
     for design, numbers in list(benchmark.results.items())[1:] if benchmark else ():
         ratio, covered = (
             next(item for item in numbers if item.statistic == name)
