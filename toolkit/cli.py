@@ -179,7 +179,9 @@ def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
 
     if not (yes or replay):
         confirm_needed(study.estimate(), study.file.budget.confirm_above_aud)
-    return study.execute(limit=limit, replay=replay).summary()
+    outcome = study.execute(limit=limit, replay=replay)
+    # What a part of the runs would say may change with the next ones.
+    return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())
 
 
 @_command(short_help="Fill the judgements that STUDY lacks.")

@@ -65,8 +65,8 @@ class Outcome:
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
         return {**fields, "results": [{"model": model, **result.to_dict()} for model, result in self.results]}
 
-    def summary(self) -> Summary:
-        """Return what the command line says at the end."""
+    def summary(self, findings: Sequence[str] = ()) -> Summary:
+        """Return what the command line says at the end, with the first sentences of the findings."""
         unjudged = 0 if self.judged is None else self.succeeded - sum(self.excluded.values()) - self.judged
         # How many of the failures are no news: the same run failed for the same reason before.
         again = dict.fromkeys(self.failures, "") | {
@@ -93,6 +93,7 @@ class Outcome:
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
             *(f"other model  {line}" for line in others_lines(self.answered_by_others)),
             *(f"{model}: {result.sentence()}" for model, result in self.results),
+            *(f"result  {sentence}" for sentence in findings),
             f"next  {step}",
         ]
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from toolkit.report.figure import About
     from toolkit.report.show import Files
+    from toolkit.thesis.findings import Findings, Statement
 
 
 @contextmanager
@@ -111,6 +112,30 @@ class Reported(Analysable):
             return write_statistics(frames.read().analyses(), self._figure_context(frames), folder)
 
     @rooms_on_top()
+    def findings(self) -> Findings:
+        """Return the sentences of a results section: what each question was answered with, and what is undecided.
+
+        Returns
+        -------
+        Findings
+            ``frame()`` has one row a sentence with question, estimate, interval, verdict, unit and n; ``sentences()``
+            has the texts. A question that cannot be answered is named with its reason. A verdict is different,
+            equivalent within the margin, both, or undecided, which never says that nothing differs.
+
+        Examples
+        --------
+        ``study.findings().frame()``, ``print(*study.findings().sentences(), sep=" ")``
+        """
+        from toolkit.thesis.findings import Findings
+
+        return Findings(self.name, tuple(self._statements(self.frames())))
+
+    def _statements(self, frames: Analyses) -> Iterator[Statement]:
+        from toolkit.thesis.findings import scored_findings
+
+        return scored_findings(frames, self.unanswerable)
+
+    @rooms_on_top()
     def bundle(
         self, folder: Path | str | None = None, format: str = "latex", *, progress: bool = False
     ) -> list[Path]:
@@ -139,6 +164,7 @@ class Reported(Analysable):
         from toolkit.report.escape import names_kept
         from toolkit.thesis.bundle import bundle_place, write_bundle
         from toolkit.thesis.document import check_format
+        from toolkit.thesis.findings import Findings
 
         check_format(format)
         frames, manifest = self.frames(), self.manifest()
@@ -146,7 +172,8 @@ class Reported(Analysable):
         target = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         with names_kept(frames.names, frames.titles):
             parts = self._bundled(frames, status, manifest, target, progress)
-            return write_bundle(target, *parts, manifest, format=format)
+            findings = Findings(self.name, tuple(self._statements(frames)))
+            return write_bundle(target, *parts, findings, manifest, format=format)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return {"study": self.name, "done": int(frames.runs["judged"].sum())}

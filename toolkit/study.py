@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -23,7 +25,7 @@ from toolkit.analyses import (
     Analyses,
 )
 from toolkit.analysis_frames import Results, without_arms
-from toolkit.errors import InputError, Stopped
+from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.measure import Annotated, Outcome, annotated_items, measured_items, results_of
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
+    from toolkit.thesis.findings import Findings, Statement
     from toolkit.traffic.one_shot import OneShotTest
     from toolkit.viewer.app import Viewer
 
@@ -470,6 +473,57 @@ class Study(Reported):
         runs = without_arms(self.runs())
         bases = adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
         return taxonomy(self.plan, runs, bases)
+
+    @rooms_on_top()
+    def findings(self, target_width: float | None = None) -> Findings:
+        """Return the sentences of a results section: what each question was answered with, and what is undecided.
+
+        Parameters
+        ----------
+        target_width
+            Adds what adaptive asking would have cost here (`adaptive`), to intervals of this width in score points.
+
+        Returns
+        -------
+        Findings
+            As of scores: ``frame()``, ``sentences()``, and ``section()`` for a document.
+
+        Examples
+        --------
+        ``study.findings().frame()``, ``print(*study.findings().sentences(), sep=" ")``
+        """
+        from toolkit.thesis.findings import adaptive_findings
+
+        adaptive = () if target_width is None else adaptive_findings(None, self.adaptive(target_width))
+        findings = super().findings()
+        return replace(findings, statements=(*findings.statements, *adaptive))
+
+    def first_findings(self, most: int = 3) -> list[str]:
+        """Return the first sentences of `findings` for the end of a run; none where there is no result to tell."""
+        try:
+            return [statement.sentence for statement in islice(self._statements(self.frames()), most)]
+        except ToolkitError:
+            return []
+
+    def _statements(self, frames: Analyses) -> Iterator[Statement]:
+        from toolkit.report.show import need_results
+        from toolkit.thesis.findings import (
+            adaptive_findings,
+            measured_findings,
+            one_shot_findings,
+            spent_findings,
+        )
+
+        done = {"study": self.name, "done": self.status()["done"]}
+        need_results(done, "run it first: `toolkit run STUDY`, or study.run()")
+        if self._is_scored:
+            adaptive = adaptive_findings(self.sequential(), None) if self.file.selection == "adaptive" else ()
+            return chain(adaptive, super()._statements(frames))
+        if self.plan.test.name == "one_shot":
+            statements = one_shot_findings(self._scored())
+        else:
+            statements = measured_findings(self.plan.test.name, results_of(self.plan.test, self._measured()))
+        return chain(statements, spent_findings({"the answers": frames.runs}))
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""

@@ -25,6 +25,7 @@ from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.thesis.bundle import write_bundle
+from toolkit.thesis.findings import Findings
 
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
@@ -93,6 +94,7 @@ tertiary = false
 """
 STUDIES = ("rq1_length.v2", "rq1-length.v2")
 """Names that a label which knows only letters and hyphens would not tell apart."""
+NO_FINDINGS = Findings("study", ())
 SECTION = [Paragraph((Sentence("Holm's method was used", ("holm1979",)),), "Statistics")]
 TOGETHER = r"""
 \documentclass%OPTIONS%{article}
@@ -272,13 +274,15 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     about.pop("files")
     written = ("methods.tex", "methods.txt", "references.bib", MANIFEST)
     for _ in range(2):
-        write_bundle(folder, drawn, SECTION, about)
+        write_bundle(folder, drawn, SECTION, NO_FINDINGS, about)
         for name in names:
             assert name in written or (folder / name).read_bytes() == (whole / name).read_bytes(), name
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "length.csv").write_text("mine too")
     fewer = [shown for shown in drawn.shown if shown.name != "length"]
-    write_bundle(folder, Files((path for path in drawn if path.stem != "length"), fewer), SECTION, about)
+    write_bundle(
+        folder, Files((path for path in drawn if path.stem != "length"), fewer), SECTION, NO_FINDINGS, about
+    )
     assert not (folder / "tables" / "length.tex").exists()
     assert (folder / "tables" / "length.csv").read_text() == "mine too"
     assert (folder / "notes.txt").exists()
@@ -287,7 +291,7 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
         "tables/length.csv: is no file of the bundle",
     ]
     with pytest.raises(InputError, match="a list of paths shows none"):
-        write_bundle(folder, [*drawn], SECTION, about)
+        write_bundle(folder, [*drawn], SECTION, NO_FINDINGS, about)
 
 
 def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:
@@ -327,7 +331,7 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
     drawn += save_table(table, bundle / "tables")
     told, cited = (bundle / "methods.tex").read_text(), (bundle / "references.bib").read_text()
     assert "judges:" not in (bundle / "methods.txt").read_text()
-    write_bundle(bundle, drawn, [], about)
+    write_bundle(bundle, drawn, [], NO_FINDINGS, about)
     (bundle / "methods.tex").write_text(told)
     (bundle / "references.bib").write_text(cited)
     log, text = compiled(bundle, tmp_path)
@@ -391,7 +395,7 @@ def _bundle(folder: Path, name: str, seed: int) -> Path:
     drawn += save_table(length_table(held.length(), end=about.source), folder / "tables", name)
     many = [Estimate(f"row {number}", 0.5, 0.25, 0.75, method="t", n={"bases": 3}) for number in range(70)]
     drawn += write_statistics({"many": ("Many", many)}, About(source=about.source, study=name), folder)
-    write_bundle(folder, drawn, SECTION, {"study": name})
+    write_bundle(folder, drawn, SECTION, NO_FINDINGS, {"study": name})
     return folder
 
 

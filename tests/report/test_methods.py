@@ -42,6 +42,7 @@ from toolkit.words import DIMENSIONS
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 NAMES = ("Bland-Altman (TOST)", "Holm over", "Wilson, effective n")
+KINDS = ("statistic", "method", "assumption")
 UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
 PRICED = """{ name = "scripted", prices = [
   { input = 1.0, output = 2.0, from = 2026-01-01, over = { tokens = 100_000, input = 2.0, output = 4.0 } },
@@ -76,7 +77,7 @@ def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
     text, calls = told_of(path)
     assert len(calls) == 24
     assert "6 prompts: 2 bases of the scenario CTI analysis, in the lengths S, M and L" in text
-    assert "The model under test, with the days (UTC) of the replies: scripted (scripted, " in text
+    assert "The model under test, with the days (UTC) of the replies, was scripted (scripted, " in text
     assert text.count(", 6 answers)") == 1
     assert text.count(", 6 judgements)") == 3
     spent = sum(call["aud_cost"] for call in calls)
@@ -113,7 +114,7 @@ def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store
     assert len(calls) == 4
     assert "It asked 2 prompts: 2 bases of the scenario CTI analysis, in the length S." in text
     assert "Each prompt was put to 1 model once, 2 runs in all" in text
-    assert "The judge: primary judge-a (scripted, " in text
+    assert "The judge was primary judge-a (scripted, " in text
     assert "It was asked for at most 1000 tokens, at temperature 0.1" in text
     assert ENOUGH_JUDGES == 2
     assert "fewer than two judges scored has none; with one judge, as here, none has" in text
@@ -155,14 +156,14 @@ def test_what_is_one_is_told_of_as_one() -> None:
     done = done_of()
     done.status["distinct_calls"] = 2
     assert [one.text for one in sentences("missing", done)] == [
-        "Of 3 planned runs 1 was answered, 1 failed (1 timeout) and 1 was not asked",
+        "Of 3 planned runs 1 was answered, 1 failed (timeout) and 1 was not asked",
         "Equal requests were paid once: 3 runs, 2 distinct calls",
         "By the study file replies that are truncated, empty, refused, filtered or of an unknown ending are left out",
         "1 reply ended at the limit of tokens",
         "1 reply broke off",
         "So 3 answers were left out as not whole (2 truncated, 1 unknown finish)",
-        "Of 3 planned judgements 2 were given, of which 1 could not be read (1 prose without scores), and 1 is missing "
-        "(1 planted failure)",
+        "Of 3 planned judgements 1 gave scores, 1 could not be read (prose without scores) and 1 failed (planted "
+        "failure)",
         "1 answer has no score, because fewer than two judges scored it",
         "What failed is missing and never counted as zero",
     ]
@@ -226,7 +227,7 @@ def test_related_judges_people_and_what_they_gave_are_told_of(
         "Judges that share a family with a model under test: secondary with scripted; their judgements count"
         in told
     )
-    assert "Of 6 planned runs 5 were answered, 0 failed and 1 was not asked" in told
+    assert "Of 6 planned runs 5 were answered and 1 was not asked" in told
     # The ledger knows the model of a call and not which judge it was: ten judgements, not ten of each.
     assert told.count("10 judgements of the 2 judges of this model together") == 2
     assert "tertiary judge-c (scripted" in told
@@ -276,7 +277,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
         told = methods_of(study)
     for words in (
         "The study file accepts these flaws of the dataset (",
-        "finds these flaws of the dataset besides (",
+        "The check of the prompts finds flaws besides that the study file does not name (",
         "only 5 differ in their text",
         "independent group",
         "At most AUD 0.25 more may have been billed",
@@ -292,7 +293,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
 
 def cited(evidence: Evidence) -> set[str]:
     """Return the keys that the sentences on statistics cite."""
-    return {key for one in statistics_used(evidence) for key in one.cite}
+    return {key for some in statistics_used(evidence).values() for one in some for key in one.cite}
 
 
 def evidence_of_table(folder: Path, *estimates: Estimate) -> Evidence:
@@ -318,12 +319,16 @@ def test_a_method_counts_where_it_gave_an_interval_or_a_p_value(tmp_path: Path) 
     }
 
 
-def test_degrees_of_freedom_are_those_of_the_results(tmp_path: Path) -> None:
-    """The methods name each method as its results do, with the fewest and the most degrees of freedom."""
-    some = [Estimate("r", 0.5, 0.2, 0.7, method="CR2", degrees=degrees) for degrees in (3.21, 11.0)]
-    shown = evidence_of_table(tmp_path, *some)
-    assert statistics_used(shown)[-1].text == "CR2 (here 3.2 to 11.0 degrees of freedom)"
-    assert "(CR2, 3.2 degrees of freedom)" in some[0].sentence()
+def test_a_method_that_no_sentence_explains_is_named_and_none_stands_as_a_fragment(tmp_path: Path) -> None:
+    """Whatever a table names is in the methods, and a correction names its families."""
+    some = [Estimate("r", 0.5, 0.2, 0.7, method="CR2", p_value=0.1, correction="Holm over 2 tests")]
+    some.append(replace(some[0], method="by lot"))
+    told = [one.text for one in statistics_used(evidence_of_table(tmp_path, *some))["Intervals and tests"]]
+    assert told == [
+        "Slopes and clustered standard errors have the small-sample correction CR2",
+        "P values of several tests of one family were corrected by the method of Holm (Holm over 2 tests)",
+        "Tables also name these methods: by lot",
+    ]
 
 
 def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> None:
@@ -383,16 +388,16 @@ def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
     ]
     code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
     data = tomllib.loads((files("toolkit.thesis") / "methods.toml").read_text(encoding="utf-8"))
-    assert all(one.keys() & {"method", "row", "column"} for one in data["statistic"])
-    for phrase in (*data["method"], *(part for one in data["statistic"] for part in one.get("method", ()))):
+    entries = [one for kind in KINDS for one in data[kind]]
+    assert all(one.keys() & {"method", "row", "column"} for one in entries)
+    for phrase in (part for one in entries for part in one.get("method", ())):
         assert phrase in code, phrase
 
 
 def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
     """Author, title and year of each; volume and pages of every article; no reference that nothing cites."""
     methods, references = _data("methods.toml"), _data("references.toml")
-    cited = {key for one in methods["statistic"] for key in one["cite"]}
-    cited |= {key for some in methods["method"].values() for key in some}
+    cited = {key for kind in KINDS for one in methods[kind] for key in one.get("cite", ())}
     cited |= {one["cite"] for one in methods["software"].values()}
     assert set(references) - cited == {"domhan2025", "liu2023"}  # of how judges are asked
     assert cited <= set(references)

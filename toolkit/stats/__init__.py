@@ -58,6 +58,7 @@ _NAMES = {
         "power.pilot": ("pilot_power", "PilotPower"),
         "power.sample_size": ("answers_for_icc_width", "bases_needed", "detectable_effect",
         "equivalence_bases", "PowerAnswer", "whole"),
+        "prompt_length.gain_cost": ("gain_cost", "GainCost"),
         "prompt_length.contrasts": ("compare_lengths", "compare_lengths_by_model", "equivalence",
         "friedman", "LengthComparison", "repeated_measures", "RepeatedMeasures"),
         "prompt_length.dimension_profile": ("dimension_profile", "DimensionProfile"),

@@ -10,11 +10,13 @@ from typing import Any
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Heading, Paragraph, Picture, Shown
-from toolkit.report.escape import escape_breaking
+from toolkit.report.escape import escape_breaking, readable
 from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
 from toolkit.report.show import Files
+from toolkit.table_files import csv_bytes
 from toolkit.thesis.document import write_document
+from toolkit.thesis.findings import Findings, findings_lines
 from toolkit.thesis.methods import methods_latex, methods_text, templates
 from toolkit.thesis.references import bibliography, known_references
 
@@ -35,6 +37,7 @@ def write_bundle(
     folder: Path,
     drawn: Files,
     section: Sequence[Paragraph],
+    findings: Findings,
     manifest: Mapping[str, Any],
     *,
     format: str = "latex",
@@ -66,12 +69,15 @@ def write_bundle(
         "has_statistics": bool(appendix),
         "left_out": absent,
     }
+    results = findings.section()
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
         "figures.tex": _inputs(parts),
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
+        "findings.tex": methods_latex(results),
+        "findings.txt": readable("\n".join(findings_lines(results))) + "\n",
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
         f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(context),
@@ -79,8 +85,10 @@ def write_bundle(
     if appendix:
         texts["statistics.tex"] = _inputs(appendix)
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
+    written.append(write_atomically(folder / "findings.csv", csv_bytes(findings.frame())))
     if format != "latex":
-        blocks: list[Block] = [Heading("Methods"), *section, Heading("Figures and tables")]
+        blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
+        blocks.append(Heading("Figures and tables"))
         blocks += [*([absent] if absent else []), *(shown.block for shown in parts)]
         written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
     paths = [*drawn, *written]

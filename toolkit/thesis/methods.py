@@ -188,7 +188,8 @@ def _price(spec: ModelSpec) -> Price | None:
 def methods_section(done: Done) -> tuple[Paragraph, ...]:
     """Return the methods section as paragraphs; what the study did not do has none."""
     section = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
-    section["Statistics"] = tuple(statistics_used(done.evidence))
+    section |= statistics_used(done.evidence)
+    section["Multiplicity"] = sentences("multiplicity", done)
     section["Missing and excluded"] = sentences("missing", done)
     section["Deviations from what was decided beforehand"] = sentences("deviations", done)
     section |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
@@ -208,7 +209,7 @@ def scores_section(
     return _paragraphs(
         {
             "Data": sentences("data", done),
-            "Statistics": tuple(statistics_used(evidence)),
+            **statistics_used(evidence),
             "Missing": sentences("unscored", done),
             "Software": sentences("analysed", done),
         }
@@ -260,7 +261,8 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "agreeing": agreeing, "aud": aud, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
-        "joined": joined, "listed": listed, "packages_used": packages_used, "rates_sentence": rates_sentence,
+        "joined": joined, "listed": listed, "packages_used": packages_used, "parts": parts,
+        "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment
@@ -308,6 +310,11 @@ def joined(names: Sequence[str], last: str = "and") -> str:
     return ", ".join(names[:-1]) + f" {last} {names[-1]}" if len(names) > 1 else "".join(names)
 
 
+def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
+    """Return numbers with what they are of; what there is none of is not named, but for the first."""
+    return [f"{count} {words}" for index, (count, words) in enumerate(counts) if count or not index]
+
+
 def listed(what: str, names: Sequence[str]) -> str:
     """Return a noun in the number of the names that follow it."""
     return f"{what}{'' if len(names) == 1 else 's'} {joined(names)}"
@@ -315,8 +322,10 @@ def listed(what: str, names: Sequence[str]) -> str:
 
 def reasons(counts: Mapping[str, int]) -> str:
     """Return counts by reason in brackets, nothing where there are none."""
-    told = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
-    return f" ({told})" if told else ""
+    words = {reason.replace("_", " "): count for reason, count in sorted(counts.items())}
+    if len(words) == 1:  # its count is the number that stands before
+        return f" ({next(iter(words))})"
+    return f" ({', '.join(f'{count} {reason}' for reason, count in words.items())})" if words else ""
 
 
 def aud(value: float) -> str:

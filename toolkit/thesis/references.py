@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.report.blocks import Sentence
-from toolkit.report.captions import capital
 from toolkit.report.show import Files
 from toolkit.stats.result import Estimate
 
@@ -21,6 +20,7 @@ _FIELDS: Final = (
     *("number", "pages", "year", "note", "doi"),
 )
 """Fields of a BibTeX entry, in their order."""
+_KINDS: Final = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Evidence:
 
 def evidence_of(written: Iterable[Path]) -> Evidence:
     """Return what was calculated, by the estimates and data of the figures and tables that were written."""
-    degrees: dict[str, list[float]] = {}
+    methods: dict[str, None] = {}
     rows: dict[str, None] = {}
     columns: set[str] = set()
     if not isinstance(written, Files) and tuple(written):
@@ -52,21 +52,10 @@ def evidence_of(written: Iterable[Path]) -> Evidence:
     for shown in written.shown if isinstance(written, Files) else ():
         columns.update(f"{shown.name}.{column}" for column in shown.columns)
         for estimate in shown.estimates:
-            for method in _methods(estimate):
-                degrees.setdefault(method, [])
-            if estimate.degrees is not None and estimate.method in degrees:
-                degrees[estimate.method].append(estimate.degrees)
+            methods.update(dict.fromkeys(_methods(estimate)))
             if estimate.estimable:
                 rows[f"{shown.name}: {estimate.name}"] = None
-    methods = tuple(method + _degrees_words(numbers) for method, numbers in degrees.items())
-    return Evidence(methods, tuple(rows), frozenset(columns))
-
-
-def _degrees_words(degrees: Sequence[float]) -> str:
-    if not degrees:
-        return ""
-    ends = dict.fromkeys(f"{end:.1f}" for end in (min(degrees), max(degrees)))
-    return f" (here {' to '.join(ends)} degrees of freedom)"
+    return Evidence(tuple(methods), tuple(rows), frozenset(columns))
 
 
 def _methods(estimate: Estimate) -> list[str]:
@@ -76,22 +65,29 @@ def _methods(estimate: Estimate) -> list[str]:
     return methods + ([estimate.correction] if is_tested and estimate.correction != "none" else [])
 
 
-def statistics_used(evidence: Evidence) -> list[Sentence]:
-    """Return a sentence with its references for every statistic that was calculated."""
+def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
+    """Return what was estimated, how intervals and tests were made, and what they assume, each under its heading."""
     data = _data("methods.toml")
-    sentences = [
-        Sentence(str(statistic["text"]), tuple(statistic["cite"]))
-        for statistic in data["statistic"]
-        if evidence.shows(statistic)
-    ]
-    if evidence.methods:
-        sentences.append(
-            Sentence("Intervals, tests and corrections are named as in the tables of the results")
+    section = {
+        heading: tuple(
+            Sentence(f"{entry['text']}{_listed(entry, evidence)}", tuple(entry.get("cite", ())))
+            for entry in data[kind]
+            if evidence.shows(entry)
         )
-    for method in evidence.methods:
-        keys = dict.fromkeys(key for part, cited in data["method"].items() if part in method for key in cited)
-        sentences.append(Sentence(capital(method), tuple(keys)))
-    return sentences
+        for heading, kind in _KINDS.items()
+    }
+    parts = [
+        part for kind in ("statistic", "method") for entry in data[kind] for part in entry.get("method", ())
+    ]
+    further = [name for name in evidence.methods if not any(part in name for part in parts)]
+    if further:
+        section["Intervals and tests"] += (Sentence(f"Tables also name these methods: {'; '.join(further)}"),)
+    return section
+
+
+def _listed(entry: Mapping[str, Any], evidence: Evidence) -> str:
+    names = [name for name in evidence.methods if any(part in name for part in entry.get("method", ()))]
+    return f" ({', '.join(names)})" if names and entry.get("listed") else ""
 
 
 def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> list[tuple[str, str]]:

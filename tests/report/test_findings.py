@@ -1,0 +1,271 @@
+"""The sentences of a results section: numbers of the results, verdicts that never turn undecided into equal."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_study import finished_study
+from whole_study import make_study
+
+from toolkit.analyses import Analyses
+from toolkit.errors import InputError
+from toolkit.report.show import Files, NothingToShow
+from toolkit.stats import gain_cost
+from toolkit.stats.one_shot.methods import score_methods
+from toolkit.stats.result import Estimate
+from toolkit.study import Study
+from toolkit.thesis.bundle import write_bundle
+from toolkit.thesis.findings import (
+    DIFFERENT,
+    EQUIVALENT,
+    NOT_ANSWERED,
+    SMALL,
+    UNDECIDED,
+    Findings,
+    Statement,
+    adaptive_findings,
+    one_shot_findings,
+    scored_findings,
+    tied_sets,
+    verdict_of,
+)
+from toolkit.words import DIMENSIONS
+
+RATED = {"calibration": "nobody rated a reply"}
+EQUAL = ("no difference", "no effect", "are equal", "the same", "does not differ", "do not differ")
+HOSTILE = "<script>alert(1)</script>\n& \\input{x} 100%"
+
+
+def findings_of(analyses: Analyses, **reasons: str) -> Findings:
+    return Findings("whole", tuple(scored_findings(analyses, RATED | reasons)))
+
+
+def of(findings: Findings, question: str) -> pd.DataFrame:
+    frame = findings.frame()
+    return frame[frame["question"] == question].reset_index(drop=True)
+
+
+def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences() -> None:
+    """Estimate, interval, P value and n of RQ1 and of the models; two to five sentences a question."""
+    analyses, _ = make_study(bases=8)
+    findings = findings_of(analyses)
+    length = of(findings, "Prompt length (RQ1)")
+    for row, number in enumerate(analyses.length().contrasts):
+        found = length.loc[row]
+        assert tuple(found[["estimate", "low", "high", "p_value"]]) == (
+            number.estimate, number.low, number.high, number.p_value
+        )  # fmt: skip
+        assert found["n"] == number.counts
+        assert f"scored {abs(number.estimate or 0):.2f} points" in found["statement"]
+    icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
+    assert length.loc[3, "estimate"] == icc["ICC(A,k)"].estimate
+    assert length.loc[4, "estimate"] == gain_cost(analyses.runs).per_point[0].estimate
+    models = of(findings, "Models")
+    best, worst = sorted(analyses.compare_models().models, key=lambda one: -one[1].estimate)
+    assert f"{best[0]} has the highest mean, {best[1].estimate:.2f}" in models.loc[0, "statement"]
+    assert f"{worst[0]} the lowest, {worst[1].estimate:.2f}" in models.loc[0, "statement"]
+    sizes = findings.frame().groupby("question").size()
+    assert sizes["Judges and people"] == 1
+    assert sizes.drop("Judges and people").between(2, 5).all()
+    assert findings.sentences() == tuple(findings.frame()["statement"])
+    assert "Prompt length (RQ1)\n  Exploratory: within bases" in repr(findings)
+
+
+def test_a_question_that_is_not_answered_is_named_with_its_reason() -> None:
+    """By what the study says, and by what an analysis finds lacking when it is asked."""
+    analyses, _ = make_study(bases=4, bins="S", models=("m",))
+    findings = findings_of(analyses, length="one prompt length", compare_models="one model")
+    for question, reason in (
+        ("Prompt length (RQ1)", "one prompt length"),
+        ("Models", "one model"),
+        ("Judges and people", "nobody rated a reply"),
+    ):
+        (row,) = of(findings, question).itertuples()
+        assert row.statement == f"This question was not answered: {reason}."
+        assert row.verdict == NOT_ANSWERED
+        assert np.isnan(row.estimate)
+    assert "Models by votes" not in set(findings.frame()["question"])  # nobody was to vote
+    forced = Analyses(analyses.runs, analyses.judgements, unanswerable={"length": "a lack"})
+    assert of(findings_of(forced), "Prompt length (RQ1)").loc[0, "statement"].endswith("answered: a lack.")
+
+
+@pytest.mark.parametrize(
+    ("p", "equivalence", "verdict"),
+    [
+        (0.01, None, DIFFERENT),
+        (0.01, 0.2, DIFFERENT),
+        (0.01, 0.01, SMALL),
+        (0.5, 0.01, EQUIVALENT),
+        (0.5, 0.2, UNDECIDED),
+        (0.05, None, UNDECIDED),
+        (None, None, UNDECIDED),
+        (None, 0.01, EQUIVALENT),
+    ],
+)
+def test_the_verdict_is_that_of_both_tests(p: float | None, equivalence: float | None, verdict: str) -> None:
+    """Equality needs a test of its own; a large P value shows nothing."""
+    test = None if equivalence is None else Estimate("M-S", 0.0, p_value=equivalence)
+    assert verdict_of(Estimate("M-S", 0.1, p_value=p), test) == verdict
+    assert verdict_of(Estimate("M-S", None, p_value=p), test) == NOT_ANSWERED
+
+
+@pytest.mark.parametrize(("margin", "bases"), [(None, 3), (0.1, 6), (3.0, 4)])
+def test_undecided_is_never_told_as_equal(margin: float | None, bases: int) -> None:
+    """Whatever the study: equality is claimed by the test of equivalence alone."""
+    analyses, _ = make_study(bases=bases, margin=margin, missing=0.2)
+    for statement in findings_of(analyses).statements:
+        if statement.verdict in (UNDECIDED, ""):
+            assert not any(words in statement.text for words in EQUAL), statement.text
+        if statement.verdict == UNDECIDED:
+            assert "undecided" in statement.text
+        if "equivalent" in statement.text:
+            assert statement.verdict == EQUIVALENT
+            assert margin is not None
+
+
+def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by() -> None:
+    """The sentence turns the difference round; the frame holds it as the result does."""
+    analyses, _ = make_study(bases=8)
+    turned = analyses.runs.assign(length_bin=analyses.runs["length_bin"].map({"S": "L", "M": "M", "L": "S"}))
+    row = of(findings_of(Analyses(turned, analyses.judgements)), "Prompt length (RQ1)").loc[2]
+    assert row["high"] < 0
+    assert (
+        f"L prompts scored {-row['estimate']:.2f} points lower than S prompts (95% interval "
+        f"[{-row['high']:.2f}, {-row['low']:.2f}]" in row["statement"]
+    )
+
+
+def test_tied_sets_are_the_largest_without_a_pair_told_apart() -> None:
+    """Against all subsets, of every graph of four names."""
+    names = list("abcd")
+    pairs = list(itertools.combinations(names, 2))
+    for chosen in itertools.product((False, True), repeat=len(pairs)):
+        apart = list(itertools.compress(pairs, chosen))
+        subsets = [set(one) for size in range(1, 5) for one in itertools.combinations(names, size)]
+        tied = [one for one in subsets if not any({*pair} <= one for pair in apart)]
+        largest = sorted(tuple(sorted(one)) for one in tied if not any(one < other for other in tied))
+        assert tied_sets(names, apart) == largest
+
+
+def test_hostile_names_stay_text_on_one_line(tmp_path: Path) -> None:
+    """In the notebook no HTML, in LaTeX no command, in every form one line a sentence."""
+    analyses, _ = make_study(models=(HOSTILE, "b"), bases=4)
+    findings = findings_of(analyses)
+    assert all("\n" not in sentence for sentence in findings.sentences())
+    assert "<script>" not in findings._repr_html_()
+    assert "&lt;script&gt;" in findings._repr_html_()
+    write_bundle(tmp_path, Files(), (), findings, {"study": "whole", "kind": "Study"})
+    tex = (tmp_path / "findings.tex").read_text()
+    assert "script" in tex
+    assert "\\input{x}" not in tex
+    assert not any(line.lstrip().startswith("&") for line in tex.splitlines())
+    assert "\\input{findings.tex}" in (tmp_path / "bundle.tex").read_text()
+    assert (tmp_path / "findings.txt").read_text().startswith("Prompt length (RQ1)\n  Exploratory")
+    assert list(pd.read_csv(tmp_path / "findings.csv")["verdict"].dropna())
+
+
+def test_people_correct_what_the_judges_say() -> None:
+    """Agreement and the corrected mean stand beside; the contrast of lengths has the corrected one."""
+    analyses, _ = make_study(bases=10, missing=0.0)
+    rated = analyses.runs[["run_id", "base", "length_bin", "model", "cluster"]].assign(
+        rater="anna", failed=False
+    )
+    for name in (*DIMENSIONS, "composite", "composite_strict"):
+        rated[name] = analyses.runs[name].astype(float) - 0.5
+    human = rated.iloc[::2].reset_index(drop=True)
+    judged = Analyses(analyses.runs, analyses.judgements, human)
+    findings = Findings("whole", tuple(scored_findings(judged, {})))
+    corrected = of(findings, "Prompt length (RQ1)")["statement"].str.startswith(
+        "Corrected by the ratings of people"
+    )
+    assert corrected.sum() == 1
+    people = of(findings, "Judges and people")
+    number = judged.calibration().means["all"].calibrated
+    assert people.loc[1, "estimate"] == number.estimate
+    assert f"the mean score is {number.estimate:.2f}" in people.loc[1, "statement"]
+
+
+def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change() -> None:
+    """Counts add up; two prompts on one question decide nothing."""
+    rows = [("plain", "expected")] * 6 + [("plain", "unexpected")] * 4 + [("careful", "hallucinated")] * 10
+    frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(question="q", sample="s", model="x")
+    scores = score_methods(frame.assign(method=frame["variant"] + "/q"))
+    told = list(one_shot_findings(scores))
+    assert told[0].text.endswith(
+        "in 20 experiments: 6 expected, 4 unexpected, 10 hallucinated and 0 without a verdict"
+    )
+    assert told[1].text.startswith("The highest raw score is that of plain/q of x, 0.60")
+    assert told[2].text.startswith("The lowest raw score is that of careful/q of x, -0.50")
+    assert told[3].text.startswith("careful scored 1.10 lower than plain")
+    assert told[3].verdict == UNDECIDED
+    assert list(adaptive_findings(None, None)) == []
+
+
+def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.DataFrame:
+    """Return runs of six bases, in which M scores and costs more than S by so much."""
+    rows = [
+        (f"b{i}", name, 3 + gain * on + noise * (i % 3 - 1) * on, 0.01 + extra * on * (1 + i % 2))
+        for i in range(6)
+        for on, name in enumerate("SM")
+    ]
+    return pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict", "aud_cost"]).assign(**more)
+
+
+def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() -> None:
+    """By hand: 0.015 AUD more for 0.4 points; no price where a gain is not shown or nothing is paid."""
+    found = gain_cost(gains(0.4, 0.01))
+    assert [one.name for one in found.per_run] == ["S", "M"]
+    assert found.per_run[1].estimate == pytest.approx(0.025)
+    (point,) = found.per_point
+    assert point.estimate == pytest.approx(0.015 / 0.4)
+    assert point.low is not None
+    assert point.low < 0.0375 < (point.high or 0)
+    assert gain_cost(gains(0.0, 0.01)).per_point[0].reason == "that M gains points over S is not shown"
+    assert gain_cost(gains(-0.4, 0.01)).per_point[0].estimate is None
+    assert gain_cost(gains(0.4, 0.0)).per_point[0].reason == "M costs no more than S"
+    doubled = pd.concat([gains(0.4, 0.01, model=name) for name in "xy"])
+    assert gain_cost(doubled).per_point[0].estimate == pytest.approx(0.0375)
+    unscored = gains(0.4, 0.01)
+    unscored.loc[0, "composite_strict"] = np.nan  # the base lacks S: it is left out and counted
+    assert gain_cost(unscored).per_point[0].missing == 1
+    assert gain_cost(gains(0.4, 0.01)[lambda rows: rows["length_bin"] == "S"]).per_point == ()
+    with pytest.raises(InputError, match="lack the column"):
+        gain_cost(gains(0.4, 0.01), cost="tokens")
+
+
+def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path: Path) -> None:
+    """The first sentences stand before the next step; a study that was not run has none."""
+    with finished_study(tmp_path) as study:
+        first = study.first_findings()
+        assert first == list(study.findings().sentences()[:3])
+        text = study.execute(progress=False).summary(first).text.splitlines()
+        assert text[-4:-1] == [f"result  {sentence}" for sentence in first]
+        assert text[-1].startswith("next")
+    other = tmp_path / "other.toml"
+    other.write_text((tmp_path / "small.toml").read_text().replace('"small"', '"other"', 1))
+    with Study.load(other) as fresh:
+        assert fresh.first_findings() == []
+        with pytest.raises(NothingToShow, match="run it first"):
+            fresh.findings()
+
+
+def test_a_statement_has_no_estimate_where_it_tells_of_none() -> None:
+    """Missing numbers are missing in the frame, and never 0."""
+    frame = Findings("x", (Statement("q", "text"),)).frame()
+    assert frame[["estimate", "low", "high", "p_value"]].isna().all(axis=None)
+    assert list(frame.columns) == [
+        "question",
+        "statement",
+        "estimate",
+        "low",
+        "high",
+        "p_value",
+        "verdict",
+        "unit",
+        "n",
+    ]
