@@ -158,8 +158,8 @@ def score_axis(
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
 
 
-SHADES: Final = LinearSegmentedColormap.from_list("", ["#E3EEF5", "#7FB2D3", "#1F5F8B"])
-"""For what is counted or averaged: lighter is less on paper too, and black and white text can be read on it."""
+SHADES: Final = LinearSegmentedColormap.from_list("", ["#EDF4F9", "#5B9BC8"])
+"""For what is counted or averaged: lighter is less on grey paper too, and black text can be read on the darkest."""
 PLAIN_NUMBERS: Final = FuncFormatter(lambda value, _: f"{value:,.6g}")
 
 
@@ -173,17 +173,21 @@ def log_axis(axes: Axes, smallest: float, largest: float) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def cut_axis(axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0) -> str:
+def cut_axis(
+    axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0, *, which: str = "y"
+) -> str:
     """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
     numbers = [value for value in values if pd.notna(value)]
     ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
-    axes.set_ylim(*ends)
-    for height, end, limit in zip((0, 1), ends, scale, strict=True):
+    axes.set(**{f"{which}lim": ends})
+    way = [(-1, -0.5), (1, 0.5)] if which == "y" else [(-0.5, -1), (0.5, 1)]
+    for far, end, limit in zip((0, 1), ends, scale, strict=True):
         if end != limit:
-            slant: dict[str, Any] = {"marker": [(-1, -0.5), (1, 0.5)], "markersize": 8, "clip_on": False}
-            axes.plot([0], [height], color=INK, linestyle="none", transform=axes.transAxes, **slant)
+            slant: dict[str, Any] = {"marker": way, "markersize": 8, "clip_on": False}
+            at = ([0], [far]) if which == "y" else ([far], [0])
+            axes.plot(*at, color=INK, linestyle="none", transform=axes.transAxes, **slant)
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
-    return f"The score axis is cut (slanted marks): it shows {part}."
+    return f"The score axis is cut (slanted marks): it shows {part}." if ends != scale else ""
 
 
 def threshold(axes: Axes, at: float, label: str, *, which: str = "x") -> None:

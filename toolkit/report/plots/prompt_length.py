@@ -11,6 +11,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
@@ -337,13 +338,14 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         for row in style.rows_of(data)
     )
     scale, lengths = scale_words(context.scale), " at one prompt length (S, M, L)"
+    figure, cut = _draw_profile(data, context)
     return context.figure(
-        "dimension_profile", _draw_profile(data, context), data, text["alt"].format(scale=scale, marks=marks),
+        "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
         text["title"].format(n=captions.n_words(context.n)),
         text["marks"].format(lengths=lengths if analyses.answers("length") else ""),
         captions.interval_words(means),
         text["intervals"],
-        captions.cut_words(data["low"], data["high"], context.scale),
+        cut,
         captions.no_interval_words((mean.name, mean) for mean in means),
         captions.not_estimable_words(means),
         captions.join(context.missing, context.origin),  # of no composite
@@ -351,7 +353,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
+def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     styles = context.styles(data["model"])
     bins = in_order(data["length_bin"])
     dimensions = list(dict.fromkeys(data["dimension"]))[::-1]
@@ -363,7 +365,9 @@ def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
     row_height = height * len(styles) + _BETWEEN_MM
     figure = style.new_figure(style.PAGE_MM, row_height * len(dimensions) + head)
     panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
-    step = height / row_height
+    step, cut = height / row_height, ""
+    ends = data[["mean", "low", "high"]].to_numpy(dtype=float).ravel()
+    pad = (context.scale[1] - context.scale[0]) / 20
     for axes, name in zip(panels, bins, strict=True):
         for number, (model, look) in enumerate(styles.items()):
             marks = data[(data["length_bin"] == name) & (data["model"] == model)]
@@ -377,11 +381,14 @@ def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
-        style.score_axis(axes, context.scale, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
+        cut = style.cut_axis(axes, context.scale, ends, pad, which="x")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        if name == bins[len(bins) // 2]:
+            axes.set_xlabel(f"Mean score ({scale_words(context.scale, '–')})")
     style.row_axis(panels[0], list(map(readable, dimensions)), (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
-    return style.settle(figure)
+    return style.settle(figure), cut
 
 
 def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
