@@ -125,6 +125,7 @@ def _draw_gain(data: pd.DataFrame, label: str, context: About) -> Figure:
             axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
     names = style.shortened(styles, 36)
     style.row_axis(axes, [f"{names[row.model]}, {row.step}" for row in style.rows_of(rows)])
+    axes.margins(x=0.08)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.set_xlabel(label)
     return style.settle(figure)

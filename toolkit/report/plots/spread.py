@@ -71,7 +71,10 @@ def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool
         names = in_order(rows["name"]) if part != "Judge" else list(dict.fromkeys(rows["name"]))
         look: dict[str, Any] = {"data": rows, "x": "name", "y": "score", "order": names, "ax": axes}
         if few:
-            sns.stripplot(**look, color=style.PALETTE[0], size=4, alpha=0.7, jitter=0.15, linewidth=0)
+            # Not by seaborn, whose shifts are others in every figure.
+            x = rows["name"].map(names.index) + np.random.default_rng(0).uniform(-0.15, 0.15, len(rows))
+            axes.plot(x, rows["score"], "o", color=style.PALETTE[0], markersize=4, alpha=0.7, markeredgewidth=0)
+            axes.set_xlim(-0.5, len(names) - 0.5)
         else:
             sns.violinplot(
                 **look, color="#C9DFEC", inner=None, cut=0, linewidth=0.6, linecolor=style.INK, width=0.85
@@ -205,7 +208,7 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
         axes.set_title(f"{style.shorten(readable(name), 26)}, n = {rows['bases'].max()} bases")
         axes.set_xticks(range(len(order)), order)
         axes.set_xlim(-0.5, len(order) - 0.5)
-        cut = style.cut_axis(axes, context.scale, values, 0.1)
+        cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 40)
         if number % across == 0:
             axes.set_ylabel("Composite score")
     figure.supxlabel("Prompt length")
