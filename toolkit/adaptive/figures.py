@@ -60,8 +60,8 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
         "(median); (b) share of the differences on the full bank that the intervals hold when asking stops (mean; "
         f"dashed 95 %); (c) root mean square error of the models' means at the cost that {designs[0]} has in the "
         "median; (d) what is still unknown by what was paid: the widest interval of a difference, the median of the "
-        "seeds after as many bases, and the middle half of them (shaded; dotted: the width at which asking stops; the axis ends at "
-        f"{_TOP:g} times that). "
+        "seeds after as many bases, and the middle half of them (shaded; dotted: the width at which asking stops; the "
+        f"axis ends at {_TOP:g} times that). "
         "Lines of (a) to (c) are 95 % intervals over seeds.",
         ratios,
         *(f"{note[:1].upper()}{note[1:]}." for note in benchmark.notes),
@@ -77,7 +77,9 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
     """Draw the width by the cost of each design, and return the points; a round that few seeds reached is left out."""
     axes, designs = figure.subplots(), list(benchmark.results)
     rounds = benchmark.curves.groupby(["design", "bases"], sort=False)
-    points = rounds["width"].quantile([0.25, 0.5, 0.75]).unstack().set_axis(["low", "estimate", "high"], axis=1)
+    points = (
+        rounds["width"].quantile([0.25, 0.5, 0.75]).unstack().set_axis(["low", "estimate", "high"], axis=1)
+    )
     points = points.assign(cost=rounds["cost"].median(), seeds=rounds.size()).reset_index()
     points = points[points["seeds"] >= benchmark.trials["seed"].nunique() / 2].assign(panel="cost curve")
     looks = dict(zip(designs, zip(style.PALETTE, style.LINES, strict=False), strict=False))
@@ -87,7 +89,11 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
         axes.plot(rows["cost"], rows["estimate"], color=color, linestyle=line, linewidth=1.4)
     axes.axhline(benchmark.target_width, color=style.INK, linestyle=":", linewidth=0.8)
     axes.set_title("(d) Cost curve", loc="left")
-    axes.set(xlabel="Cost of the bases asked", ylabel="Widest interval (points)", ylim=(0, _TOP * benchmark.target_width))
+    axes.set(
+        xlabel="Cost of the bases asked",
+        ylabel="Widest interval (points)",
+        ylim=(0, _TOP * benchmark.target_width),
+    )
     axes.legend(
         handles=[style.handle(one, color=color, linestyle=line) for one, (color, line) in looks.items()]
     )

@@ -57,7 +57,7 @@ from toolkit.words import choices
 class Row:
     """A figure: its name, what it is called, how it is drawn from the analyses, and which of them it asks.
 
-    One that stands in for an analysis is drawn where the scores in hand cannot answer that, or several models are compared.
+    One that stands in for an analysis is drawn where the scores cannot answer that, or are of several models.
     """
 
     name: str

@@ -76,7 +76,9 @@ def thesis_style() -> Iterator[None]:
 def sized(width: float | None = None, font: float | None = None) -> Iterator[None]:
     """Draw for a page whose text is ``width`` mm wide, in type of ``font`` pt; a column stays its share of the page."""
     size = (PAGE_MM if width is None else width, FONT_PT if font is None else font)
-    for value, (least, most), label in zip(size, (_WIDTHS, _FONTS), ("width in mm", "font in pt"), strict=True):
+    for value, (least, most), label in zip(
+        size, (_WIDTHS, _FONTS), ("width in mm", "font in pt"), strict=True
+    ):
         if not least <= value <= most:
             raise InputError(f"figures: {label} is {value:g}; give {least:g} to {most:g}")
     token = _SIZE.set(size)
@@ -190,6 +192,17 @@ def cut_axis(
     return f"The score axis is cut (slanted marks): it shows {part}." if ends != scale else ""
 
 
+def boxes(axes: Axes, groups: Sequence[pd.Series], width: float) -> None:
+    """Draw the median, the middle half and the middle 90% of each group, at 0, 1, 2 and so on."""
+    # Not by seaborn, which tells matplotlib a parameter that it warns of.
+    lines: dict[str, Any] = {"color": INK, "linewidth": 0.9}
+    axes.boxplot(
+        [group.dropna().to_numpy(dtype=float) for group in groups], positions=range(len(groups)), widths=width,
+        whis=(5, 95), showfliers=False, manage_ticks=False, patch_artist=True, boxprops={"facecolor": "white", **lines},
+        medianprops=lines, whiskerprops=lines, capprops=lines,
+    )  # fmt: skip
+
+
 def threshold(axes: Axes, at: float, label: str, *, which: str = "x") -> None:
     """Name a line at its end: above the panel, or below it at the right."""
     look: dict[str, Any] = {"color": INK, "fontsize": "small"}
@@ -264,10 +277,13 @@ def row_axis(
 def legend(
     figure: Figure, handles: Sequence[Artist], *, columns: int = 1, where: str = "upper", **more: Any
 ) -> None:
-    """Put the legend outside of the panels."""
-    look: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns, "borderaxespad": 0.2, **more}
-    if handles:
-        figure.legend(handles=list(handles), **look)
+    """Put the legend outside of the panels, in fewer columns where it would be cut at the edge of the figure."""
+    look: dict[str, Any] = {"loc": f"outside {where} center", "borderaxespad": 0.2, **more}
+    for count in range(columns if handles else 0, 0, -1):
+        drawn = figure.legend(handles=list(handles), ncols=count, **look)
+        if count == 1 or drawn.get_window_extent().width <= figure.bbox.width:
+            break
+        drawn.remove()
 
 
 def handle(label: str, **look: Any) -> Line2D:

@@ -22,7 +22,7 @@ _LOG_FROM: Final = 8.0
 _RING: Final = 11.0
 """Diameter in points of the ring around a mark of the front."""
 _STEPS: Final = (("S", "M"), ("M", "L"))
-_NEAR: Final = 0.045
+_NEAR: Final = 0.05
 """Share of the panel within which two letters would run into one another."""
 _SHORT: Final = 16
 """Letters of a name of which two stand side by side in the legend of one column."""
@@ -92,16 +92,23 @@ def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
     # What a study pays for is a thousand runs; of one run the gain would be a number that no scale has.
     per = "1,000 tokens" if cost == "total_tokens" else "AUD more on 1,000 runs"
     rows = [
-        (e.facets["model"], e.facets["step"], *(np.nan if end is None else end * factor for end in ends), e.n["bases"])
+        (
+            e.facets["model"],
+            e.facets["step"],
+            *(np.nan if end is None else end * factor for end in ends),
+            e.n["bases"],
+        )
         for e in estimates
         for ends, factor in [((e.estimate, e.low, e.high), 1000 if cost == "total_tokens" else 0.001)]
     ]
     data = pd.DataFrame(rows, columns=["model", "step", "estimate", "low", "high", "bases"])
-    values = "; ".join(f"{row.model}, {row.step}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    values = "; ".join(
+        f"{row.model}, {row.step}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
+    )
     return context.figure(
         "quality_gain", _draw_gain(data, f"Points gained per {per}", context), data,
         text["alt"].format(per=per, values=values),
-        text["title"].format(per=per, n=captions.estimates_n_words(estimates)),
+        text["title"].format(per=per, n=captions.n_words(context.n)),
         captions.interval_words(estimates),
         captions.no_interval_words((e.name, e) for e in estimates),
         text["note"],
@@ -172,7 +179,14 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
         for first, second in _STEPS:
             if {first, second} <= set(points.index):
                 ends = [tuple(points.loc[one, ["cost", "quality"]]) for one in (second, first)]
-                arrow = {"arrowstyle": "-|>", "color": look.color, "linewidth": 0.9, "mutation_scale": 7, "shrinkA": 4, "shrinkB": 4}
+                arrow = {
+                    "arrowstyle": "-|>",
+                    "color": look.color,
+                    "linewidth": 0.9,
+                    "mutation_scale": 7,
+                    "shrinkA": 4,
+                    "shrinkB": 4,
+                }
                 axes.annotate("", *ends, arrowprops=arrow, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
     cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
@@ -189,16 +203,19 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
 
 
 def _name_lengths(axes: Axes, marks: pd.DataFrame) -> None:
-    """Write the prompt length above each mark, but not where an earlier letter stands: the arrows tell the order."""
+    """Write the prompt length above each interval, but not over an earlier letter: the arrows tell the order."""
     taken: list[Any] = []
-    for row in style.rows_of(marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)):
-        at = axes.transAxes.inverted().transform(axes.transData.transform((row.cost, row.quality)))
+    for row in style.rows_of(
+        marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
+    ):
+        top = row.quality if pd.isna(row.quality_high) else row.quality_high
+        at = axes.transAxes.inverted().transform(axes.transData.transform((row.cost, top)))
         if all(abs(at - other).max() > _NEAR for other in taken):
             taken.append(at)
+            above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
             axes.annotate(
-                row.length_bin, (row.cost, row.quality), (6, 5), textcoords="offset points", fontsize="small",
-                zorder=5,
-            )  # fmt: skip
+                row.length_bin, (row.cost, top), (0, 3 if pd.notna(row.quality_high) else 7), **above
+            )
 
 
 def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator, NullFormatter
@@ -232,9 +231,7 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
 def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
     names = list(means)
     if data["base"].nunique() > _LINES:
-        places = data.assign(at=data["length_bin"].map(names.index))
-        box: dict[str, Any] = {"width": 0.4, "fliersize": 0, "whis": (5, 95), "color": "white", "linewidth": 0.9}
-        sns.boxplot(places, x="at", y="grade", native_scale=True, ax=axes, linecolor=style.GREY, **box)
+        style.boxes(axes, [data.loc[data["length_bin"] == name, "grade"] for name in names], 0.4)
         data = data.iloc[:0]
     thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}
     for _, base in data.groupby("base", sort=False):
@@ -312,7 +309,11 @@ def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd
     dark = 2 * max(1, shades.max())  # black numbers stay readable
     axes.imshow(np.ma.masked_equal(shades, 0), cmap="Blues", vmin=0, vmax=dark, aspect="auto")
     for down, ((_, bases), row, bold) in enumerate(zip(rows, counts, head, strict=True)):
-        look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontweight": "bold" if bold else "normal"}
+        look: dict[str, Any] = {
+            "ha": "center",
+            "va": "center_baseline",
+            "fontweight": "bold" if bold else "normal",
+        }
         for column, count in enumerate([*row, bases["bases"].sum()]):
             axes.text(column, down, str(count or ""), **look)
         axes.axhline(down - 0.5, color=style.GREY, linewidth=0.5 * (bold and down > 0))

@@ -226,10 +226,9 @@ def _draw_bland_altman(
             if pd.notna(row.low) and pd.notna(row.high):
                 axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
-        axes.set_title(
-            f"{style.shorten(context.judge(first), 24)}\nless {style.shorten(context.judge(second), 22)}\n{_text('bias', pair.bias)}\n"
-            f"limits {_number(pair.lower)} to {_number(pair.upper)}"
-        )
+        a, b = (style.shorten(context.judge(judge), 22) for judge in (first, second))
+        limits = f"limits {_number(pair.lower)} to {_number(pair.upper)}"
+        axes.set_title(f"{a}\nless {b}\n{_text('bias', pair.bias)}\n{limits}")
         style.score_axis(axes, scale, "Mean of the two", which="x")
         if number % across == 0:
             axes.set_ylabel("Difference (points)")

@@ -96,7 +96,7 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
         if up and row["group"] != rows["group"].iloc[up - 1]:
             axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
     labels = [_label(row, context) for row in shares.to_dict("records")]
-    names = style.shortened(labels, 40)
+    names = style.shortened(labels, 48)
     style.row_axis(axes, [names[label] for label in labels[::-1]], pad=7)  # a mark at 0 is drawn whole
     axes.set_xlim(0, end)
     # Steps of 2.5 % would be labelled as 2 %, 5 %, 8 %.

@@ -23,7 +23,8 @@ _ROW_MM: Final = 5.0
 _COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
 _MEANS: Final = ("part", "name", "estimate", "low", "high", "p_value", "bases")
 _MEAN_ROW_MM: Final = 6.0
-_MOST: Final = 40
+_LEAST_ROW_MM: Final = 3.4
+_MOST: Final = 30
 """Differences that a page has room for; the table has all."""
 
 
@@ -163,7 +164,9 @@ def _draw_means(
     visible: pd.DataFrame, context: About, text: Mapping[str, str], lines: Mapping[str, float]
 ) -> Figure:
     parts = dict(list(visible.groupby("part", sort=False)))
-    figure, panels = style.stacked(list(map(len, parts.values())), _MEAN_ROW_MM, 16 * len(parts))
+    more = 16 * len(parts)
+    row = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
+    figure, panels = style.stacked(list(map(len, parts.values())), row, more)
     styles = context.styles(parts["mean"]["name"])
     panel_by_part = dict(zip(parts, panels, strict=True))
     for part, axes in panel_by_part.items():

@@ -24,6 +24,8 @@ _FEW: Final = 20
 _CELLS: Final = 42
 """Bases that a page has rows for."""
 _PANELS: Final = 12
+_NARROW: Final = 22
+"""Letters of the name of a row beside which a column of the thesis has room for cells."""
 _ROW_MM: Final = 3.9
 
 
@@ -73,14 +75,15 @@ def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool
         if few:
             # Not by seaborn, whose shifts are others in every figure.
             x = rows["name"].map(names.index) + np.random.default_rng(0).uniform(-0.15, 0.15, len(rows))
-            axes.plot(x, rows["score"], "o", color=style.PALETTE[0], markersize=4, alpha=0.7, markeredgewidth=0)
+            axes.plot(
+                x, rows["score"], "o", color=style.PALETTE[0], markersize=4, alpha=0.7, markeredgewidth=0
+            )
             axes.set_xlim(-0.5, len(names) - 0.5)
         else:
             sns.violinplot(
                 **look, color="#C9DFEC", inner=None, cut=0, linewidth=0.6, linecolor=style.INK, width=0.85
             )
-            box: dict[str, Any] = {"width": 0.14, "fliersize": 0, "linewidth": 0.9, "linecolor": style.INK}
-            sns.boxplot(**look, color="white", whis=(5, 95), **box)
+            style.boxes(axes, [rows.loc[rows["name"] == name, "score"] for name in names], 0.14)
         counts = rows["name"].value_counts()
         labels = [style.shorten(context.judge(name), 20) for name in names]
         ticks = [f"{label}\nn = {counts[name]:,}" for label, name in zip(labels, names, strict=True)]
@@ -100,9 +103,9 @@ def judge_dimensions(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw("no answer was scored by every judge")
     cells = common.groupby("judge", observed=True)[names].mean().astype(float).T
     cells.columns = [str(judge) for judge in cells.columns]
-    counts = {"bases": common["base"].nunique(), "answers": common["run_id"].nunique(), "judges": judges}
+    counts = {**context.n, "bases": common["base"].nunique(), "answers": common["run_id"].nunique()}
     return _heat(
-        "judge_dimensions", cells, context, counts, "Mean score",
+        "judge_dimensions", cells, context, counts,
         {str(name): readable(str(name)) for name in cells.index}, {name: context.judge(name) for name in cells},
     )  # fmt: skip
 
@@ -112,38 +115,46 @@ def base_models(analyses: Analyses, context: About) -> FigureWithCaption:
     judged = captions.judged_runs(analyses.runs)
     if judged["model"].nunique() < 2 or judged["base"].nunique() < 2:
         raise NothingToDraw("a model or a base alone has nothing to be held against")
-    scores = judged.assign(score=judged[analyses.score].astype(float), length_bin=judged["length_bin"].astype(str))
+    scores = judged.assign(
+        score=judged[analyses.score].astype(float), length_bin=judged["length_bin"].astype(str)
+    )
     lengths = scores.groupby(["base", "model", "length_bin"])["score"].mean()
     cells = lengths.groupby(level=["base", "model"]).mean().unstack("model")
     cells = cells.loc[cells.mean(axis=1).sort_values(ascending=False, kind="stable").index]
     cells.index, cells.columns = map(str, cells.index), map(str, cells.columns)
     names = {name: name for name in (*cells.index, *cells.columns)}
-    return _heat("base_models", cells, context, context.n, "Mean score", names, names)
+    return _heat("base_models", cells, context, context.n, names, names)
 
 
 def _heat(
-    name: str, cells: pd.DataFrame, context: About, n: Any, label: str, rows: dict[str, str], columns: dict[str, str]
+    name: str,
+    cells: pd.DataFrame,
+    context: About,
+    n: Any,
+    rows: dict[str, str],
+    columns: dict[str, str],
 ) -> FigureWithCaption:
     """Draw means as shades with their numbers; where rows are more than a page has, as shades alone and turned."""
     text, many = captions.TEXTS[name], len(cells) > _CELLS
-    drawn = cells.T if many else cells
-    width = style.PAGE_MM if many or len(drawn.columns) > 3 else style.COLUMN_MM
-    lines = 2 if max(len(columns[str(one)]) for one in cells) > 12 else 1
-    height = 5.5 * len(drawn) + 24 if many else _ROW_MM * len(drawn) + (18 if lines == 2 else 8) + 4
-    figure = style.new_figure(width, height)
+    drawn, titles = cells.T if many else cells, columns if many else rows
+    wide = many or len(cells.columns) > 3 or max(map(len, titles.values())) > _NARROW
+    labels = style.shortened(titles.values(), 34 if wide else _NARROW)
+    tops = style.shortened(columns.values(), 18)
+    slanted = max(map(len, tops.values())) > (12 if len(tops) <= 3 else 8)
+    height = 5.5 * len(drawn) + 24 if many else _ROW_MM * len(drawn) + (26 if slanted else 12)
+    figure = style.new_figure(style.PAGE_MM if wide else style.COLUMN_MM, height)
     axes = figure.subplots()
     sns.heatmap(
         drawn, ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f", cbar=many, linewidths=0 if many else 0.4,
         xticklabels=not many, yticklabels=True, annot_kws={"fontsize": "small", "color": style.INK},
-        cbar_kws={"label": f"{label} ({scale_words(context.scale, '–')})", "aspect": 10},
+        cbar_kws={"label": f"Mean ({scale_words(context.scale, '–')})", "aspect": 10},
     )  # fmt: skip
     axes.set(xlabel="Bases, the easiest first" if many else "", ylabel="")
-    axes.set_facecolor("white")
     axes.tick_params(length=0, labelbottom=False, labeltop=not many)
-    labels, tops = style.shortened((rows | columns).values()), [columns[str(one)] for one in cells]
-    axes.set_yticklabels([labels[(rows | columns)[str(one)]] for one in drawn.index], rotation=0)
+    axes.set_yticklabels([labels[titles[str(one)]] for one in drawn.index], rotation=0)
     if not many:
-        axes.set_xticklabels([labels[top] for top in tops], rotation=20 if lines == 2 else 0, ha="left" if lines == 2 else "center")
+        turned: dict[str, Any] = {"rotation": 30, "ha": "left"} if slanted else {"rotation": 0}
+        axes.set_xticklabels([tops[columns[str(one)]] for one in cells], **turned)
     values = cells.to_numpy(dtype=float)
     ends = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
     means = "; ".join(f"{columns[str(one)]} {cells[one].mean():.2f}" for one in cells)
@@ -178,6 +189,8 @@ def length_scenario(analyses: Analyses, context: About) -> FigureWithCaption:
         if e.estimable
     ]
     data = pd.DataFrame(rows, columns=["scenario", "length_bin", "score", "low", "high", "bases"])
+    if data.empty:
+        raise NothingToDraw("no scenario has scores of two bases")
     data = data.astype(dict.fromkeys(("score", "low", "high"), "float64"))
     figure, cut = _draw_scenarios(data, context)
     values = "; ".join(

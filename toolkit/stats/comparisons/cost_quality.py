@@ -184,7 +184,8 @@ def gain_per_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost"
 
     Examples
     --------
-    >>> rows = [(f"b{i}", n, "m", q + i % 3 / 10, c + i / 100) for i in range(6) for n, q, c in (("S", 3, 1), ("M", 4, 3))]
+    >>> steps = (("S", 3, 1), ("M", 4, 3))
+    >>> rows = [(f"b{i}", n, "m", q + i % 3 / 10, c + i / 100) for i in range(6) for n, q, c in steps]
     >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
     >>> [(e.facets["step"], round(e.estimate, 2)) for e in gain_per_cost(runs)]
     [('S to M', 0.5)]
