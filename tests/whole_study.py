@@ -51,6 +51,7 @@ def make_study(
         about = {
             "run_id": f"run{len(runs):05d}", "study": "whole", "base": f"base_{b:02d}",
             "cluster": f"base_{b:02d}", "length_bin": bins[s], "model": models[m], "repeat": repeat,
+            "scenario": ("SOC_INCIDENT", "GRC_MAPPING")[b % 2],
         }  # fmt: skip
         given = []
         for judge in () if failed else judges:

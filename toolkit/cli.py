@@ -219,13 +219,18 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
 @_STUDY
 @click.option("--bundle", is_flag=False, flag_value="", metavar="[DIR]", help=_BUNDLE_HELP)
 @_FORMAT
-def figures(study: Study, bundle: str | None, format: str) -> Summary:
-    """Write every figure and table of STUDY into its output folder."""
+@click.option("--only", multiple=True, metavar="NAME...", help="These figures alone; after STUDY.")
+@click.option("--width", type=float, metavar="MM", help="Of the text of a page: 160 by default.")
+@click.option("--font", type=float, metavar="PT", help="Size of the type: 9 by default.")
+def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Summary:
+    """Write every figure and table of STUDY into its output folder, or into one named by --width and --font."""
     from toolkit.report.show import written_summary
 
     _check_format(format, bundle is not None)
     if bundle is None:
-        return written_summary(study.figures(progress=True))
+        return written_summary(study.figures(**choice, progress=True))
+    if any(choice.values()):
+        raise click.UsageError("--only, --width and --font choose figures; leave --bundle out")
     return written_summary(study.bundle(bundle or None, format, progress=True))
 
 

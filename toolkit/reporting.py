@@ -75,21 +75,39 @@ class Reported(Analysable):
         return [*lines[True], *lines[False]]
 
     def figures(
-        self, folder: Path | str | None = None, only: Collection[str] = (), *, progress: bool = False
+        self,
+        folder: Path | str | None = None,
+        only: Collection[str] = (),
+        *,
+        width: float | None = None,
+        font: float | None = None,
+        progress: bool = False,
     ) -> list[Path]:
         """Write every figure and table that the scores can give, show the figures, and return the paths.
 
         Parameters
         ----------
         folder
-            Gets ``figures/`` and ``tables/``; the output folder by default.
+            Gets ``figures/`` and ``tables/``; by default the output folder, and for another width or font than 160 mm
+            and 9 pt a folder in it that is named by both, because `toolkit verify` compares figures of one size.
         only
             Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
+        width
+            Of the text of a page of the thesis in mm, 100 to 250: 160 by default. A figure as wide as a column keeps
+            its share of the page.
+        font
+            Size of the type in pt, 6 to 14: 9 by default.
         progress
             Whether to show progress on standard error.
         """
+        from toolkit.report.style import FONT_PT, PAGE_MM, sized
+
         target = Path(folder) if folder is not None else self.output
-        return self._draw(self.frames(), target, only, progress=progress)
+        page, points = width or PAGE_MM, font or FONT_PT
+        if folder is None and (page, points) != (PAGE_MM, FONT_PT):
+            target /= f"{page:g}mm_{points:g}pt"
+        with sized(width, font):
+            return self._draw(self.frames(), target, only, progress=progress)
 
     def _draw(
         self, frames: Analyses, folder: Path, only: Collection[str] = (), *, progress: bool = False

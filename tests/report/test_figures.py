@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from dataclasses import replace
 
@@ -23,8 +24,9 @@ from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
 NAMES = (
-    "length_effects", "quality_by_length", "equivalence", "dimension_profile", "cost_quality", "length_slope",
-    "judge_agreement", "bland_altman", "icc_forest", "variance_components", "decision_study", "missing_data",
+    "length_effects", "quality_by_length", "score_distribution", "length_scenario", "equivalence", "model_means",
+    "base_models", "dimension_profile", "cost_quality", "quality_gain", "length_slope", "judge_agreement",
+    "bland_altman", "icc_forest", "judge_dimensions", "variance_components", "decision_study", "missing_data",
     "judge_card_primary", "judge_card_secondary", "judge_card_tertiary",
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
@@ -59,7 +61,7 @@ def whole():
 @pytest.fixture(scope="module")
 def nine():
     """Nine models whose names differ in the last letter only."""
-    return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:5], "judge_agreement", "missing_data")
+    return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:9], "judge_agreement", "missing_data")
 
 
 def border(figure) -> int:
@@ -333,7 +335,7 @@ THRESHOLDS = {
     "length_effects": "counts as equal: ±0.5",
     "equivalence": "+0.50",
     "icc_forest": ".75",
-    "decision_study": "target 0.90",
+    "decision_study": "dotted: target 0.90",
 }
 
 
@@ -343,13 +345,17 @@ def test_a_threshold_is_named_on_the_figure(whole, name: str, label: str) -> Non
     assert label in texts(whole[1][name])
 
 
-def test_prompt_lengths_differ_in_size_where_marks_may_lie_on_each_other(whole) -> None:
-    """Letters beside them would stand beside the wrong mark."""
-    figure = whole[1]["cost_quality"]
-    (axes,) = figure.figure.axes
-    sizes = {line.get_markersize() for line in axes.lines if line.get_markeredgewidth() == 0}
-    assert len(sizes) == 3
-    assert {f"prompt length {name}" for name in BINS} <= set(texts(figure))
+def test_prompt_lengths_are_joined_by_arrows_and_named_where_there_is_room(whole, nine) -> None:
+    """Two arrows a model; with nine models no two letters run into one another."""
+    for figures, models in ((whole[1], 2), (nine, 9)):
+        (axes,) = figures["cost_quality"].figure.axes
+        arrows = [one for one in axes.texts if one.arrow_patch is not None]
+        assert len(arrows) == 2 * models
+        letters = [one.get_window_extent() for one in axes.texts if one.get_text() in BINS]
+        assert len(letters) >= 3
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(letters, 2))
+        assert axes.get_ylim()[0] > 0  # cut, and the caption says so
+        assert "The score axis is cut (slanted marks)" in figures["cost_quality"].caption
 
 
 def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number() -> None:

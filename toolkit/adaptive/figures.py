@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pandas as pd
+from matplotlib.figure import FigureBase
 
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption
@@ -17,6 +18,9 @@ _PANELS: Final = {
     "error of the means": ("(c) Error at equal cost", "Score points", None),
 }
 """Statistic, title and axis of its panel, and the value to compare it with."""
+
+_TOP: Final = 4.0
+"""Widths, in units of that at which asking stops, up to which the cost curve is shown."""
 
 
 def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
@@ -31,8 +35,9 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
     ]
     data = pd.DataFrame(rows, columns=["design", "panel", "estimate", "low", "high", "name"])
     with style.thesis_style():
-        figure = style.new_figure(style.PAGE_MM, 22 + 6 * len(designs))
-        panels = figure.subplots(1, len(_PANELS), sharey=True)
+        figure = style.new_figure(style.PAGE_MM, 82 + 10 * len(designs))
+        above, below = figure.subfigures(2, 1, height_ratios=[22 + 6 * len(designs), 60 + 4 * len(designs)])
+        panels = above.subplots(1, len(_PANELS), sharey=True)
         for axes, (panel, (title, label, line)) in zip(panels, _PANELS.items(), strict=True):
             marks = data[data["panel"] == panel]
             up = [len(designs) - 1 - designs.index(name) for name in marks["design"]]
@@ -43,6 +48,7 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
             axes.set_xlabel(label)
             axes.margins(x=0.15)
         style.row_axis(panels[0], designs[::-1])
+        curves = _cost_curve(below, benchmark)
         style.settle(figure)
     seeds = int(benchmark.trials["seed"].nunique())
     costs = data[data["panel"] == "cost over the baseline"].to_dict("records")
@@ -53,11 +59,42 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
         f"of two models is {benchmark.target_width:g} score points wide, over that of {designs[0]} with the same seed "
         "(median); (b) share of the differences on the full bank that the intervals hold when asking stops (mean; "
         f"dashed 95 %); (c) root mean square error of the models' means at the cost that {designs[0]} has in the "
-        "median. Lines are 95 % intervals over seeds.",
+        "median; (d) what is still unknown by what was paid: the widest interval of a difference, the median of the "
+        "seeds after as many bases, and the middle half of them (shaded; dotted: the width at which asking stops; the "
+        f"axis ends at {_TOP:g} times that). "
+        "Lines of (a) to (c) are 95 % intervals over seeds.",
         ratios,
         *(f"{note[:1].upper()}{note[1:]}." for note in benchmark.notes),
         about.source,
         about.note,
     )
-    alt_text = f"Three panels, one row a design. {ratios}"
+    alt_text = f"Three panels, one row a design, and curves of the width over what was paid. {ratios}"
+    data = pd.concat([data, curves], ignore_index=True)
     return FigureWithCaption(NAME, figure, caption, alt_text, data, {"seeds": seeds})
+
+
+def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
+    """Draw the width by the cost of each design, and return the points; a round that few seeds reached is left out."""
+    axes, designs = figure.subplots(), list(benchmark.results)
+    rounds = benchmark.curves.groupby(["design", "bases"], sort=False)
+    points = (
+        rounds["width"].quantile([0.25, 0.5, 0.75]).unstack().set_axis(["low", "estimate", "high"], axis=1)
+    )
+    points = points.assign(cost=rounds["cost"].median(), seeds=rounds.size()).reset_index()
+    points = points[points["seeds"] >= benchmark.trials["seed"].nunique() / 2].assign(panel="cost curve")
+    looks = dict(zip(designs, zip(style.PALETTE, style.LINES, strict=False), strict=False))
+    for design, (color, line) in looks.items():
+        rows = points[points["design"] == design]
+        axes.fill_between(rows["cost"], rows["low"], rows["high"], color=color, alpha=0.15, linewidth=0)
+        axes.plot(rows["cost"], rows["estimate"], color=color, linestyle=line, linewidth=1.4)
+    axes.axhline(benchmark.target_width, color=style.INK, linestyle=":", linewidth=0.8)
+    axes.set_title("(d) Cost curve", loc="left")
+    axes.set(
+        xlabel="Cost of the bases asked",
+        ylabel="Widest interval (points)",
+        ylim=(0, _TOP * benchmark.target_width),
+    )
+    axes.legend(
+        handles=[style.handle(one, color=color, linestyle=line) for one, (color, line) in looks.items()]
+    )
+    return points

@@ -19,9 +19,8 @@ from toolkit.report.blocks import Grid, Picture, Shown
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, Files, picture_html, plain_text
 from toolkit.report.style import (
-    COLUMN_MM,
-    MM_PER_INCH,
     ModelStyle,
+    is_wide,
     message_figure,
     model_styles,
     thesis_style,
@@ -63,7 +62,7 @@ class FigureWithCaption:
     @property
     def is_wide(self) -> bool:
         """Whether it is wider than a column of the thesis."""
-        return bool(self.figure.get_figwidth() * MM_PER_INCH > COLUMN_MM + 1)
+        return is_wide(self.figure)
 
     def _repr_html_(self) -> str:
         """Return the picture with its alt text for a notebook (150 dpi: the screen, not the thesis)."""
@@ -82,7 +81,10 @@ def nothing_drawn(
 
 @dataclass(frozen=True)
 class About:
-    """What the figures of one study say and share: n, source, missing, zeros, note, rates, and a look per model."""
+    """What the figures of one study say and share: n, source, missing, zeros, note, rates, a look per model.
+
+    ``judges`` are the names of the judges by their role, which tells a reader nothing.
+    """
 
     n: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
@@ -94,6 +96,7 @@ class About:
     study: str = ""
     scale: tuple[float, float] = SCALE
     money: str = ""
+    judges: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def end(self) -> str:
@@ -116,6 +119,10 @@ class About:
         """Return a figure with the sentences of its caption; its n is that of the study where none is given."""
         caption = captions.join(*sentences)
         return FigureWithCaption(name, figure, caption, alt_text, data, **{"n": self.n, **more})
+
+    def judge(self, role: object) -> str:
+        """Return what figures call a judge."""
+        return self.judges.get(str(role), str(role))
 
     def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
         """Return the look of some of the study's models, the one they have in its every figure."""
@@ -145,7 +152,20 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
         study=study.name,
         scale=analyses.scale,
         money=money,
+        judges=_judge_names(analyses.judgements),
     )
+
+
+def _judge_names(judgements: pd.DataFrame) -> dict[str, str]:
+    """Return the model of each judge by its role, with the role where two judges are the same model."""
+    if judgements.empty:
+        return {}
+    pairs = judgements[["judge", "judge_model"]].dropna().astype(str).drop_duplicates()
+    several = [*pairs.loc[pairs["judge_model"].duplicated(), "judge_model"]]
+    return {
+        role: f"{name} ({role})" if name in several else name
+        for role, name in sorted(pairs.itertuples(index=False, name=None))
+    }
 
 
 def about_scores(analyses: Analyses, note: str) -> About:
@@ -182,9 +202,10 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
         figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **metadata[kind]})
     if kind != "svg":
         return buffer.getvalue()
-    # matplotlib writes only the title where a screen reader looks for the alt text.
+    # matplotlib writes only the title where a screen reader looks for the alt text, and a font that few have.
     description = f"</title>\n <desc>{escape(alt_text)}</desc>".encode()
-    return buffer.getvalue().replace(b"</title>", description, 1)
+    picture = buffer.getvalue().replace(b"</title>", description, 1)
+    return picture.replace(b"'STIXGeneral'", b"STIXGeneral, 'STIX Two Text', 'Times New Roman', serif")
 
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:

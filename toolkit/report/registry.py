@@ -21,7 +21,7 @@ from toolkit.report.figure import (
     save_table,
     take_away_others,
 )
-from toolkit.report.plots.cost_quality import cost_quality
+from toolkit.report.plots.cost_quality import cost_quality, quality_gain
 from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
@@ -37,6 +37,7 @@ from toolkit.report.plots.prompt_length import (
     quality_by_length,
 )
 from toolkit.report.plots.results import model_means
+from toolkit.report.plots.spread import base_models, judge_dimensions, length_scenario, score_distribution
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
 from toolkit.report.tables import (
@@ -56,7 +57,7 @@ from toolkit.words import choices
 class Row:
     """A figure: its name, what it is called, how it is drawn from the analyses, and which of them it asks.
 
-    One that stands in for an analysis is drawn only where the scores in hand cannot answer that.
+    One that stands in for an analysis is drawn where the scores cannot answer that, or are of several models.
     """
 
     name: str
@@ -76,18 +77,23 @@ FIGURES: Final = (
         length_information,
         "length_and_information",
     ),
+    Row("score_distribution", "Spread of the scores", score_distribution, "ceiling"),
+    Row("length_scenario", "Prompt length in each scenario", length_scenario, "length"),
     Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
     Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
+    Row("base_models", "Models on each base", base_models, "compare_models"),
     Row("pair_strengths", "Models by votes on pairs", pair_strengths, "compare_pairs", needs_scores=False),
     Row(
         "position_bias", "Judges and the order of replies", position_bias, "compare_pairs", needs_scores=False
     ),
     Row("dimension_profile", "Profile of the dimensions", dimension_profile, "dimension_profile"),
     Row("cost_quality", "Quality against cost", cost_quality, "pareto"),
+    Row("quality_gain", "Quality gained per cost", quality_gain, "length"),
     Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
     Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
     Row("bland_altman", "Bland-Altman plots of the judges", bland_altman, "bland_altman"),
     Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
+    Row("judge_dimensions", "Judges in each dimension", judge_dimensions, "reliability"),
     Row("variance_components", "Variance components", variance_components, "generalizability"),
     Row("decision_study", "Decision study", decision_study, "generalizability"),
     Row("judge_drift", "Judges asked anew", judge_drift, "judge_drift"),
@@ -103,7 +109,10 @@ def draw_study(
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
-    rows = [row for row in FIGURES if not (row.stands_in_for and analyses.answers(row.stands_in_for))]
+    several = not analyses.runs.empty and analyses.runs["model"].nunique() > 1
+    rows = [
+        row for row in FIGURES if several or not (row.stands_in_for and analyses.answers(row.stands_in_for))
+    ]
     # What a study does not set out to measure is no loss to be named.
     foreign = {
         *(PAIRWISE if analyses.pairs.empty else ()),

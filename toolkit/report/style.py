@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -16,6 +17,7 @@ from matplotlib import rc_params_from_file, style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
@@ -34,6 +36,10 @@ CROWD: Final = 3  # more models than this need a page's width where they share o
 GREY: Final = "#8C8C8C"
 """Everything that is context and not the finding."""
 INK: Final = "#000000"
+FONT_PT: Final = 9.0
+_WIDTHS: Final = (100.0, 250.0)
+_FONTS: Final = (6.0, 14.0)
+_SIZE: ContextVar[tuple[float, float]] = ContextVar("_SIZE", default=(PAGE_MM, FONT_PT))
 
 # Okabe & Ito 2008 without yellow, which vanishes on white paper, and black, which means "all models".
 PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
@@ -61,17 +67,45 @@ PLAIN: Final = ModelStyle(INK, "o", "-")
 @contextmanager
 def thesis_style() -> Iterator[None]:
     """Draw and save in the style of the thesis, and leave the user's own settings as they were."""
-    with style.context(["default", _RC]):  # "default" first: a user's matplotlibrc must not change a figure
+    # "default" first: a user's matplotlibrc must not change a figure.
+    with style.context(["default", _RC, {"font.size": _SIZE.get()[1]}]):
         yield
 
 
+@contextmanager
+def sized(width: float | None = None, font: float | None = None) -> Iterator[None]:
+    """Draw for a page whose text is ``width`` mm wide, in type of ``font`` pt; a column stays its share of the page."""
+    size = (PAGE_MM if width is None else width, FONT_PT if font is None else font)
+    for value, (least, most), label in zip(
+        size, (_WIDTHS, _FONTS), ("width in mm", "font in pt"), strict=True
+    ):
+        if not least <= value <= most:
+            raise InputError(f"figures: {label} is {value:g}; give {least:g} to {most:g}")
+    token = _SIZE.set(size)
+    try:
+        yield
+    finally:
+        _SIZE.reset(token)
+
+
 def new_figure(width_mm: float, height_mm: float) -> Figure:
-    """Return an empty figure of a size in millimetres that no window and no backend of the user knows of."""
+    """Return an empty figure that no window and no backend of the user knows of.
+
+    The size is that on a page of 160 mm in type of 9 pt; on another page the width follows the page and the height the
+    type, so that lines keep their distance.
+    """
     if not (width_mm > 0 and height_mm > 0):
         raise InputError(f"figure size {width_mm} x {height_mm} mm: give two positive sides")
-    figure = Figure(figsize=(width_mm / MM_PER_INCH, height_mm / MM_PER_INCH), dpi=300, layout="constrained")
+    page, font = _SIZE.get()
+    size = (width_mm * page / PAGE_MM / MM_PER_INCH, height_mm * font / FONT_PT / MM_PER_INCH)
+    figure = Figure(figsize=size, dpi=300, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def is_wide(figure: Figure) -> bool:
+    """Return whether a figure is wider than a column of the thesis that it is drawn for."""
+    return bool(figure.get_figwidth() * MM_PER_INCH > (COLUMN_MM + 1) * _SIZE.get()[0] / PAGE_MM)
 
 
 def settle(figure: Figure) -> Figure:
@@ -126,6 +160,8 @@ def score_axis(
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
 
 
+SHADES: Final = LinearSegmentedColormap.from_list("", ["#EDF4F9", "#5B9BC8"])
+"""For what is counted or averaged: lighter is less on grey paper too, and black text can be read on the darkest."""
 PLAIN_NUMBERS: Final = FuncFormatter(lambda value, _: f"{value:,.6g}")
 
 
@@ -139,22 +175,37 @@ def log_axis(axes: Axes, smallest: float, largest: float) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def cut_axis(axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0) -> str:
+def cut_axis(
+    axes: Axes, scale: tuple[float, float], values: Iterable[float], pad: float = 0.0, *, which: str = "y"
+) -> str:
     """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
     numbers = [value for value in values if pd.notna(value)]
     ends = (max(scale[0], min(numbers) - pad), min(scale[1], max(numbers) + pad))
-    axes.set_ylim(*ends)
-    for height, end, limit in zip((0, 1), ends, scale, strict=True):
+    axes.set(**{f"{which}lim": ends})
+    way = [(-1, -0.5), (1, 0.5)] if which == "y" else [(-0.5, -1), (0.5, 1)]
+    for far, end, limit in zip((0, 1), ends, scale, strict=True):
         if end != limit:
-            slant: dict[str, Any] = {"marker": [(-1, -0.5), (1, 0.5)], "markersize": 8, "clip_on": False}
-            axes.plot([0], [height], color=INK, linestyle="none", transform=axes.transAxes, **slant)
+            slant: dict[str, Any] = {"marker": way, "markersize": 8, "clip_on": False}
+            at = ([0], [far]) if which == "y" else ([far], [0])
+            axes.plot(*at, color=INK, linestyle="none", transform=axes.transAxes, **slant)
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
-    return f"The score axis is cut (slanted marks): it shows {part}."
+    return f"The score axis is cut (slanted marks): it shows {part}." if ends != scale else ""
+
+
+def boxes(axes: Axes, groups: Sequence[pd.Series], width: float) -> None:
+    """Draw the median, the middle half and the middle 90% of each group, at 0, 1, 2 and so on."""
+    # Not by seaborn, which tells matplotlib a parameter that it warns of.
+    lines: dict[str, Any] = {"color": INK, "linewidth": 0.9}
+    axes.boxplot(
+        [group.dropna().to_numpy(dtype=float) for group in groups], positions=range(len(groups)), widths=width,
+        whis=(5, 95), showfliers=False, manage_ticks=False, patch_artist=True, boxprops={"facecolor": "white", **lines},
+        medianprops=lines, whiskerprops=lines, capprops=lines,
+    )  # fmt: skip
 
 
 def threshold(axes: Axes, at: float, label: str, *, which: str = "x") -> None:
     """Name a line at its end: above the panel, or below it at the right."""
-    look: dict[str, Any] = {"color": INK, "fontsize": 7.5}
+    look: dict[str, Any] = {"color": INK, "fontsize": "small"}
     if which == "x":
         axes.text(at, 1.01, label, ha="center", va="bottom", transform=axes.get_xaxis_transform(), **look)
     else:
@@ -226,10 +277,13 @@ def row_axis(
 def legend(
     figure: Figure, handles: Sequence[Artist], *, columns: int = 1, where: str = "upper", **more: Any
 ) -> None:
-    """Put the legend outside of the panels."""
-    look: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns, "borderaxespad": 0.2, **more}
-    if handles:
-        figure.legend(handles=list(handles), **look)
+    """Put the legend outside of the panels, in fewer columns where it would be cut at the edge of the figure."""
+    look: dict[str, Any] = {"loc": f"outside {where} center", "borderaxespad": 0.2, **more}
+    for count in range(columns if handles else 0, 0, -1):
+        drawn = figure.legend(handles=list(handles), ncols=count, **look)
+        if count == 1 or drawn.get_window_extent().width <= figure.bbox.width:
+            break
+        drawn.remove()
 
 
 def handle(label: str, **look: Any) -> Line2D:

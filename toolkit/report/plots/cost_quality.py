@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,16 +13,17 @@ from matplotlib.ticker import MaxNLocator
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
+from toolkit.stats.comparisons.cost_quality import Pareto, cost_column, gain_per_cost
 from toolkit.stats.inference.run_table import WHOLE, at_length
 from toolkit.words import scale_words
 
 _LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
-_RING: Final = 12.0
+_RING: Final = 11.0
 """Diameter in points of the ring around a mark of the front."""
-_SIZES: Final = {"S": 4.0, "M": 6.0, "L": 8.5, WHOLE: 6.0}
-"""Marks of the prompt lengths: letters beside marks that lie close would stand beside the wrong one."""
+_STEPS: Final = (("S", "M"), ("M", "L"))
+_NEAR: Final = 0.05
+"""Share of the panel within which two letters would run into one another."""
 _SHORT: Final = 16
 """Letters of a name of which two stand side by side in the legend of one column."""
 _CHEAP: Final = 0.01
@@ -45,7 +47,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     factor, label = 1.0, "Tokens per run" if tokens else "AUD per run"
     if not tokens and data["cost"].max() < _CHEAP:
         factor, label = 1000.0, "AUD per 1,000 runs"
-    figure, logarithmic = _draw(data, factor, label, context)
+    figure, logarithmic, cut = _draw(data, factor, label, context)
     text = captions.TEXTS["cost_quality"]
     free = sorted(str(name) for name, rows in data.groupby("model") if (rows["cost"] == 0).all())
     n = captions.counts(costed, context.repeats)
@@ -65,7 +67,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         factor != 1 and text["factor"].format(factor=factor),
         text["marks"],
         captions.interval_words(estimates),
-        captions.cut_words(data["quality_low"], data["quality_high"], context.scale),
+        cut,
         (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any() and text["cut"],
         _front_words(pareto),
         tokens and text["free"],
@@ -78,6 +80,62 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         n=n,
         estimates=estimates,
     )  # fmt: skip
+
+
+def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw what each step to a longer prompt gains in quality for what it costs more, of each model."""
+    cost, text = cost_column(analyses.runs), captions.TEXTS["quality_gain"]
+    gains = analyses.once(gain_per_cost, analyses.runs, score=analyses.score, cost=cost)
+    estimates = [gain for gain in gains if gain.estimable]
+    if not estimates:
+        raise NothingToDraw(gains[0].reason if gains else "no model has scores at two prompt lengths")
+    # What a study pays for is a thousand runs; of one run the gain would be a number that no scale has.
+    per = "1,000 tokens" if cost == "total_tokens" else "AUD more on 1,000 runs"
+    rows = [
+        (
+            e.facets["model"],
+            e.facets["step"],
+            *(np.nan if end is None else end * factor for end in ends),
+            e.n["bases"],
+        )
+        for e in estimates
+        for ends, factor in [((e.estimate, e.low, e.high), 1000 if cost == "total_tokens" else 0.001)]
+    ]
+    data = pd.DataFrame(rows, columns=["model", "step", "estimate", "low", "high", "bases"])
+    values = "; ".join(
+        f"{row.model}, {row.step}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
+    )
+    return context.figure(
+        "quality_gain", _draw_gain(data, f"Points gained per {per}", context), data,
+        text["alt"].format(per=per, values=values),
+        text["title"].format(per=per, n=captions.n_words(context.n)),
+        captions.interval_words(estimates),
+        captions.no_interval_words((e.name, e) for e in estimates),
+        text["note"],
+        captions.not_estimable_words(gain for gain in gains if not gain.estimable),
+        cost != "total_tokens" and context.money,
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
+
+
+def _draw_gain(data: pd.DataFrame, label: str, context: About) -> Figure:
+    styles = context.styles(data["model"])
+    rows = data.iloc[::-1].reset_index(drop=True)
+    figure = style.new_figure(style.PAGE_MM, 5.2 * len(rows) + 16)
+    axes = figure.subplots()
+    axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+    for up, row in enumerate(style.rows_of(rows)):
+        style.forest(axes, rows.iloc[[up]], [up], styles[row.model], width=1.6)
+        style.beside(axes, up, style.interval(row.estimate, row.low, row.high))
+        if up and row.model != rows["model"][up - 1]:
+            axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
+    names = style.shortened(styles, 36)
+    style.row_axis(axes, [f"{names[row.model]}, {row.step}" for row in style.rows_of(rows)])
+    axes.margins(x=0.08)
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.set_xlabel(label)
+    return style.settle(figure)
 
 
 def _front_words(pareto: Pareto) -> str:
@@ -93,44 +151,71 @@ def _front_words(pareto: Pareto) -> str:
     return text["front"].format(shares=shares, names="; ".join(names))
 
 
-def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool]:
+def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool, str]:
     styles = context.styles(data["model"])
     marks = data.assign(**{name: data[name] * factor for name in _ENDS})
     columns = 1 if len(styles) <= style.CROWD else 2
     across = 2 if max(map(len, styles)) <= _SHORT else columns
     width, height = (style.COLUMN_MM, 70) if columns == 1 else (style.PAGE_MM, 95)
-    figure = style.new_figure(width, height + 4 * -(-(len(styles) + 4) // across))
+    figure = style.new_figure(width, height + 4 * -(-(len(styles) + 2) // across))
     axes = figure.subplots()
     logarithmic = _cost_axis(axes, marks)
     front = marks[marks["on_front"]].sort_values(["cost", "quality"])
-    axes.step(front["cost"], front["quality"], where="post", color=style.GREY, linewidth=2.2, zorder=1)
+    axes.step(front["cost"], front["quality"], where="post", color=style.GREY, linewidth=1.2, zorder=1)
     axes.plot(
         front["cost"], front["quality"], linestyle="none", marker="o", markersize=_RING, markerfacecolor="none",
         markeredgecolor=style.INK, markeredgewidth=0.8, zorder=2, clip_on=False,
     )  # fmt: skip
     for name, look in styles.items():
-        for _, row in marks[marks["model"] == name].iterrows():
-            thin: dict[str, Any] = {"color": look.color, "linewidth": 0.8, "alpha": 0.75, "zorder": 2}
+        points = marks[marks["model"] == name].set_index("length_bin")
+        for _, row in points.iterrows():
+            thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
             axes.plot([row["cost"]] * 2, [row["quality_low"], row["quality_high"]], **thin)
             axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
             axes.plot(
-                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgewidth=0,
-                markersize=_SIZES[row["length_bin"]], zorder=3, clip_on=False,
+                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgecolor="white",
+                markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False,
             )  # fmt: skip
-    style.score_axis(axes, context.scale)
+        for first, second in _STEPS:
+            if {first, second} <= set(points.index):
+                ends = [tuple(points.loc[one, ["cost", "quality"]]) for one in (second, first)]
+                arrow = {
+                    "arrowstyle": "-|>",
+                    "color": look.color,
+                    "linewidth": 0.9,
+                    "mutation_scale": 7,
+                    "shrinkA": 4,
+                    "shrinkB": 4,
+                }
+                axes.annotate("", *ends, arrowprops=arrow, zorder=2)
+    values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
+    cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
+    axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
+    _name_lengths(axes, marks)
     axes.set_xlabel(label)
     handles = style.model_handles(styles)
     ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
-    handles.append(style.handle("front", color=style.GREY, linewidth=2.2, marker="o", markersize=8, **ring))
-    present = set(marks["length_bin"]) - {WHOLE}
-    disc: dict[str, Any] = {"color": style.GREY, "linestyle": "none", "marker": "o"}
-    handles += [
-        style.handle(f"prompt length {name}", markersize=size, **disc)
-        for name, size in _SIZES.items()
-        if name in present
-    ]
+    handles.append(style.handle("front", color=style.GREY, linewidth=1.2, marker="o", markersize=8, **ring))
+    if set(marks["length_bin"]) - {WHOLE}:
+        handles.append(style.handle("S, M, L: prompt length", color=style.INK, linewidth=0.9, marker=">"))
     style.legend(figure, handles, columns=across, handlelength=2.6)
-    return style.settle(figure), logarithmic
+    return style.settle(figure), logarithmic, cut
+
+
+def _name_lengths(axes: Axes, marks: pd.DataFrame) -> None:
+    """Write the prompt length above each interval, but not over an earlier letter: the arrows tell the order."""
+    taken: list[Any] = []
+    for row in style.rows_of(
+        marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
+    ):
+        top = row.quality if pd.isna(row.quality_high) else row.quality_high
+        at = axes.transAxes.inverted().transform(axes.transData.transform((row.cost, top)))
+        if all(abs(at - other).max() > _NEAR for other in taken):
+            taken.append(at)
+            above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
+            axes.annotate(
+                row.length_bin, (row.cost, top), (0, 3 if pd.notna(row.quality_high) else 7), **above
+            )
 
 
 def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:

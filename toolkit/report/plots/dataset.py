@@ -20,6 +20,7 @@ from toolkit.prompts.check import GRADES, texts_by_bin
 from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, load_dataset
 from toolkit.prompts.similarity import NEAR
 from toolkit.report import captions, style
+from toolkit.report.escape import readable
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
 from toolkit.report.show import Files
 from toolkit.words import LENGTH_BINS, agreeing, counted
@@ -31,6 +32,7 @@ _CSF: Final = dict(zip((*CSF, profile.UNTOLD), ("GV", "ID", "PR", "DE", "RS", "R
 """The identifiers that the framework itself gives to its functions."""
 _ROW_MM: Final = 3.8
 _PANEL_MM: Final = 42.0
+_LINES: Final = 40  # most bases that are told apart as lines
 _ROWS: Final = 28  # most categories that are shown one by one
 _TOKENS: Final = 10  # width of a bar of the token counts
 
@@ -151,7 +153,9 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         text["lengths"].format(bar=_TOKENS, counts=ends), absent and f"No prompt in bin {', '.join(absent)}."
     )
     similarity = text["similarity"].format(shares=shares)
-    readability = text["readability"].format(means=by_length("grade", _grade), grades=GRADES)
+    many = prompts["base"].nunique() > _LINES
+    marks = text["boxes" if many else "lines"]
+    readability = text["readability"].format(marks=marks, means=by_length("grade", _grade), grades=GRADES)
     kinds = text["facts"].format(bases=facts["bases"].max(), all=prompts["place"].max())
     adds = text["novelty"].format(
         lowest=style.decimals(float(prompts["novelty"].min()), 3),
@@ -220,18 +224,21 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
     axes.yaxis.set_major_formatter("{x:g}")  # no powers, which are set as a formula
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set(xlim=(-0.5, len(ends) + 0.5), ylim=(0.6, None))
-    axes.set(xlabel="Share of word 5-grams in common, up to", ylabel="Pairs of bases")
+    axes.set(xlabel="Share of word 5-grams in common, up to", ylabel="Pairs of bases (log.)")
     _name_bins(axes)
 
 
 def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
     names = list(means)
+    if data["base"].nunique() > _LINES:
+        style.boxes(axes, [data.loc[data["length_bin"] == name, "grade"] for name in names], 0.4)
+        data = data.iloc[:0]
     thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}
     for _, base in data.groupby("base", sort=False):
         axes.plot([names.index(name) for name in base["length_bin"]], base["grade"], alpha=0.6, **thin)
     axes.plot(range(len(names)), pd.Series(means, dtype=float), color=style.INK, marker="o", linewidth=1.6)
     axes.set_xticks(range(len(names)), names)
-    axes.set(xlim=(-0.3, len(names) - 0.7), xlabel="Length of the prompt", ylabel="Grade")
+    axes.set(xlim=(-0.4, len(names) - 0.6), xlabel="Length of the prompt", ylabel="Grade")
 
 
 def _draw_facts(axes: Axes, data: pd.DataFrame) -> None:
@@ -273,7 +280,7 @@ def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _row_label(name: str) -> str:
-    return textwrap.fill(name.replace("_", " "), 34)
+    return textwrap.fill(readable(name), 34)
 
 
 def _balance_words(balance: pd.DataFrame) -> str:
@@ -302,7 +309,11 @@ def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd
     dark = 2 * max(1, shades.max())  # black numbers stay readable
     axes.imshow(np.ma.masked_equal(shades, 0), cmap="Blues", vmin=0, vmax=dark, aspect="auto")
     for down, ((_, bases), row, bold) in enumerate(zip(rows, counts, head, strict=True)):
-        look: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold" if bold else "normal"}
+        look: dict[str, Any] = {
+            "ha": "center",
+            "va": "center_baseline",
+            "fontweight": "bold" if bold else "normal",
+        }
         for column, count in enumerate([*row, bases["bases"].sum()]):
             axes.text(column, down, str(count or ""), **look)
         axes.axhline(down - 0.5, color=style.GREY, linewidth=0.5 * (bold and down > 0))

@@ -16,6 +16,9 @@ from toolkit.report.escape import TERMS, readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 
+_FARTHEST: Final = 10.0
+_TIMES: Final = 3.0
+"""A panel ends at this many times the count of the study, or at `_FARTHEST` where that is more."""
 _WIDEST: Final = 2.0  # the axis ends where it is this many times as long as all components together
 _COMPONENTS: Final = ("name", "estimate", "low", "high", "raw", "share")
 _OBJECTS: Final = {"answer": "an answer", "model": "a model"}
@@ -134,7 +137,10 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
         _panel(axes, data[(data["of"] == owner) & (data["facet"] == facet)])
         for target in targets:
             axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=5)
-            style.threshold(axes, target, f"target {target:.2f}", which="y")
+            axes.text(
+                1.0, 0.02, f"dotted: target {target:.2f}", ha="right", va="bottom", transform=axes.transAxes,
+                fontsize="small",
+            )  # fmt: skip
         axes.set_title(f"Mean score of {owner}")
         axes.set_xlabel(f"Number of {facet}s")
         if number % across == 0:
@@ -148,18 +154,16 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
 
 
 def _panel(axes: Axes, data: pd.DataFrame) -> None:
-    for name, (color, line, marker, _) in reversed(_LINES.items()):
+    # A count of 500 would press those that a study can afford into the edge.
+    data = data[data["count"] <= max(_FARTHEST, _TIMES * float(data.loc[data["present"], "count"].max()))]
+    for (name, (color, line, marker, _)), width in zip(reversed(_LINES.items()), (4.0, 1.3), strict=True):
         curve = data[data["coefficient"] == name].sort_values("count").astype({"count": float})
-        if name == PHI:
-            band: dict[str, Any] = {"color": color, "alpha": 0.14, "linewidth": 0, "zorder": 1}
-            axes.fill_between(curve["count"], curve["low"], curve["high"], **band)
-        else:  # a second band would hide the first
-            for end in ("low", "high"):
-                axes.plot(curve["count"], curve[end], color=color, linestyle=line, linewidth=0.6, zorder=2)
         axes.plot(curve["count"], curve["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
-        present = curve[curve["present"]]
-        mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5.5, "clip_on": False}
-        axes.plot(present["count"], present["estimate"], color=color, zorder=4, **mark)
+        look: dict[str, Any] = {"color": color, "zorder": 4, "clip_on": False}
+        for row in style.rows_of(curve[curve["present"]]):
+            # The lower one is broader, so that both are seen; those of other designs are in the data.
+            axes.plot([row.count] * 2, [row.low, row.high], linewidth=width, solid_capstyle="butt", **look)
+            axes.plot([row.count], [row.estimate], marker=marker, markersize=5.5, **look)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

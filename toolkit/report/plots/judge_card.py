@@ -153,7 +153,7 @@ def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
         _draw_panel(axes, panel)
     _draw_cost(grid[-1], card)
     title = f"Judge {style.shorten(card.judge, 24)}: {style.shorten(card.model, 48)}"
-    figure.suptitle(title, fontsize=10, x=0.02, ha="left")
+    figure.suptitle(title, fontweight="bold", x=0.02, ha="left")
     figure.set_layout_engine("constrained", hspace=0.1, w_pad=0.1)  # headings belong to the panel below
     return style.settle(figure)
 

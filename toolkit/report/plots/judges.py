@@ -73,7 +73,7 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     missing = len(judgements) - len(valid)
     counts = data.groupby(["first", "second"]).size()
     panels = "; ".join(
-        f"{first} and {second}: {counted(int(counts.get((first, second), 0)), 'answers')}"
+        f"{context.judge(first)} and {context.judge(second)}: {counted(int(counts.get((first, second), 0)), 'answers')}"
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (first, second), e in pearson.items()
     )
@@ -143,7 +143,7 @@ def _draw_agreement(
                 rasterized=len(rows) > _MANY,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
-            style.score_axis(axes, context.scale, f"{style.shorten(judge, 20)} judge", which=which)
+            style.score_axis(axes, context.scale, style.shorten(context.judge(judge), 26), which=which)
         axes.set_aspect("equal")
         axes.set_title(f"{_text('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
@@ -166,13 +166,14 @@ def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
     if not plotted:
         raise NothingToDraw("no two judges scored three answers")
     data = pd.concat([_differences(names, pair) for names, pair in plotted.items()], ignore_index=True)
-    figure, reach = _draw_bland_altman(plotted, data, context.scale)
+    figure, reach = _draw_bland_altman(plotted, data, context)
     estimates = [estimate for pair in plotted.values() for estimate in pair.estimates()]
     counts = captions.ranges_words(pair.bias for pair in plotted.values())
-    slopes = "; ".join(_text(f"{a} less {b}", pair.slope) for (a, b), pair in plotted.items())
+    titles = {names: " less ".join(map(context.judge, names)) for names in plotted}
+    slopes = "; ".join(_text(titles[names], pair.slope) for names, pair in plotted.items())
     biases = "; ".join(
-        f"{a} less {b}: bias {_number(pair.bias)}, limits {_number(pair.lower)} to {_number(pair.upper)}"
-        for (a, b), pair in plotted.items()
+        f"{titles[names]}: bias {_number(pair.bias)}, limits {_number(pair.lower)} to {_number(pair.upper)}"
+        for names, pair in plotted.items()
     )
     return context.figure(
         "bland_altman", figure, data, text["alt"].format(scale=scale_words(context.scale), biases=biases),
@@ -202,9 +203,10 @@ def _differences(names: Pair, pair: BlandAltman) -> pd.DataFrame:
 
 
 def _draw_bland_altman(
-    plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame, scale: tuple[float, float]
+    plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame, context: About
 ) -> tuple[Figure, float]:
-    figure, panels, across = style.grid(len(plotted), across=_ACROSS, head=14, tall=62)
+    scale = context.scale
+    figure, panels, across = style.grid(len(plotted), across=_ACROSS, head=14, tall=66)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
     step = (scale[1] - scale[0]) / 10
     reach = min(10 * step, max(2 * step, math.ceil(1.05 * ends / step) * step))
@@ -224,10 +226,9 @@ def _draw_bland_altman(
             if pd.notna(row.low) and pd.notna(row.high):
                 axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
-        axes.set_title(
-            f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_text('bias', pair.bias)}\n"
-            f"limits {_number(pair.lower)} to {_number(pair.upper)}"
-        )
+        a, b = (style.shorten(context.judge(judge), 22) for judge in (first, second))
+        limits = f"limits {_number(pair.lower)} to {_number(pair.upper)}"
+        axes.set_title(f"{a}\nless {b}\n{_text('bias', pair.bias)}\n{limits}")
         style.score_axis(axes, scale, "Mean of the two", which="x")
         if number % across == 0:
             axes.set_ylabel("Difference (points)")
@@ -320,5 +321,5 @@ def _icc_mark(
     style.forest(axes, mark, [up], look, width=width, size=4.2)
     if row["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
-        ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": 7}
+        ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": "small"}
         axes.text(low, up - 0.06, style.decimals(row["low"]), color=look.color, **ends)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -31,14 +32,14 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     data = _rows(result)
     estimates = [*result.overall, *(share for shares in result.shares.values() for share in shares)]
     drawn, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
-    heights = [len(part) for part in (drawn, reasons) if len(part)]
+    heights = [len(drawn), *([1.5 * len(reasons)] if len(reasons) else [])]  # a reason may take two lines
     figure, panels = style.stacked(heights, _ROW_MM, 18 * len(heights))
     end = _draw_shares(panels[0], drawn, context)
     if len(reasons):
         _draw_reasons(panels[1], reasons)
     remaining = [row.missing for row in style.rows_of(reasons) if row.name == "other reasons"]
     shares = drawn.to_dict("records")
-    rows = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
+    rows = "; ".join(f"{_label(row, context)} {row['missing']} of {row['of']}" for row in shares)
     counts = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
     alt_text = f"Shares without a score, with intervals: {rows}." + (f" Reasons: {counts}." if counts else "")
     return context.figure(
@@ -94,7 +95,7 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
         style.beside(axes, up, f"{row['missing']} of {row['of']}", 1.03)
         if up and row["group"] != rows["group"].iloc[up - 1]:
             axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
-    labels = [_label(row) for row in shares.to_dict("records")]
+    labels = [_label(row, context) for row in shares.to_dict("records")]
     names = style.shortened(labels, 48)
     style.row_axis(axes, [names[label] for label in labels[::-1]], pad=7)  # a mark at 0 is drawn whole
     axes.set_xlim(0, end)
@@ -105,24 +106,26 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
     return end
 
 
-def _label(row: dict[Any, Any]) -> str:
+def _label(row: dict[Any, Any], context: About) -> str:
     if row["group"] == "all":
         return f"all {row['name']}"
-    return f"{_GROUPS.get(row['group'], row['group'])} {row['name']}"
+    name = context.judge(row["name"]) if row["group"] == "judge" else row["name"]
+    return f"{_GROUPS.get(row['group'], row['group'])}: {name}"
 
 
 def _reason(name: str) -> str:
     kind, colon, message = name.partition(":")  # text of others: a provider's message stands in it
-    return style.shorten(f"{kind.replace('_', ' ')}{colon}{message}", 56)
+    line = style.shorten(f"{kind.replace('_', ' ')}{colon}{message}", 78)
+    return textwrap.fill(line, 42, break_on_hyphens=False)
 
 
 def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
     counts = reasons["missing"].astype(int).tolist()[::-1]
-    look: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6, "hatch": "////"}
+    look: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6}
     axes.barh(range(len(counts)), counts, height=0.6, **look)
     for up, count in enumerate(counts):
         style.beside(axes, up, str(count), 1.03)
     style.row_axis(axes, [_reason(name) for name in reasons["name"]][::-1])
     axes.set_xlim(0, max(counts) * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("Missing scores with this reason (runs and judgements)")
+    axes.set_xlabel("Scores missing for this reason (runs and judgements)")

@@ -11,6 +11,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
@@ -29,6 +30,8 @@ _HEAD_MM: Final = 5.5
 _MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
+_MANY: Final = 200
+"""Answers beyond which lines and marks are a tangle, and their density is drawn."""
 _EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
 _TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
 _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
@@ -335,13 +338,14 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         for row in style.rows_of(data)
     )
     scale, lengths = scale_words(context.scale), " at one prompt length (S, M, L)"
+    figure, cut = _draw_profile(data, context)
     return context.figure(
-        "dimension_profile", _draw_profile(data, context), data, text["alt"].format(scale=scale, marks=marks),
+        "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
         text["title"].format(n=captions.n_words(context.n)),
         text["marks"].format(lengths=lengths if analyses.answers("length") else ""),
         captions.interval_words(means),
         text["intervals"],
-        captions.cut_words(data["low"], data["high"], context.scale),
+        cut,
         captions.no_interval_words((mean.name, mean) for mean in means),
         captions.not_estimable_words(means),
         captions.join(context.missing, context.origin),  # of no composite
@@ -349,7 +353,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
+def _draw_profile(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     styles = context.styles(data["model"])
     bins = in_order(data["length_bin"])
     dimensions = list(dict.fromkeys(data["dimension"]))[::-1]
@@ -361,7 +365,9 @@ def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
     row_height = height * len(styles) + _BETWEEN_MM
     figure = style.new_figure(style.PAGE_MM, row_height * len(dimensions) + head)
     panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
-    step = height / row_height
+    step, cut = height / row_height, ""
+    ends = data[["mean", "low", "high"]].to_numpy(dtype=float).ravel()
+    pad = (context.scale[1] - context.scale[0]) / 20
     for axes, name in zip(panels, bins, strict=True):
         for number, (model, look) in enumerate(styles.items()):
             marks = data[(data["length_bin"] == name) & (data["model"] == model)]
@@ -375,11 +381,14 @@ def _draw_profile(data: pd.DataFrame, context: About) -> Figure:
         axes.tick_params(axis="y", length=0)
         if name in LENGTH_BINS:
             axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
-        style.score_axis(axes, context.scale, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
+        cut = style.cut_axis(axes, context.scale, ends, pad, which="x")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        if name == bins[len(bins) // 2]:
+            axes.set_xlabel(f"Mean score ({scale_words(context.scale, '–')})")
     style.row_axis(panels[0], list(map(readable, dimensions)), (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
-    return style.settle(figure)
+    return style.settle(figure), cut
 
 
 def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -402,7 +411,7 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
         "length_slope", _draw_slope(data, slope, context), data,
         text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
         text["title"].format(n=captions.n_words(n)),
-        text["marks"],
+        text["density" if len(answers) > _MANY else "marks"],
         f"Thick line: {slope.sentence()}",
         text["slope"],
         captions.cut_words(data["low"], data["high"], context.scale),
@@ -436,8 +445,9 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     styles = context.styles(data["model"])
     figure, panels, across = style.grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
     names = style.shortened(styles, 44 if across == 1 else 76 // across)
+    dense = int((data["kind"] == "answer").sum()) > _MANY
     for number, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
-        _slope_panel(axes, data[data["model"] == name], look)
+        _slope_panel(axes, data[data["model"] == name], look, dense=dense)
         axes.set_title(names[name])
         style.score_axis(axes, context.scale, "Composite score" if number % across == 0 else "")
     panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
@@ -445,24 +455,27 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     label = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
     label += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
     handles = [
-        style.handle("one base", color=style.GREY, linewidth=0.6),
+        *([] if dense else [style.handle("one base", color=style.GREY, linewidth=0.6)]),
         style.handle(label, color=style.INK, linewidth=1.6),
     ]
     style.legend(figure, handles, columns=1 if across == 1 else 2)
     return style.settle(figure)
 
 
-def _slope_panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle) -> None:
+def _slope_panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle, *, dense: bool) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
-    for _, replies in answers.groupby("base"):
+    if dense:
+        cells: dict[str, Any] = {"gridsize": (16, 10), "cmap": style.SHADES, "linewidths": 0.1}
+        axes.hexbin(answers["output_tokens"], answers["score"], mincnt=1, zorder=1, **cells)
+    for _, replies in answers.groupby("base") if not dense else ():
         axes.plot(
             replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
         )
-    size = 3.4 if len(answers) <= 150 else 2.2  # hundreds of answers would be one blot
-    axes.plot(
-        answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
-        markersize=size, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
-    )  # fmt: skip
+    if not dense:
+        axes.plot(
+            answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
+            markersize=3.4, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
+        )  # fmt: skip
     if line["low"].notna().all():
         band: dict[str, Any] = {"color": style.INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
         axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)

@@ -15,6 +15,7 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw, nothing_drawn, save_figure
 from toolkit.report.show import Files
+from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, rounded
 
 NAME: Final = "results"
@@ -22,7 +23,8 @@ _ROW_MM: Final = 5.0
 _COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
 _MEANS: Final = ("part", "name", "estimate", "low", "high", "p_value", "bases")
 _MEAN_ROW_MM: Final = 6.0
-_MOST: Final = 40
+_LEAST_ROW_MM: Final = 3.4
+_MOST: Final = 30
 """Differences that a page has room for; the table has all."""
 
 
@@ -119,6 +121,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     if not (data["part"] == "mean").any():
         raise NothingToDraw("no item has a score")
     data = data.astype(dict.fromkeys(("estimate", "low", "high", "p_value"), "float64"))
+    # One without a p value is not told apart either: a tie is what was not shown, and no finding of equality.
+    data["tie"] = (data["part"] == "difference") & ~(data["p_value"] < LEVEL)
     differences = data[data["part"] == "difference"]
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
     visible = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
@@ -134,6 +138,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
         *(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
         compared and text["differences"].format(intervals=captions.interval_words(result.differences)),
         len(differences) > _MOST and text["largest"].format(most=_MOST, count=len(differences)),
+        bool(data["tie"].any()) and text["ties"],
         compared and text["exploratory"],
         len(paid) > 0 and text["cost"].format(intervals=captions.interval_words(paid)),
         captions.not_estimable_words(estimate for _, estimate in parts if not estimate.estimable),
@@ -159,7 +164,9 @@ def _draw_means(
     visible: pd.DataFrame, context: About, text: Mapping[str, str], lines: Mapping[str, float]
 ) -> Figure:
     parts = dict(list(visible.groupby("part", sort=False)))
-    figure, panels = style.stacked(list(map(len, parts.values())), _MEAN_ROW_MM, 16 * len(parts))
+    more = 16 * len(parts)
+    row = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
+    figure, panels = style.stacked(list(map(len, parts.values())), row, more)
     styles = context.styles(parts["mean"]["name"])
     panel_by_part = dict(zip(parts, panels, strict=True))
     for part, axes in panel_by_part.items():
@@ -167,6 +174,8 @@ def _draw_means(
         for up, (_, row) in enumerate(rows.iterrows()):
             look = styles.get(str(row["name"]), style.PLAIN)
             style.forest(axes, rows.iloc[up : up + 1], [up], look, width=1.6)
+            if row["tie"]:
+                axes.plot([row["estimate"]], [up], "o", color="white", markeredgecolor=style.INK, zorder=4)
             style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"], printed), 1.015)
         names = style.shortened(rows["name"], 44)
         style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])

@@ -49,16 +49,17 @@ class Benchmark(Result):
 
     Trials have design, seed, bases and cost when the width was reached, covered (share of the differences whose
     interval has the truth), always_covered (at every look), all_covered (all differences), and at the equal cost: tau,
-    score_error and width.
+    score_error and width. ``curves`` has one row a design, seed and round: bases, cost, and the width by then.
     """
 
     about: ClassVar[str] = "design"
-    apart: ClassVar[tuple[str, ...]] = ("trials",)
+    apart: ClassVar[tuple[str, ...]] = ("trials", "curves")
     kinds: ClassVar[Mapping[str, str]] = {"results": "design"}
     target_width: float
     results: Mapping[str, tuple[Estimate, ...]]
     notes: tuple[str, ...]
     trials: pd.DataFrame = field(compare=False)
+    curves: pd.DataFrame = field(compare=False)
 
 
 def benchmark_designs(
@@ -156,6 +157,7 @@ def trials_summary(
     banks = list(trials)
     budget = 0.0
     rows: list[dict[str, object]] = []
+    curves: list[pd.DataFrame] = []
     for design in designs:
         runs = [_trial(bank, values, design, seed, target, budget) for bank, values, seed in banks]
         if not rows:
@@ -165,6 +167,12 @@ def trials_summary(
             {"design": design.name, "seed": seed} | _row(run, values, target, budget)
             for run, (_, values, seed) in zip(runs, banks, strict=True)
         ]
+        curves += [
+            pd.DataFrame({"bases": run.bases, "cost": run.cost, "width": 2 * run.half}).assign(
+                design=design.name, seed=seed
+            )
+            for run, (*_, seed) in zip(runs, banks, strict=True)
+        ]
     frame = pd.DataFrame(rows)
     first = designs[0].name
     results = {design.name: _estimates(frame, design.name, first, budget, unit) for design in designs}
@@ -173,7 +181,7 @@ def trials_summary(
         "an interval holds for one difference, not for all jointly",
         *more_notes,
     )
-    return Benchmark(target, results, notes, frame)
+    return Benchmark(target, results, notes, frame, pd.concat(curves, ignore_index=True))
 
 
 def _row(run: _Trial, values: np.ndarray, target: float, budget: float) -> dict[str, object]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring import calculate_efficiency
@@ -15,7 +18,7 @@ from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import SCORE, counted
+from toolkit.words import LENGTH_BINS, SCORE, counted
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
@@ -165,6 +168,62 @@ def _numbers(
     else:
         per_aud = ratio_interval(per_aud.valued(efficiency), q, c)
     return mean_on_scale(mean_quality, q, range(len(q))), mean_interval(c).of(mean_cost), per_aud
+
+
+@over_clusters
+def gain_per_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -> tuple[Estimate, ...]:
+    r"""Return what each step from a shorter to a longer prompt gains in quality for what it costs more, by model.
+
+    The mean gain over bases with both lengths, by the mean of what they cost more. The interval is Fieller's: all
+    ratios r at which the mean of :math:`\Delta q - r \Delta c` is not told apart from 0 by Student's t. Where the cost
+    of a step is not told apart from 0 these ratios have no end, and there is no interval.
+
+    References
+    ----------
+    Fieller (1954), Journal of the Royal Statistical Society B 16, 175-185.
+
+    Examples
+    --------
+    >>> steps = (("S", 3, 1), ("M", 4, 3))
+    >>> rows = [(f"b{i}", n, "m", q + i % 3 / 10, c + i / 100) for i in range(6) for n, q, c in steps]
+    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
+    >>> [(e.facets["step"], round(e.estimate, 2)) for e in gain_per_cost(runs)]
+    [('S to M', 0.5)]
+    """
+    table = checked_runs(runs, score, numbers=(cost,)).dropna(subset=["score", cost])
+    units = table.groupby(["model", "base", "situation", "length_bin"])[["score", cost]].mean()
+    means = units.groupby(level=["model", "base", "length_bin"]).mean().unstack("length_bin")
+    unit, gains = f"{score_unit(score, runs)} per {_COST_UNITS.get(cost, cost)}", []
+    for model, rows in means.groupby(level="model"):
+        for first, second in itertools.pairwise(one for one in LENGTH_BINS if one in rows["score"]):
+            quality, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
+            both = quality.notna() & price.notna()
+            step = {"model": str(model), "step": f"{first} to {second}"}
+            empty = Estimate(
+                f"quality gained per {_COST_UNITS.get(cost, cost)} of {model}, {step['step']}", None,
+                method="Fieller's interval of a ratio of means over bases", unit=unit, n={"bases": int(both.sum())},
+                missing=int((~both).sum()), statistic="quality gained per cost", facets=step,
+            )  # fmt: skip
+            gains.append(_fieller(empty, quality[both].to_numpy(float), price[both].to_numpy(float)))
+    return tuple(gains)
+
+
+def _fieller(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
+    n = len(price)
+    if not n or price.mean() <= 0:
+        return empty.not_estimable("the longer prompts cost no more" if n else "no base has both lengths")
+    q, c = float(quality.mean()), float(price.mean())
+    ratio = empty.valued(q / c)
+    if n < 2:
+        return ratio.no_interval("one base")
+    bound = float(special.stdtrit(n - 1, 0.975)) ** 2 / n
+    var_q, cross, _, var_c = np.cov(quality, price).ravel() * bound
+    square, middle = c * c - var_c, q * c - cross
+    if square <= 0:
+        return ratio.no_interval("what the step costs more is not told apart from 0")
+    half = math.sqrt(max(middle * middle - square * (q * q - var_q), 0.0))
+    low, high = (middle - half) / square, (middle + half) / square
+    return replace(ratio, low=float(low), high=float(high), degrees=float(n - 1))
 
 
 def ratio_interval(ratio: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:

@@ -391,7 +391,9 @@ def _curves(
     parts = []
     for axis, facet in enumerate(facets):
         most = len(ranges[axis])
-        steps = np.linspace(1, most, min(most, _LONGEST_CURVE)).astype(int)
+        # Where not every count is looked at, those of few levels are closer, because there the curve bends.
+        few = most <= _LONGEST_CURVE
+        steps = np.arange(1, most + 1) if few else np.geomspace(1, most, _LONGEST_CURVE).round().astype(int)
         steps = np.unique([*steps, result.counts[facet]])
         grid = np.array([[result.counts[name] for name in facets]] * len(steps))
         grid[:, axis] = steps

@@ -1,0 +1,235 @@
+"""Scores themselves: their spread by prompt length and judge, and means by judge, base, model and scenario."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toolkit import stats
+from toolkit.analyses import Analyses
+from toolkit.report import captions, style
+from toolkit.report.escape import readable
+from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.stats.inference.run_table import in_order
+from toolkit.stats.result import Estimate
+from toolkit.words import LENGTH_BINS, scale_words, scenario_rank
+
+_FEW: Final = 20
+"""Scores below which the shape of a distribution is a guess, and each is a mark."""
+_CELLS: Final = 42
+"""Bases that a page has rows for."""
+_PANELS: Final = 12
+_NARROW: Final = 22
+"""Letters of the name of a row beside which a column of the thesis has room for cells."""
+_ROW_MM: Final = 3.9
+
+
+def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw how the composite scores spread at each prompt length, and how those that each judge gave."""
+    judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["score_distribution"]
+    parts = [("Prompt length", judged, "length_bin"), ("Judge", _readable(analyses), "judge")]
+    rows = [
+        pd.DataFrame({"part": part, "name": frame[by].astype("string"), "score": frame[analyses.score].astype(float)})
+        for part, frame, by in parts
+        if frame[by].nunique() > 1
+    ]  # fmt: skip
+    if not rows:
+        raise NothingToDraw("there is one prompt length and one judge")
+    data = pd.concat(rows, ignore_index=True)
+    ends = data.groupby(["part", "name"], sort=False)["score"].quantile([0.25, 0.5, 0.75]).unstack()
+    quartiles = "; ".join(
+        f"{context.judge(name)} {row[0.5]:.2f} ({row[0.25]:.2f} to {row[0.75]:.2f})"
+        for (_, name), row in ends.iterrows()
+    )
+    figure, few = _draw_distribution(data, context)
+    return context.figure(
+        "score_distribution", figure, data,
+        text["alt"].format(scale=scale_words(context.scale), quartiles=quartiles),
+        text["title"].format(n=captions.n_words(context.n)),
+        text["few" if few else "shape"],
+        text["medians"].format(quartiles=quartiles),
+        text["note"],
+        context.end,
+    )  # fmt: skip
+
+
+def _readable(analyses: Analyses) -> pd.DataFrame:
+    """Return the judgements that have a score, a row a run and judge."""
+    means = analyses.judge_means
+    return means[~means["failed"].astype(bool) & means[analyses.score].notna()]
+
+
+def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool]:
+    parts = dict(list(data.groupby("part", sort=False)))
+    figure = style.new_figure(style.PAGE_MM if len(parts) > 1 else style.COLUMN_MM, 66)
+    panels = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
+    few = int(data.groupby(["part", "name"]).size().min()) < _FEW
+    for axes, (part, rows) in zip(panels, parts.items(), strict=True):
+        names = in_order(rows["name"]) if part != "Judge" else list(dict.fromkeys(rows["name"]))
+        look: dict[str, Any] = {"data": rows, "x": "name", "y": "score", "order": names, "ax": axes}
+        if few:
+            # Not by seaborn, whose shifts are others in every figure.
+            x = rows["name"].map(names.index) + np.random.default_rng(0).uniform(-0.15, 0.15, len(rows))
+            axes.plot(
+                x, rows["score"], "o", color=style.PALETTE[0], markersize=4, alpha=0.7, markeredgewidth=0
+            )
+            axes.set_xlim(-0.5, len(names) - 0.5)
+        else:
+            sns.violinplot(
+                **look, color="#C9DFEC", inner=None, cut=0, linewidth=0.6, linecolor=style.INK, width=0.85
+            )
+            style.boxes(axes, [rows.loc[rows["name"] == name, "score"] for name in names], 0.14)
+        counts = rows["name"].value_counts()
+        labels = [style.shorten(context.judge(name), 20) for name in names]
+        ticks = [f"{label}\nn = {counts[name]:,}" for label, name in zip(labels, names, strict=True)]
+        slanted = {"rotation": 20, "ha": "right"} if len(names) > 3 and part == "Judge" else {}
+        axes.set_xticks(range(len(names)), ticks, **slanted)
+        axes.set_xlabel(part)
+        style.score_axis(axes, context.scale, "Composite score" if axes is panels[0] else "")
+    return style.settle(figure), few
+
+
+def judge_dimensions(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the mean score that each judge gave in each dimension, of the answers that every judge scored."""
+    scores, names = _readable(analyses), [*analyses.dimensions]
+    judges = scores["judge"].nunique()
+    common = scores[scores.groupby("run_id")["judge"].transform("nunique") == judges]
+    if judges < 2 or common.empty:
+        raise NothingToDraw("no answer was scored by every judge")
+    cells = common.groupby("judge", observed=True)[names].mean().astype(float).T
+    cells.columns = [str(judge) for judge in cells.columns]
+    counts = {**context.n, "bases": common["base"].nunique(), "answers": common["run_id"].nunique()}
+    return _heat(
+        "judge_dimensions", cells, context, counts,
+        {str(name): readable(str(name)) for name in cells.index}, {name: context.judge(name) for name in cells},
+    )  # fmt: skip
+
+
+def base_models(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the mean score of each model on each base, the easiest base first."""
+    judged = captions.judged_runs(analyses.runs)
+    if judged["model"].nunique() < 2 or judged["base"].nunique() < 2:
+        raise NothingToDraw("a model or a base alone has nothing to be held against")
+    scores = judged.assign(
+        score=judged[analyses.score].astype(float), length_bin=judged["length_bin"].astype(str)
+    )
+    lengths = scores.groupby(["base", "model", "length_bin"])["score"].mean()
+    cells = lengths.groupby(level=["base", "model"]).mean().unstack("model")
+    cells = cells.loc[cells.mean(axis=1).sort_values(ascending=False, kind="stable").index]
+    cells.index, cells.columns = map(str, cells.index), map(str, cells.columns)
+    names = {name: name for name in (*cells.index, *cells.columns)}
+    return _heat("base_models", cells, context, context.n, names, names)
+
+
+def _heat(
+    name: str,
+    cells: pd.DataFrame,
+    context: About,
+    n: Any,
+    rows: dict[str, str],
+    columns: dict[str, str],
+) -> FigureWithCaption:
+    """Draw means as shades with their numbers; where rows are more than a page has, as shades alone and turned."""
+    text, many = captions.TEXTS[name], len(cells) > _CELLS
+    drawn, titles = cells.T if many else cells, columns if many else rows
+    wide = many or len(cells.columns) > 3 or max(map(len, titles.values())) > _NARROW
+    labels = style.shortened(titles.values(), 34 if wide else _NARROW)
+    tops = style.shortened(columns.values(), 18)
+    slanted = max(map(len, tops.values())) > (12 if len(tops) <= 3 else 8)
+    height = 5.5 * len(drawn) + 24 if many else _ROW_MM * len(drawn) + (26 if slanted else 12)
+    figure = style.new_figure(style.PAGE_MM if wide else style.COLUMN_MM, height)
+    axes = figure.subplots()
+    sns.heatmap(
+        drawn, ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f", cbar=many, linewidths=0 if many else 0.4,
+        xticklabels=not many, yticklabels=True, annot_kws={"fontsize": "small", "color": style.INK},
+        cbar_kws={"label": f"Mean ({scale_words(context.scale, '–')})", "aspect": 10},
+    )  # fmt: skip
+    axes.set(xlabel="Bases, the easiest first" if many else "", ylabel="")
+    axes.tick_params(length=0, labelbottom=False, labeltop=not many)
+    axes.set_yticklabels([labels[titles[str(one)]] for one in drawn.index], rotation=0)
+    if not many:
+        turned: dict[str, Any] = {"rotation": 30, "ha": "left"} if slanted else {"rotation": 0}
+        axes.set_xticklabels([tops[columns[str(one)]] for one in cells], **turned)
+    values = cells.to_numpy(dtype=float)
+    ends = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
+    means = "; ".join(f"{columns[str(one)]} {cells[one].mean():.2f}" for one in cells)
+    return context.figure(
+        name, style.settle(figure), cells.rename_axis("name").reset_index(),
+        text["alt"].format(ends=ends, means=means),
+        text["title"].format(n=captions.n_words(n)),
+        text["shades"].format(ends=ends, scale=scale_words(context.scale)),
+        bool(np.isnan(values).any()) and "A white cell has no score.",
+        text["note"],
+        context.end,
+        n=n,
+    )  # fmt: skip
+
+
+def length_scenario(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw the mean of each prompt length with its interval, a panel for each scenario."""
+    judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["length_scenario"]
+    sizes = judged.groupby("scenario")["base"].nunique() if "scenario" in judged else pd.Series(dtype=int)
+    if len(sizes) < 2:
+        raise NothingToDraw("there is one scenario")
+    largest = sizes.sort_values(ascending=False, kind="stable").index[:_PANELS]
+    scenarios = sorted(map(str, largest), key=scenario_rank)
+    means = {
+        name: stats.compare_lengths(judged[judged["scenario"] == name], analyses.score).per_bin
+        for name in scenarios
+    }
+    rows = [
+        (name, e.name, e.estimate, e.low, e.high, captions.units(e))
+        for name, bins in means.items()
+        for e in bins
+        if e.estimable
+    ]
+    data = pd.DataFrame(rows, columns=["scenario", "length_bin", "score", "low", "high", "bases"])
+    if data.empty:
+        raise NothingToDraw("no scenario has scores of two bases")
+    data = data.astype(dict.fromkeys(("score", "low", "high"), "float64"))
+    figure, cut = _draw_scenarios(data, context)
+    values = "; ".join(
+        f"{readable(row.scenario)} {row.length_bin} {row.score:.2f}" for row in style.rows_of(data)
+    )
+    estimates: list[Estimate] = [e for bins in means.values() for e in bins]
+    return context.figure(
+        "length_scenario", figure, data, text["alt"].format(values=values),
+        text["title"].format(n=captions.n_words(context.n)),
+        captions.interval_words(estimates),
+        len(sizes) > _PANELS and text["largest"].format(most=_PANELS, count=len(sizes)),
+        text["note"],
+        cut,
+        captions.not_estimable_words(e for e in estimates if not e.estimable),
+        context.end,
+        estimates=estimates,
+    )  # fmt: skip
+
+
+def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
+    scenarios = list(dict.fromkeys(data["scenario"]))
+    figure, panels, across = style.grid(len(scenarios), head=4, tall=42, sharey=True, sharex=True)
+    order, cut = list(LENGTH_BINS), ""
+    values = data[["score", "low", "high"]].to_numpy(dtype=float).ravel()
+    for number, (axes, name) in enumerate(zip(panels, scenarios, strict=True)):
+        rows = data[data["scenario"] == name]
+        _means(axes, rows, [order.index(one) for one in rows["length_bin"]])
+        axes.set_title(f"{style.shorten(readable(name), 26)}, n = {rows['bases'].max()} bases")
+        axes.set_xticks(range(len(order)), order)
+        axes.set_xlim(-0.5, len(order) - 0.5)
+        cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 40)
+        if number % across == 0:
+            axes.set_ylabel("Composite score")
+    figure.supxlabel("Prompt length")
+    return style.settle(figure), cut
+
+
+def _means(axes: Axes, rows: pd.DataFrame, at: list[int]) -> None:
+    for x, row in zip(at, style.rows_of(rows), strict=True):
+        if pd.notna(row.low):
+            axes.plot([x, x], [row.low, row.high], color=style.INK, linewidth=1.6)
+    axes.plot(at, rows["score"], "o-", color=style.INK, linewidth=0.8, markersize=5)
