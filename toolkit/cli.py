@@ -159,6 +159,19 @@ def lab() -> None:
     open_lab()
 
 
+@cli.command(short_help="Read the answers of STUDY in a browser.")
+@_STUDY
+def view(study: Study) -> None:
+    """Serve the answers of STUDY as a page that only this machine can open, until Ctrl-C; it changes nothing.
+
+    Load the page again to see the runs that came since.
+    """
+    from toolkit.viewer.serve import serve
+
+    with study:
+        serve(study.plan, study.store, click.echo)
+
+
 @_command()
 @_STUDY
 def estimate(study: Study) -> Summary:
