@@ -64,7 +64,8 @@ const condition = (text, digits) => {
 };
 
 /** An id that, where room is short, loses its middle: what tells two apart stands at its end. The text stays whole. */
-const middle = text => h("span", { class: "tv-middle" }, h("span", {}, text.slice(0, -10)), h("span", {}, text.slice(-10)));
+const middle = text => text.length < 14 ? text
+  : h("span", { class: "tv-middle" }, h("span", {}, text.slice(0, -9)), h("span", {}, text.slice(-9)));
 
 const compared = new Intl.Collator("en", { numeric: true }).compare;
 const before = (name, one, other) =>
@@ -142,7 +143,7 @@ export const viewer = (root, source) => {
   overviewPlace.hidden = true;
   root.append(titleLine, tools, h("p", { class: "tv-said" }, status, " ", said),
     h("div", { class: "tv-frame" }, h("div", { class: "tv-left" }, list, overviewPlace), reading),
-    h("p", { class: "tv-soft tv-keys" }, KEYS));
+    h("p", { class: "tv-soft tv-keys" }, source.exportPage ? KEYS : KEYS.replace(" e export page,", "")));
 
   const say = text => { said.textContent = text; };
   const guarded = work => async (...given) => {
@@ -384,8 +385,8 @@ export const viewer = (root, source) => {
       const press = h("button", { type: "button", title, "aria-label": title, onclick: () => go(cell) }, number(mean, 2));
       return h("td", { class: "tv-number", style: `--heat: ${mean == null ? 0 : heat(mean)}%` }, press);
     };
-    const legend = h("p", { class: "tv-soft tv-legend" }, "Mean composite: ", number(low, 0), h("span", { role: "img",
-      "aria-label": "from pale to blue", style: `--heat: ${heat(high)}%` }), `${number(high, 0)}. ${DASH}: no run with a score; empty: no run. `,
+    const legend = h("p", { class: "tv-soft tv-legend" }, "Mean composite: ", `${low}`, h("span", { role: "img",
+      "aria-label": "from pale to blue", style: `--heat: ${heat(high)}%` }), `${high}. ${DASH}: no run with a score; empty: no run. `,
     "A click opens the runs of a cell.");
     overviewPlace.replaceChildren(
       legend,
