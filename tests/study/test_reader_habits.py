@@ -90,8 +90,8 @@ def test_a_scenario_that_is_none_is_refused_still(tmp_path: Path) -> None:
         ("max_tokens = 3\n", "unknown key max_tokens; write sampling.max_tokens instead"),
         ("[judges]\nbudget_aud = 3\n", "unknown key judges.budget_aud; write budget.aud instead"),
         (
-            "[analysis]\nmargin = 3\n",
-            "unknown key analysis.margin; write analysis.equivalence_margin instead",
+            "equivalence_margin = 3\n",
+            "unknown key equivalence_margin; write analysis.equivalence_margin inst",
         ),
         ("repeat = 3\n", "unknown key repeat; did you mean repeats"),
     ],
