@@ -172,7 +172,7 @@ def use(person: Person) -> None:
     person.page.execute_script("document.querySelector('.tv').append(document.createElement('img'))")
     assert len(person.page.execute_script(ALIVE)) == 1  # it would have been found
     person.type("m")
-    person.reached("Mean composite of the runs that have one")
+    person.reached("no run with a score; empty: no run")
     person.find(".tv-matrix td button").click()
     person.reached('with "OnError" in it')
     person.type("/")
