@@ -38,7 +38,7 @@ def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
     return Study.load(path)
 
 
-_STUDY = click.argument("study", callback=_read_study)
+_STUDY = click.argument("study", callback=_read_study, type=click.Path())  # a shell completes paths
 _FORMAT = click.option(
     "--format",
     default="latex",
@@ -48,7 +48,7 @@ _FORMAT = click.option(
 )
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _STUDY_OPTION = functools.partial(
-    click.option, "--study", required=True, callback=_read_study, metavar="PATH"
+    click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
 )
 _INTO_HELP = "Results folder with the store; MONGODB_URI, where it is set, names the database instead."
 _BUNDLE_HELP = "Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder."
@@ -157,6 +157,19 @@ def lab() -> None:
     from toolkit.getting_started.doctor import open_lab
 
     open_lab()
+
+
+@cli.command(short_help="Read the answers of STUDY in a browser.")
+@_STUDY
+def view(study: Study) -> None:
+    """Serve the answers of STUDY as a page that only this machine can open, until Ctrl-C; it changes nothing.
+
+    Load the page again to see the runs that came since.
+    """
+    from toolkit.viewer.serve import serve
+
+    with study:
+        serve(study.plan, study.store, click.echo)
 
 
 @_command()

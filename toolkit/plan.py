@@ -32,7 +32,7 @@ from toolkit.prompt_test import (
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.study_file import StudyFile
-from toolkit.words import SCENARIOS, choices, counted
+from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
 STORE: Final = ".store"  # folder of the embedded store in a results folder
 
@@ -358,7 +358,11 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     # The default of datasets with none but the seed's is all three of them: it is among what a study decided.
     existing = dict.fromkeys(prompt.scenario for prompt in (dataset.prompts if dataset else ()))
     known = SCENARIOS if existing.keys() <= {*SCENARIOS} else tuple(existing)
-    study = study if study.scenarios else study.model_copy(update={"scenarios": known})
+    spelled = {scenario_key(name): name for name in known}
+    wanted = (
+        name if name in known else spelled.get(scenario_key(name), name) for name in study.scenarios or known
+    )
+    study = study.model_copy(update={"scenarios": tuple(dict.fromkeys(wanted))})
     if dataset and (unknown := [name for name in study.scenarios or () if name not in known]):
         raise StudyError(
             f"scenarios: {choices(unknown[0], existing, f'dataset {dataset.name} has no {unknown[0]!r}; it has')}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -22,6 +23,7 @@ from pydantic import (
 from toolkit.errors import InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.catalogue import PROVIDERS, Exchange, ModelSpec, address_fault, model_spec
+from toolkit.models.prices import table_exchange
 from toolkit.words import JUDGE_ROLES, SCORE, choices
 
 LengthBin = Literal["S", "M", "L"]
@@ -215,6 +217,31 @@ class BiasControls(_Strict):
         return self
 
 
+def _day(value: Any) -> Any:
+    """Return a day that stands in words, such as 20 November 2026; 3/4/2026 is two days, and stays what it is."""
+    for form in ("%d %B %Y", "%d %b %Y", "%B %d, %Y"):
+        with suppress(ValueError, TypeError):
+            return datetime.strptime(value, form).replace(tzinfo=UTC).date()
+    return value
+
+
+_AMOUNTS = ("aud", "confirm_above_aud")
+_MONEY = re.compile(
+    r"(?:(AUD|USD)\s*)?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:\s*(AUD|USD))?", re.IGNORECASE
+)
+
+
+def _in_aud(key: str, text: str, rate: Any) -> float:
+    """Return an amount that stands in words, such as AUD 17.20; dollars of the US at the rate of the study's calls."""
+    found = _MONEY.fullmatch(text.strip())
+    if not found or (found[1] and found[3]):
+        raise ValueError(f"{key}: {text!r} is no amount; write 17.20, AUD 17.20 or USD 11.00")
+    amount = float(found[2].replace(",", ""))
+    if (found[1] or found[3] or "AUD").upper() == "AUD":
+        return amount
+    return round(amount * (rate if isinstance(rate, int | float) else table_exchange().aud_per_usd), 2)
+
+
 class ExchangeRate(_Strict):
     """What a US dollar costs in AUD, and of which day that is: calls are booked with it from now on."""
 
@@ -237,7 +264,7 @@ class ExchangeRate(_Strict):
     def _is_a_day(cls, value: Any) -> Any:
         if not isinstance(value, date | str):
             raise ValueError("write the day of the rate as 2026-11-20")
-        return value
+        return _day(value)
 
     @field_validator("on")
     @classmethod
@@ -253,6 +280,16 @@ class Budget(_Strict):
     aud: float | None = Field(None, gt=0)
     confirm_above_aud: float = Field(10.0, ge=0)
     aud_per_usd: ExchangeRate | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_money(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        exchange = value.get("aud_per_usd")
+        rate = exchange.get("rate") if isinstance(exchange, Mapping) else None
+        texts = {key: text for key, text in value.items() if key in _AMOUNTS and isinstance(text, str)}
+        return {**value, **{key: _in_aud(key, text, rate) for key, text in texts.items()}}
 
     @field_validator("aud_per_usd", mode="before")
     @classmethod
@@ -572,12 +609,29 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
         )
 
 
+RENAMED: Final = {
+    "budget_aud": "budget.aud", "exchange_rate": "budget.aud_per_usd",
+    "runs_per_prompt": "repeats", "n_runs": "repeats", "lengths": "length_bins", "num_bases": "bases",
+}  # fmt: skip
+"""What keys were called in drafts and notes, with their places now; a key that is renamed comes in here."""
+
+
+def _tables_with(name: str) -> Iterator[str]:
+    """Yield the places of the tables that have a key: one that was moved says where it stands."""
+    for table, field in StudyFile.model_fields.items():
+        if name in getattr(field.annotation, "model_fields", {}):
+            yield f"{table}.{name}"
+
+
 def _explain(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     key = ""
     for part in first["loc"]:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
     if first["type"] == "extra_forbidden":
+        name = str(first["loc"][-1])
+        if place := RENAMED.get(name) or next(iter(_tables_with(name)), ""):
+            return f"unknown key {key}; write {place} instead"
         return f"unknown key {key}; {fault_sentence(StudyFile, first)}"
     if first["type"] == "missing":
         return f"key {key} is missing"

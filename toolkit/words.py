@@ -45,6 +45,11 @@ def scenario_rank(name: str) -> tuple[int, str]:
     return (SCENARIOS.index(name) if name in SCENARIOS else len(SCENARIOS), name)
 
 
+def scenario_key(name: str) -> str:
+    """Return what a scenario is found by: SOC incident, soc-incident and SOC_INCIDENT are one."""
+    return re.sub(r"[\s_-]+", "_", name.strip()).casefold()
+
+
 def scale_words(scale: tuple[float, float], between: str = " to ") -> str:
     """Return the ends of a scale in words."""
     return f"{scale[0]:g}{between}{scale[1]:g}"

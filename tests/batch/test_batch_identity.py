@@ -13,7 +13,7 @@ from notebook_files import write_notebook
 
 import toolkit
 from toolkit.batch import run_batch
-from toolkit.batch.plan import plan_batch
+from toolkit.batch.plan import Planned, plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
 from toolkit.store.connection import Store
@@ -175,3 +175,24 @@ def test_texts_that_are_no_paths_are_texts(tmp_path: Path) -> None:
     first = plan_batch(template, cells, tmp_path, "grid")
     (tmp_path / "security").write_text("2")
     assert plan_batch(template, cells, tmp_path, "grid") == first
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"study": "../x/gpt4o.toml", "score": "composite"}, "_study=gpt4o,score=composite_0123456789ab"),
+        ({"model": "openai/gpt-4o mini", "k": 3, "x": 0.5}, "_model=gpt-4o-mini,k=3,x=0.5_0123456789ab"),
+        ({"modes": ["a/b.toml", "cot"], "limit": None}, "_modes=b-cot,limit=None_0123456789ab"),
+        ({"figures": "", "t": "../.."}, "_figures=,t=.._0123456789ab"),
+        ({"t": "a\n<b>\x1b[31m;$(rm)"}, "_t=a-b-31m-rm_0123456789ab"),
+        ({}, "0123456789ab"),
+    ],
+)
+def test_a_notebook_is_named_by_its_parameters_with_the_hash_behind(parameters, name):
+    assert Planned("0123456789abcdef", parameters, {}).file_stem == name
+
+
+def test_names_are_short_however_many_parameters_there_are():
+    long = Planned("0" * 64, {f"p{n}": "x" * 300 for n in range(50)}, {}).file_stem
+    assert len(long) < 120
+    assert long.endswith("_" + "0" * 12)

@@ -150,8 +150,10 @@ def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_st
     assert json.loads(json.dumps(shows.to_dict()))["already_done"] == 1
     for name in ("t_0123456789ab.ipynb", "t_ba9876543210.ipynb", "t_summary.ipynb", "summary.ipynb"):
         (tmp_path / name).touch()
+    (tmp_path / "t_x__k=3_0123456789ab.ipynb").touch()  # of template t_x
     done = CellResult({}, "done", notebook="t_0123456789ab.ipynb", ran=True)
     result = BatchResult("t", tmp_path, (done,), 1.0)
+    assert BatchResult("t_x", tmp_path, (), 1.0).beside == 1
     said = result.summary().text
     assert (result.beside, "already done" in said) == (1, False)
     assert "beside them  1 of an earlier state or another grid" in said

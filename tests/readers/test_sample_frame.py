@@ -79,3 +79,16 @@ def test_a_cell_may_be_as_long_as_it_likes(tmp_path: Path) -> None:
     """Python's reader stops at 131,072 signs; a URI of a captured request may be longer."""
     (tmp_path / "s.csv").write_text(f"host,uri\nh,/{'x' * 300_000}\n", encoding="utf-8")
     assert load_sample(tmp_path / "s.csv").frame["uri"].str.len().tolist() == [300_001]
+
+
+def test_a_sample_shows_its_first_packets_and_nothing_acts(tmp_path: Path) -> None:
+    """In a shell and in a notebook; texts of a capture are escaped and their control signs visible."""
+    rows = "".join(f"{n},<script>x</script>\x1b[31m\n" for n in range(1, 9))
+    sample = load_sample(write(tmp_path, "number,user_agent\n" + rows))
+    assert repr(sample).startswith("Sample mine: 8 packets, 2 columns, the first ones:")
+    assert "[U+001B]" in repr(sample)
+    assert len(repr(sample).splitlines()) == 7
+    shown = sample._repr_html_()
+    assert shown.count("&lt;script&gt;") == 5
+    assert not {"<script>", "\x1b"} & {"<script>" * ("<script>" in shown), *shown}
+    assert "Sample mine: 0 packets" in repr(load_sample(write(tmp_path, "number\n")))

@@ -77,12 +77,19 @@ def test_a_notebook_of_a_fresh_folder_runs(thesis: Path, name: str) -> None:
     if name.startswith("07"):
         assert list((thesis / "results" / "my_scores" / "figures").glob("*.pdf"))
     if name.startswith("06"):
-        _is_a_study_file(thesis, "# A difference of" + text.split("# A difference of", 1)[1])
+        written = (thesis / "results" / "plan" / "my_study.toml").read_text(encoding="utf-8")
+        assert written.strip() in text
+        _is_a_study_file(thesis, written)
 
 
 def _is_a_study_file(thesis: Path, text: str) -> None:
-    """The lines are a study that loads, with as many bases as its margin takes, or all that there are."""
+    """It loads, has as many bases as its margin takes, or all that there are, and runs once models answer."""
     (thesis / "printed.toml").write_text(text, encoding="utf-8")
+    scripted = re.sub(r'"(gpt|claude)-[^"]+"', r'{ name = "\g<0>", provider = "scripted" }', text)
+    scripted = scripted.replace('""', '"').replace('"my-study"', '"ran"')
+    (thesis / "ran.toml").write_text(scripted, encoding="utf-8")
+    with Study.load(thesis / "ran.toml") as ran:
+        assert ran.execute(limit=3, progress=False).succeeded == 3
     with Study.load(thesis / "printed.toml") as study, Study.load(thesis / "templates/demo.toml") as pilot:
         sd = max(contrast.sd or 0.0 for contrast in pilot.power(0.5).contrasts)
         needed = equivalence_bases(study.file.analysis.equivalence_margin, sd).whole

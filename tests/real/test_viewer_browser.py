@@ -168,11 +168,20 @@ def use(person: Person) -> None:
     person.type("cn")
     person.reached("Two runs side by side")
     person.reached("Both have the same prompt.")
+    wider = "return [...document.querySelectorAll('.tv-read, .tv-read :is(table, .tv-sides > *, h2)')]"
+    assert (
+        person.page.execute_script(f"{wider}.filter(one => one.scrollWidth > one.clientWidth + 1).length")
+        == 0
+    )
     assert person.page.execute_script(ALIVE) == []
     person.page.execute_script("document.querySelector('.tv').append(document.createElement('img'))")
     assert len(person.page.execute_script(ALIVE)) == 1  # it would have been found
     person.type("m")
-    person.reached("Mean composite of the runs that have one")
+    person.reached("no run with a score; empty: no run")
+    # The colour is a legend's, whose ends are those of the scale.
+    legend = person.find(".tv-legend")
+    assert legend.text.replace("\n", " ").startswith("Mean composite: 0 5. –: no run with a score")
+    assert legend.find_element(By.TAG_NAME, "span").get_attribute("aria-label") == "from pale to blue"
     person.find(".tv-matrix td button").click()
     person.reached('with "OnError" in it')
     person.type("/")

@@ -224,3 +224,11 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     press(again, *[3.0] * 7)
     again.save.click()
     assert study.human()["composite"].tolist() == [3.0]
+
+
+def test_task_and_reply_have_the_height_of_the_window(desk):
+    """The task at most two fifths of it, and never so little that a small window cannot be read in."""
+    high = "max(26em, 100vh - 26em)"
+    assert f"<div style='display: flex; flex-direction: column; max-height: {high}'>" in desk.texts.value
+    assert desk.texts.value.count(f"max-height: calc(0.4 * {high}); min-height: 3em") == 1
+    assert desk.texts.value.count("max-height: none; min-height: 3em") == 1

@@ -33,6 +33,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -61,6 +62,12 @@ class Planned:
     identity: str
     parameters: Mapping[str, Any]
     files: Mapping[str, str]
+
+    @property
+    def file_stem(self) -> str:
+        """What a person tells the notebook by, then the start of its identity, by which the files differ."""
+        words = [f"{name}={_word(value)}" for name, value in self.parameters.items()]
+        return f"{'_' + ','.join(words)[:100] + '_' if words else ''}{self.identity[:12]}"
 
 
 @dataclass(frozen=True)
@@ -171,6 +178,13 @@ def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path,
         files = {path: digest for _, state in named.values() for path, digest in state.items()}
         planned.append(Planned(identity, arguments, files))
     return BatchPlan(template, content, shows, tuple(planned))
+
+
+def _word(value: Any) -> str:
+    """Return a parameter as part of the name of a file: of a path its end."""
+    if isinstance(value, list | tuple):
+        return "-".join(map(_word, value))[:40]
+    return re.sub(r"[^A-Za-z0-9.+-]+", "-", PurePath(str(value)).name.removesuffix(".toml"))[:40].strip("-")
 
 
 def _hash(value: Any) -> str:

@@ -80,7 +80,7 @@ class BatchResult:
     @property
     def beside(self) -> int:
         """Number of notebooks of the same template in the folder that belong to none of the cells."""
-        name = re.compile(rf"{re.escape(self.template)}_[0-9a-f]{{12}}\.ipynb")
+        name = re.compile(rf"{re.escape(self.template)}_(?:_.*_)?[0-9a-f]{{12}}\.ipynb")
         files = (path.name for path in self.folder.iterdir()) if self.folder.is_dir() else ()
         return len({file for file in files if name.fullmatch(file)} - {cell.notebook for cell in self.cells})
 

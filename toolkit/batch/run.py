@@ -86,7 +86,7 @@ def run_batch(
     orders = [
         Order(
             template=str(template.resolve()),
-            output=str(output / f"{template.stem}_{cell.identity[:12]}.ipynb"),
+            output=str(output / f"{template.stem}_{cell.file_stem}.ipynb"),
             parameters=cell.parameters,
             folder=str(folder),
             identity=cell.identity,

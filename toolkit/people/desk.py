@@ -27,6 +27,7 @@ _STYLE: Final = (  # all half steps of 0-5 fit in one line beside the texts
     "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
     ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
 )
+_HIGH: Final = "max(26em, 100vh - 26em)"
 _WIDE: Final = widgets.Layout(width="auto")
 
 
@@ -130,7 +131,11 @@ class Desk:
         if reply is None:
             self.box.children = (self.header, self.bar, self.back, self.status)
             return
-        self.texts.value = _text_box("The task", reply.task, 10) + _text_box("The reply", reply.text, 16)
+        # The rest of the window, less what JupyterLab and the desk have above and below; the task has its smaller part.
+        boxes = _text_box("The task", reply.task, f"calc(0.4 * {_HIGH})") + _text_box("The reply", reply.text)
+        self.texts.value = (
+            f"<div style='display: flex; flex-direction: column; max-height: {_HIGH}'>{boxes}</div>"
+        )
         self.box.children = (self.header, self.bar, *self._form)
         self.typed.focus()  # the next reply can be scored without a mouse
 
@@ -243,10 +248,10 @@ def _row(dimension: Dimension, buttons: widgets.Widget) -> widgets.VBox:
     return widgets.VBox([widgets.HTML(f"<div style='line-height:1.25;margin-top:4px'>{text}</div>"), buttons])
 
 
-def _text_box(title: str, text: str, lines: int) -> str:
+def _text_box(title: str, text: str, high: str = "none") -> str:
     style = (
         "white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; overflow: auto;"
-        f"max-height: {lines}em; line-height: 1.4; unicode-bidi: plaintext;"
+        f"max-height: {high}; min-height: 3em; line-height: 1.4; unicode-bidi: plaintext;"
         "border: 1px solid var(--jp-border-color1, #bbb); padding: 0.4em 0.6em; margin: 0.2em 0 0.5em;"
     )
     return (

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError
 from toolkit.files import read_text
 from toolkit.table_files import csv_records, unguard
-from toolkit.words import choices
+from toolkit.viewer.visible import visible
+from toolkit.words import choices, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +60,22 @@ class Sample:
     csv: str
     frame: pd.DataFrame
     about: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """Say how large the sample is, and show its first packets."""
+        return f"{self._size()}\n{self._head().to_string()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._size())}</p>{self._head().to_html(notebook=True)}"  # cells are escaped by pandas
+
+    def _size(self) -> str:
+        rows, columns = self.frame.shape
+        return (
+            f"Sample {self.name}: {counted(rows, 'packets')}, {counted(columns, 'columns')}, the first ones:"
+        )
+
+    def _head(self) -> pd.DataFrame:
+        return self.frame.iloc[:5, :9].map(lambda cell: visible(cell) if isinstance(cell, str) else cell)
 
 
 @cache

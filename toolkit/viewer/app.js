@@ -63,6 +63,10 @@ const condition = (text, digits) => {
   return value => value != null && holds(value);
 };
 
+/** An id that, where room is short, loses its middle: what tells two apart stands at its end. The text stays whole. */
+const middle = text => text.length < 14 ? text
+  : h("span", { class: "tv-middle" }, h("span", {}, text.slice(0, -9)), h("span", {}, text.slice(-9)));
+
 const compared = new Intl.Collator("en", { numeric: true }).compare;
 const before = (name, one, other) =>
   name === "bin" ? BINS.indexOf(one) - BINS.indexOf(other)
@@ -139,7 +143,7 @@ export const viewer = (root, source) => {
   overviewPlace.hidden = true;
   root.append(titleLine, tools, h("p", { class: "tv-said" }, status, " ", said),
     h("div", { class: "tv-frame" }, h("div", { class: "tv-left" }, list, overviewPlace), reading),
-    h("p", { class: "tv-soft tv-keys" }, KEYS));
+    h("p", { class: "tv-soft tv-keys" }, source.exportPage ? KEYS : KEYS.replace(" e export page,", "")));
 
   const say = text => { said.textContent = text; };
   const guarded = work => async (...given) => {
@@ -240,7 +244,7 @@ export const viewer = (root, source) => {
     const cell = (at, [key, , kind]) => {
       const text = kind >= 0 ? number(rows[key][at], kind) : rows[key][at] ?? DASH;
       const more = { composite: `, strict ${number(rows.strict[at], 2)}`, people: ` of ${rows.raters[at]}` }[key] ?? "";
-      return h("td", { class: place(key, kind), title: text + more }, text);
+      return h("td", { class: place(key, kind), title: text + more }, ["prompt", "model"].includes(key) ? middle(text) : text);
     };
     const line = at => {
       const id = rows.run[at], selected = String(id === open);
@@ -364,6 +368,7 @@ export const viewer = (root, source) => {
       if (rows.composite[at] != null) cell.scores.push(rows.composite[at]);
     }
     const across = [...tops.values()].sort((one, other) => compared(one[0], other[0]) || before("bin", one[1], other[1]));
+    const [low, high] = data.ends, heat = mean => Math.round((55 * (mean - low)) / (high - low));
     const wide = Map.groupBy(across, ([model]) => model);
     const go = cell => {
       Object.assign(wanted, { prompt: `"${cell.prompt}"`, model: cell.model });
@@ -378,14 +383,17 @@ export const viewer = (root, source) => {
       const { scores, all, prompt, model } = cell, mean = scores.length ? scores.reduce((sum, one) => sum + one) / scores.length : null;
       const title = `${prompt}, ${model}: ${number(mean, 2)}, ${scores.length} of ${all} runs with a score`;
       const press = h("button", { type: "button", title, "aria-label": title, onclick: () => go(cell) }, number(mean, 2));
-      return h("td", { class: "tv-number", style: `--heat: ${Math.round((mean ?? 0) * 11)}%` }, press);
+      return h("td", { class: "tv-number", style: `--heat: ${mean == null ? 0 : heat(mean)}%` }, press);
     };
+    const legend = h("p", { class: "tv-soft tv-legend" }, "Mean composite: ", `${low}`, h("span", { role: "img",
+      "aria-label": "from pale to blue", style: `--heat: ${heat(high)}%` }), `${high}. ${DASH}: no run with a score; empty: no run. `,
+    "A click opens the runs of a cell.");
     overviewPlace.replaceChildren(
-      soft("Mean composite of the runs that have one; a dash has none. A click opens the runs of a cell."),
+      legend,
       h("table", {}, h("thead", {},
         h("tr", {}, h("th"), ...[...wide].map(([model, some]) => h("th", { colspan: some.length, scope: "colgroup" }, model))),
         h("tr", {}, h("th"), ...across.map(([, bin]) => h("th", { class: "tv-number", scope: "col" }, bin || "composite")))),
-      h("tbody", {}, ...[...bases].sort(compared).map(base => h("tr", {}, h("th", { scope: "row" }, base),
+      h("tbody", {}, ...[...bases].sort(compared).map(base => h("tr", {}, h("th", { scope: "row", title: base }, middle(base)),
         ...across.map(([model, bin]) => square(cells.get(`${base}\n${model}\n${bin}`))))))));
   };
 

@@ -287,6 +287,7 @@ def heading(plan: Plan) -> dict[str, Any]:
     return {name: visible(text) for name, text in words.items()} | {
         "dimensions": list(plan.rubric.names),
         "scale": scale_words(plan.rubric.scale),
+        "ends": list(plan.rubric.scale),
     }
 
 
@@ -345,6 +346,23 @@ def write_page(
     """
     from toolkit.files import write_atomically
 
+    content, ids = page_of(plan, store, runs, pair=pair, chosen=chosen, blind=blind)
+    named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
+    digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
+    target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
+    return write_atomically(target, content)
+
+
+def page_of(
+    plan: Plan,
+    store: Store,
+    runs: pd.DataFrame,
+    *,
+    pair: tuple[str, str] | None = None,
+    chosen: str = "",
+    blind: bool = True,
+) -> tuple[bytes, list[str]]:
+    """Return the page of `write_page` in bytes, and the ids of its runs."""
     if runs.empty:
         raise InputError("page of 0 runs: give rows of study.runs()")
     ids = [str(run_id) for run_id in runs["run_id"]]
@@ -356,11 +374,7 @@ def write_page(
     data = heading(plan) | {"rows": rows(frame), "chosen": visible(chosen), "pair": pair, "part": PART}
     starts = range(0, len(ids), PART)  # those of a large study do not fit into memory at once
     opened = (open_runs(plan, store, frame, ids[start : start + PART]) for start in starts)
-    content = page_html(data, opened)
-    named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
-    digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
-    target = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
-    return write_atomically(target, content.encode())
+    return page_html(data, opened).encode(), ids
 
 
 def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> str:

@@ -1,0 +1,148 @@
+"""Scenarios, days and money as people write them, keys from older files, and the completion of the shell."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import StudyError
+from toolkit.models.prices import table_exchange
+from toolkit.plan import make_plan
+from toolkit.study_file import load_study_file
+
+START = 'name = "x"\nmodels = [{ name = "m", provider = "scripted" }]\n'
+
+
+def loaded(folder: Path, text: str) -> object:
+    (folder / "x.toml").write_text(START + text, encoding="utf-8")
+    return load_study_file(folder / "x.toml")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "aud"),
+    [
+        ("17.2", 17.2),
+        ('"AUD 17.20"', 17.2),
+        ('"1,250 aud"', 1250.0),
+        ('"17"', 17.0),
+        ('"USD 10"', 15.0),
+        ('"10usd"', 15.0),
+    ],
+)
+def test_money_is_read_as_people_write_it(tmp_path: Path, text: str, aud: float) -> None:
+    """Dollars of the US at the study's own rate; an amount without a name is in AUD, as the key says."""
+    rate = 'aud_per_usd = { rate = 1.5, on = "20 November 2025" }'
+    budget = loaded(tmp_path, f"[budget]\naud = {text}\nconfirm_above_aud = {text}\n{rate}\n").budget
+    assert (budget.aud, budget.confirm_above_aud) == (aud, aud)
+    assert budget.aud_per_usd.on == date(2025, 11, 20)
+
+
+def test_without_a_rate_of_its_own_the_rate_of_the_table_holds(tmp_path: Path) -> None:
+    budget = loaded(tmp_path, '[budget]\naud = "USD 10"\n').budget
+    assert budget.aud == round(10 * table_exchange().aud_per_usd, 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["17,20", "$17.20", "AUD 5 USD", "ten", "", "EUR 5", "1e3", "-5", "12,50,000", "AUD"]
+)
+def test_money_that_could_be_two_amounts_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(
+        StudyError, match=r"budget: aud: .* is no amount; write 17\.20, AUD 17\.20 or USD 11\.00"
+    ):
+        loaded(tmp_path, f'[budget]\naud = "{text}"\n')
+
+
+@pytest.mark.parametrize("day", ["20 Nov 2025", "20 November 2025", "November 20, 2025", "2025-11-20"])
+def test_days_in_words_are_read(tmp_path: Path, day: str) -> None:
+    rate = loaded(tmp_path, f'[budget]\naud_per_usd = {{ rate = 1.5, on = "{day}" }}\n').budget.aud_per_usd
+    assert rate.on == date(2025, 11, 20)
+
+
+def test_a_day_that_is_two_days_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"budget\.aud_per_usd\.on"):
+        loaded(tmp_path, '[budget]\naud_per_usd = { rate = 1.5, on = "3/4/2025" }\n')
+
+
+@pytest.mark.parametrize("spelled", ["SOC incident", "soc-incident", " soc_INCIDENT ", "SOC_INCIDENT"])
+def test_scenarios_are_found_however_they_are_spelled(tmp_path: Path, spelled: str) -> None:
+    """Twice the same one is one; the plan has the dataset's own spelling."""
+    study = loaded(tmp_path, f'scenarios = ["{spelled}", "SOC_INCIDENT"]\n')
+    plan = make_plan(study, tmp_path)
+    assert plan.study.scenarios == ("SOC_INCIDENT",)
+    assert {run.item.context.scenario for run in plan.runs} == {"SOC_INCIDENT"}
+
+
+def test_a_scenario_that_is_none_is_refused_still(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="has no 'soc'; it has"):
+        make_plan(loaded(tmp_path, 'scenarios = ["soc"]\n'), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("runs_per_prompt = 3\n", "unknown key runs_per_prompt; write repeats instead"),
+        ("max_tokens = 3\n", "unknown key max_tokens; write sampling.max_tokens instead"),
+        ("[judges]\nbudget_aud = 3\n", "unknown key judges.budget_aud; write budget.aud instead"),
+        (
+            "equivalence_margin = 3\n",
+            "unknown key equivalence_margin; write analysis.equivalence_margin inst",
+        ),
+        ("repeat = 3\n", "unknown key repeat; did you mean repeats"),
+    ],
+)
+def test_a_key_of_an_older_file_says_its_new_one(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(StudyError) as error:
+        loaded(tmp_path, text)
+    assert says in str(error.value)
+
+
+TOOLKIT = Path(sys.executable).with_name("toolkit")
+LINES = re.findall(
+    r"^(.*_TOOLKIT_COMPLETE=(\w+)_source toolkit.*?) +# \w+$",
+    (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8"),
+    flags=re.MULTILINE,
+)
+
+
+def test_the_line_of_the_page_makes_bash_complete_commands_options_and_files(tmp_path: Path) -> None:
+    """In the bash of this machine, as the Tab key asks it."""
+    line = {shell: line for line, shell in LINES}["bash"]
+    (tmp_path / "mine.toml").touch()
+    for words, expected in (("vi", "view"), ("run --li", "--limit"), ("judges dr", "drift")):
+        assert in_bash(f"{line}; {press(words)}", tmp_path).split() == [expected]
+    # Of a path bash completes the end itself; that it is to do so is what click says.
+    assert "file" in in_bash(
+        "COMP_WORDS='toolkit view mi' COMP_CWORD=2 _TOOLKIT_COMPLETE=bash_complete toolkit", tmp_path
+    )
+
+
+def press(words: str) -> str:
+    """Return what bash does when the Tab key is pressed behind words."""
+    count = len(words.split())
+    return f'COMP_WORDS=(toolkit {words}); COMP_CWORD={count}; _toolkit_completion toolkit; echo "${{COMPREPLY[@]}}"'
+
+
+def in_bash(script: str, folder: Path) -> str:
+    path = f"{TOOLKIT.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script],
+        capture_output=True, text=True, cwd=folder, timeout=60, check=True, env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    return done.stdout
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_click_answers_the_other_shells(shell: str, tmp_path: Path) -> None:
+    """They are not on every machine; what their function asks is asked here, and its answer is there."""
+    line = {shell: line for line, shell in LINES}[shell]
+    script = in_bash(line.removeprefix('eval "$(').removesuffix(')"').removesuffix(" | source"), tmp_path)
+    assert f"_TOOLKIT_COMPLETE={shell}_complete" in script
+    word = {"zsh": "1", "fish": "vi"}[shell]
+    press = f"COMP_WORDS='toolkit vi' COMP_CWORD={word} _TOOLKIT_COMPLETE={shell}_complete toolkit"
+    assert "view" in in_bash(press, tmp_path)

@@ -1,0 +1,139 @@
+"""`toolkit view`: a page on this machine alone, for who has its address; it changes nothing, until Ctrl-C."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hostile_study import ATTACKS, hostile_study
+from pages import unpacked
+
+from toolkit.errors import InputError
+from toolkit.study import Study
+from toolkit.viewer import serve as serve_module
+from toolkit.viewer.page import write_page
+from toolkit.viewer.serve import page_server
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """A finished study of four runs whose texts try to act."""
+    with hostile_study(tmp_path_factory.mktemp("served")) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="module")
+def address(study: Study) -> Iterator[str]:
+    """The address at which its page is served."""
+    server, address = page_server(study.plan, study.store)
+    with server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield address
+        server.shutdown()
+        thread.join()
+
+
+def ask(
+    address: str, path: str | None = None, host: str | None = None, method: str = "GET"
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    """Ask the server of an address, without a proxy."""
+    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
+    connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+    headers = {} if host is None else {"Host": host.format(port=port)}
+    connection.request(method, right if path is None else path.format(right=right), headers=headers)
+    reply = connection.getresponse()
+    content = reply.read()
+    connection.close()
+    return reply.status, reply.msg, content
+
+
+def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(
+    study: Study, address: str, tmp_path: Path
+) -> None:
+    """Byte for byte, so that what is tested of the page holds; nothing of the study is written for it."""
+    before = {path: path.stat().st_mtime_ns for path in study.output.rglob("*") if path.suffix == ".html"}
+    status, headers, content = ask(address)
+    assert status == 200
+    assert content == write_page(study.plan, study.store, study.runs(), path=tmp_path / "p.html").read_bytes()
+    assert {path: path.stat().st_mtime_ns for path in study.output.rglob("*.html")} == before
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert policy.endswith("frame-ancestors 'none'")
+    assert "'unsafe-inline'" not in policy.split("script-src")[1].split(";")[0]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Server"] == "toolkit"
+    assert ATTACKS["script"].encode() not in content
+    (tmp_path / "served.html").write_bytes(content)
+    assert len(unpacked(tmp_path / "served.html")[0]["rows"]["run"]) == 4
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/favicon.ico", "{right}x", "{right}../", "/x{right}", "/%2e%2e/etc/passwd", "//"]
+)
+def test_without_the_token_there_is_nothing(address: str, path: str) -> None:
+    status, headers, content = ask(address, path)
+    assert (status, content) == (404, b"Not found.")
+    assert headers["Content-Type"].startswith("text/plain")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}", ""]
+)
+def test_a_site_that_calls_its_name_this_machine_is_refused(address: str, host: str) -> None:
+    """The name of the host is that of the address, whoever has the token."""
+    assert ask(address, host=host)[0] == 404
+    assert ask(address, host="localhost:{port}")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_nothing_can_be_written(address: str, method: str) -> None:
+    status, headers, _ = ask(address, method=method)
+    assert status == 501
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+def test_what_goes_wrong_is_a_line_without_details_and_the_next_page_comes(
+    address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(serve_module, "page_of", lambda *_: 1 / 0)
+        assert ask(address)[::2] == (500, b"The page was not made (ZeroDivisionError). Load it again.")
+    assert ask(address)[0] == 200
+    assert capsys.readouterr() == ("", "")  # nor is the token in a log
+
+
+def test_no_other_machine_reaches_it_and_each_start_has_a_token_of_its_own(
+    study: Study, address: str
+) -> None:
+    server, other = page_server(study.plan, study.store)
+    with server:
+        assert server.socket.getsockname()[0] == "127.0.0.1"
+        assert len(other.split("/")[3]) == 32
+        assert other.split("/")[3] != address.split("/")[3]
+
+
+def test_a_study_without_a_run_says_so(study_file: Callable[..., Path]) -> None:
+    with Study.load(study_file()) as empty, pytest.raises(InputError, match="has no run to read yet; run it"):
+        page_server(empty.plan, empty.store)
+
+
+def test_the_command_prints_its_address_and_ends_with_ctrl_c(study: Study) -> None:
+    """Exit code 0 and no traceback: to stop it is what it is for."""
+    command = [sys.executable, "-m", "toolkit", "view", str(study.path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout.readline() == "The answers of hostile, for this machine alone, until Ctrl-C:\n"
+        assert ask(process.stdout.readline().strip())[0] == 200
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
