@@ -60,7 +60,8 @@ def write_notebooks() -> None:
             where = {"metadata": {"path": str(folder)}}
             client = NotebookClient(book, km=new_manager("python3"), timeout=600, resources=where)
             client.execute(cleanup_kc=True)
-        nbformat.write(book, GENERATED / "notebooks" / path.name)
+        text = nbformat.writes(book).replace(f"{STUDY}/", "")  # the site names no folder of this machine
+        (GENERATED / "notebooks" / path.name).write_text(text, encoding="utf-8")
     for store in STUDY.rglob(".store"):
         embedded.stop(store)
 

@@ -112,6 +112,29 @@ def examples() -> dict[str, dict[str, tuple[str, str]]]:
     }
 
 
+def tables_of(kind: Any) -> set[type[BaseModel]]:
+    """Return the tables that a type has in it, at any depth."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {kind}.union(*(tables_of(field.annotation) for field in kind.model_fields.values()))
+    return set().union(*map(tables_of, get_args(kind)))
+
+
+def key_faults() -> list[str]:
+    """Return every table of the model without a section, and every key without a sentence or an example."""
+    shown, given = {model for _, _, model, _ in SECTIONS.values()}, examples()
+    faults = [f"{model.__name__} has no section" for model in tables_of(StudyFile) - shown]
+    for name, (*_, model, _) in SECTIONS.items():
+        keys = keys_of(model)
+        faults += [
+            f"{name}.{key} has no sentence that ends in a full stop"
+            for key, field in keys.items()
+            if not (field.description or "").strip().endswith(".")
+        ]
+        faults += [f"{name}.{key}: no such key" for key in given[name].keys() - keys.keys()]
+        faults += [f"{name}.{key} has no example" for key in keys.keys() - given[name].keys()]
+    return faults
+
+
 def type_words(kind: Any) -> str:
     """Return what a key takes, in words; that it may be left out says its default."""
     origin, inside = get_origin(kind), get_args(kind)
