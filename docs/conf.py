@@ -13,6 +13,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["study_keys.toml"]
+smartquotes = False  # two hyphens begin an option
 default_role = "code"  # docstrings write code between single backticks
 
 # Headings can be linked to by their words, which Sphinx checks like every other link.

@@ -245,12 +245,26 @@ def commands_page() -> str:
         context = click.Context(command, info_name=name)
         usage = " ".join(command.collect_usage_pieces(context))
         lines += [f"## `{name}`\n", f"```text\n{name} {usage}\n```\n", _prose(command.help or ""), ""]
-        for parameter in command.params:
-            record = parameter.get_help_record(context)
-            if record and record[1]:
-                lines.append(f"- `{record[0]}`: {_prose(record[1])}")
+        lines += [
+            option_line(option, context) for option in command.params if isinstance(option, click.Option)
+        ]
         lines.append("")
     return "\n".join(lines)
+
+
+def option_line(option: click.Option, context: click.Context) -> str:
+    """Return an option with its help, default and limits; click's own line is made for a terminal."""
+    metavar = "" if option.is_flag else f" {option.make_metavar(context)}"
+    for words, letter in ((" INTEGER RANGE", " N"), (" FLOAT RANGE", " X")):
+        metavar = metavar.replace(words, letter)
+    notes = ["required"] if option.required else []
+    notes += [f"{option.default} by default"] if option.show_default else []
+    low, high = getattr(option.type, "min", None), getattr(option.type, "max", None)
+    if low is not None:
+        notes.append(f"{'above' if option.type.min_open else 'at least'} {low}")
+    notes += [f"at most {high}"] if high is not None else []
+    more = f" ({', '.join(notes)})" if notes else ""
+    return f"- `{' / '.join((*option.opts, *option.secondary_opts))}{metavar}`: {_prose(option.help or '')}{more}"
 
 
 def _prose(text: str) -> str:
