@@ -99,7 +99,7 @@ def test_own_prompts_are_asked_and_analysed(
     """The base that ships and two more, by the commands of the Makefile; verified twice."""
     monkeypatch.chdir(thesis)
     bases = Path(toolkit.__file__).parent / "prompts/data/rq1_controlled"
-    for name in ("academic_cti_003.toml", "academic_grc_001.toml"):
+    for name in ("academic_cti_001.toml", "academic_grc_001.toml"):
         shutil.copy(bases / name, thesis / "my_prompts" / name)
     make = ["make", "--no-print-directory", "-n", "check", "run", "figures", "STUDY=local.toml"]
     lines = subprocess.run(make, cwd=thesis, capture_output=True, text=True, check=True).stdout.splitlines()

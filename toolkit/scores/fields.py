@@ -110,6 +110,6 @@ def parse_score(value: Any, name: str) -> float | None:
 
 def several_names(names: Iterable[object]) -> str:
     """Return the first names and how many more there are."""
-    texts = [str(name) for name in names]
+    texts = [one_line(str(name), CUT) for name in names]
     more = len(texts) - _NAMED
     return ", ".join(texts) if more <= 1 else f"{', '.join(texts[:_NAMED])} and {more} more"

@@ -165,7 +165,7 @@ def _lm_eval(
     if not usable or (metric is not None and metric not in usable):
         remaining = f"; no number a document: {several_names(lists)}" if lists else ""
         listed = choices(metric, usable, "it has") if usable else "it has none"
-        raise InputError(f"{path}: has no metric {metric or ''}; {listed}{remaining}")
+        raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{remaining}")
     selected, model = metric or usable[0], _lm_eval_model(path, stamp)
     rows = []
     for line, row in saved:
