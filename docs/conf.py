@@ -48,8 +48,11 @@ def _mathml(translator, node):
     raise nodes.SkipNode
 
 
-def _without_empty_patterns(app, page, source):
-    """Take out of the start page the patterns of pages that are still to be written; Sphinx would warn of them."""
+def _prepare(app, page, source):
+    """Lead to the copy of a page from outside of docs/, and leave out patterns of pages still to be written."""
+    source[0] = source[0].replace(
+        "](../toolkit/prompts/data/rq1_controlled/DATASHEET.md)", "](generated/datasheet.md)"
+    )
     if page == "index":
         lines = source[0].splitlines()
         source[0] = "\n".join(
@@ -60,4 +63,4 @@ def _without_empty_patterns(app, page, source):
 def setup(app):
     """Register what Sphinx has no setting for."""
     app.add_html_math_renderer("mathml", inline_renderers=(_mathml, None), block_renderers=(_mathml, None))
-    app.connect("source-read", _without_empty_patterns)
+    app.connect("source-read", _prepare)

@@ -1,7 +1,7 @@
 """Build the documentation site in ``build/docs``: generated pages, executed notebooks, then Sphinx.
 
-Run by ``make docs``. Warnings of Sphinx are errors, and so is a link that leads nowhere. Notebooks run on the planted
-study below ``build/docs_study``, which a second build finds there.
+Run by ``make docs``. Warnings of Sphinx are errors, and so is a link that leads nowhere. Notebooks run on a planted
+study that is made anew below ``build/docs_study``: one of an earlier day may be of another version of the dataset.
 """
 
 from __future__ import annotations
@@ -62,18 +62,26 @@ def write_notebooks() -> None:
             client.execute(cleanup_kc=True)
         text = nbformat.writes(book).replace(f"{STUDY}/", "")  # the site names no folder of this machine
         (GENERATED / "notebooks" / path.name).write_text(text, encoding="utf-8")
+
+
+def stop_stores() -> None:
+    """End the servers of the stores below the study, also those of a build that was killed."""
     for store in STUDY.rglob(".store"):
         embedded.stop(store)
 
 
 def main() -> int:
     """Write what is generated, and return what Sphinx returns."""
-    for folder in (GENERATED, SITE):  # a page that is gone leaves nothing behind
+    stop_stores()
+    for folder in (GENERATED, SITE, STUDY):  # a page that is gone leaves nothing behind
         shutil.rmtree(folder, ignore_errors=True)
     (GENERATED / "notebooks").mkdir(parents=True)
     for name, text in reference_pages.pages().items():
         (GENERATED / name).write_text(text, encoding="utf-8")
-    write_notebooks()
+    try:
+        write_notebooks()
+    finally:
+        stop_stores()
     sphinx = ["-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(ROOT / "build" / "doctrees")]
     return subprocess.run([sys.executable, *sphinx, str(ROOT / "docs"), str(SITE)], check=False).returncode
 

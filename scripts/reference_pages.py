@@ -40,6 +40,7 @@ from toolkit.study_file import (
 )
 
 KEYS: Final = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
+DATASHEET: Final = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"
 MODEL: Final = (
     '[[models]]\nname = "mine"\nprovider = "compatible"\nbase_url = "https://models.example.org/v1"\n'
 )
@@ -314,4 +315,10 @@ def _entries(path: str, module: types.ModuleType, names: Sequence[str]) -> list[
 
 def pages() -> dict[str, str]:
     """Return every generated page by its file name."""
-    return {"study_file.md": study_page(), "commands.md": commands_page(), **api_pages()}
+    datasheet = DATASHEET.read_text(encoding="utf-8")  # stands with its data, and is a page of the site
+    return {
+        "study_file.md": study_page(),
+        "commands.md": commands_page(),
+        **api_pages(),
+        "datasheet.md": datasheet,
+    }
