@@ -6,7 +6,7 @@ TESTS ?= -m "not full"
 # Two more than processors: many tests wait for a server or a kernel.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, 'sched_getaffinity') else 'auto')")
 
-.PHONY: help setup demo test test-all test-servers coverage mutations lab check clean
+.PHONY: help setup demo test test-all test-servers coverage mutations lab docs check clean
 
 help:
 	@echo "make demo    a planted study, and one with a local model: no key needed, results under results/"
@@ -16,6 +16,7 @@ help:
 	@echo "make coverage  simulate studies with a known truth through every statistic: how often they are right (20 minutes)"
 	@echo "make mutations  break each guarantee on purpose and see a test notice (minutes)"
 	@echo "make lab     JupyterLab on the notebooks"
+	@echo "make docs    the documentation as a site in build/docs, with executed notebooks (minutes)"
 	@echo "make check   style, types, notebooks, docs"
 	@echo "make setup   only the environment (.venv), tshark and the demo model"
 	@echo "make clean   remove the environment and caches; results stay"
@@ -52,6 +53,9 @@ mutations: setup
 
 lab: setup
 	@$(BIN)/toolkit lab
+
+docs: setup
+	@$(BIN)/python scripts/build_docs.py
 
 check: setup
 	@$(BIN)/ruff check .

@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
+
+import reference_pages
 
 from toolkit.cli import cli
 from toolkit.store.frame_files import dictionary_text
@@ -54,7 +57,26 @@ def faults() -> list[str]:
     return wrong
 
 
+def site_faults() -> list[str]:
+    """Return pages that the start page does not lead to, links of it that lead nowhere, and keys without a sentence."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\{toctree\}\n(.*?)^```", index, flags=re.MULTILINE | re.DOTALL)
+    entries = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+    pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"index"}
+    pages |= {f"generated/{Path(name).stem}" for name in reference_pages.pages()}
+    unreached = [page for page in sorted(pages) if not any(fnmatch(page, entry) for entry in entries)]
+    dead = [entry for entry in entries if "*" not in entry and entry not in pages]
+    return [
+        *(f"docs/index.md does not lead to {page}" for page in unreached),
+        *(f"docs/index.md names {entry}, which is not there" for entry in dead),
+        *(
+            f"docs/study_keys.toml and toolkit/study_file.py: {fault}"
+            for fault in reference_pages.key_faults()
+        ),
+    ]
+
+
 if __name__ == "__main__":
-    messages = faults()
+    messages = [*faults(), *site_faults()]
     print("\n".join(messages) or "docs are true, notebooks are stripped")
     sys.exit(bool(messages))

@@ -173,6 +173,14 @@ def view(study: Study) -> None:
 
 
 @_command()
+def docs() -> Summary:
+    """Open the documentation in the browser; nothing is loaded from the network."""
+    from toolkit.getting_started.doctor import open_docs
+
+    return open_docs()
+
+
+@_command()
 @_STUDY
 def estimate(study: Study) -> Summary:
     """Say what STUDY will cost in AUD before anything is spent."""

@@ -49,19 +49,26 @@ Slug = Annotated[str, Field(max_length=80), AfterValidator(_file_name)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class Planted(_Strict):
     """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.scripted`."""
 
-    level: float = 3.0  # mean quality at S
-    m_minus_s: float = 0.0  # what a longer prompt adds
+    level: float = 3.0
+    """Mean quality that a scripted model plants in its replies to S prompts."""
+    m_minus_s: float = 0.0
+    """What M prompts add to that quality."""
     l_minus_m: float = 0.0
-    severity: float = 0.0  # what a judge takes off
-    failures: float = Field(0.0, ge=0, le=1)  # share of requests that fail
-    accuracy: float | None = Field(None, ge=0, le=1)  # of the questions of templates/planted_keyed.csv
-    first_bonus: float | None = None  # what a judge of pairs adds to the reply that is shown first
+    """What L prompts add to the quality at M."""
+    severity: float = 0.0
+    """What a scripted judge takes off every score."""
+    failures: float = Field(0.0, ge=0, le=1)
+    """Share of requests that fail on purpose."""
+    accuracy: float | None = Field(None, ge=0, le=1)
+    """Share of the questions of templates/planted_keyed.csv that are answered rightly."""
+    first_bonus: float | None = None
+    """What a scripted judge of pairs adds to the reply that it is shown first."""
 
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -71,26 +78,37 @@ class Over(_Strict):
     """What requests cost whose prompt has more than so many tokens, in USD per million."""
 
     tokens: int = Field(ge=1)
+    """Length of a prompt, cached tokens included, above which the prices of this table hold."""
     input: Usd
+    """Price of input for a request with such a prompt."""
     output: Usd
+    """Price of output for a request with such a prompt."""
 
 
 class CacheShares(_Strict):
     """What input costs that is read from or written to the provider's cache, as a share of the price of input."""
 
     read: Usd | None = None
+    """Price of input that is read from the cache, as a share of the price of input."""
     write: Usd | None = None
+    """Price of input that is written to the cache, as a share of the price of input."""
 
 
 class PriceRow(_Strict):
     """A price of a model as the toolkit's own table has them: USD per million tokens, from a day to a last day."""
 
     input: Usd
+    """Price of input."""
     output: Usd
+    """Price of output, reasoning included."""
     over: Over | None = None
+    """Other prices of the whole request where its prompt is long."""
     cache: CacheShares | None = None
+    """What cached input costs."""
     from_: date | None = Field(None, alias="from")
+    """First day (UTC) of this price; it holds from the beginning where no day is given."""
     until: date | None = None
+    """Last day (UTC) of this price; after the last day of the last row nothing is sent."""
 
 
 class Reasoning(_Strict):
@@ -100,9 +118,13 @@ class Reasoning(_Strict):
     """
 
     reasoning_effort: str | None = Field(None, pattern="^[a-z]{2,20}$")
+    """How much a model reasons before it answers, in the provider's own words."""
     thinking_level: str | None = Field(None, pattern="^[a-z]{2,20}$")
+    """The same for Gemini, which calls it a thinking level."""
     verbosity: Literal["low", "medium", "high"] | None = None
+    """How long the answers of an OpenAI model are to be."""
     extra: Mapping[str, Any] | None = None
+    """Further fields of the request, which are sent as they are."""
 
 
 class ModelEntry(Reasoning):
@@ -112,25 +134,45 @@ class ModelEntry(Reasoning):
     """
 
     name: str
+    """Name of the model in the study, in its tables and in its figures; a known name needs nothing else."""
     provider: Provider | None = None
+    """Who answers; `compatible` is any server that speaks the OpenAI protocol."""
     model: str | None = None
+    """Name of the model at its provider; `name` where it is left out."""
     family: str | None = None
+    """Family of models it belongs to; judges of the same family are marked."""
     encoding: Literal["o200k_base", "cl100k_base"] | None = None
+    """Tokenizer that counts its tokens before a request is sent."""
     tokens_per_o200k: float | None = Field(None, ge=0.1, le=10)
+    """How many of its tokens correspond to one of o200k_base, where its tokenizer is not public."""
     base_url: str | None = None
+    """Address of the server, without a user name and without a password."""
     api_key_env: str | None = None
+    """Environment variable that has the key; the key itself is in no study file."""
     structured: bool | None = None
+    """Whether the model can be made to answer in a JSON schema."""
     logprobs: bool | None = None
+    """Whether the model returns log-probabilities; judges.expected_scores needs them."""
     seed_supported: bool | None = None
+    """Whether the model takes a seed."""
     sampling_supported: bool | None = None
+    """Whether the model takes a temperature and top_p."""
     context_tokens: int | None = Field(None, ge=1)
+    """Context window; `toolkit estimate` names requests that do not fit into it."""
     gguf: Path | None = None
+    """Weights of a local model, relative to the study file."""
     replies: tuple[str, ...] | None = None
+    """Replies that a scripted model gives in turn."""
     planted: Planted | None = None
+    """Truth that is planted in a scripted model or judge."""
     usd_per_million_input: float | None = Field(None, ge=0)
+    """Price of input, in place of the price that the toolkit has."""
     usd_per_million_output: float | None = Field(None, ge=0)
+    """Price of output, in place of the price that the toolkit has."""
     prices: tuple[PriceRow, ...] | None = Field(None, min_length=1)
+    """Prices that change on a day, with the length of a prompt or with the cache."""
     concurrency: int | None = Field(None, ge=1, le=1000)
+    """Requests that are sent to this model at the same time."""
 
     @field_validator("base_url")
     @classmethod
@@ -157,36 +199,55 @@ class Sampling(Reasoning):
     """How the models under test are asked (seed 002, section 1.2), those that do not say otherwise."""
 
     temperature: float = Field(0.2, ge=0, le=2)
+    """Temperature of the models under test; one that takes none is asked without it."""
     max_tokens: int = Field(2000, ge=1)
+    """Most tokens of a reply, reasoning included."""
     top_p: float | None = Field(None, gt=0, le=1)
+    """Nucleus sampling; the provider's own default where it is left out."""
 
 
 class Judge(ModelEntry):
     """One judge of the ensemble; its speciality is recorded, its weight is equal."""
 
     specialization: str = ""
+    """What this judge is good at: it is recorded, and its weight is that of the others."""
 
 
 class Judges(_Strict):
     """The ensemble and how it is asked (seed 002, section 4.2)."""
 
     mode: Literal["scores", "pairs", "both"] = "scores"
-    pairs: int | None = Field(None, ge=1)  # of replies, for each pair of models; all by default
+    """Whether judges score every reply, compare replies in pairs, or do both."""
+    pairs: int | None = Field(None, ge=1)
+    """Pairs of replies that are compared for each two models, drawn by the seed; all where it is left out."""
     rubric: str = "default"
+    """Rubric of the judges: `default`, `seed-v1`, or a TOML file of your own."""
     temperature: float = Field(0.1, ge=0, le=2)
+    """Temperature of the judges."""
     max_tokens: int = Field(1000, ge=1)
+    """Most tokens of a judge's answer, reasoning included."""
     repeats: int = Field(1, ge=1, le=50)
+    """How often each judge judges the same reply; the mean counts once."""
     repair: bool = True
+    """Whether a judge whose answer cannot be read sees the error and is asked once more."""
     expected_scores: bool = False
+    """Whether judges with log-probabilities also give a probability-weighted mean score."""
     shuffle_dimensions: bool = False
+    """Whether the order of the dimensions varies from task to task, by the seed."""
     related: Literal["mark", "exclude"] = "mark"
-    reference: bool | None = None  # as the rubric says: its template has {reference} or not
+    """Whether judges of the judged model's own family are marked and counted, or not asked."""
+    reference: bool | None = None
+    """Whether judges see the reference answer of the base; as the rubric's template has it where it is left out."""
     drift_tolerance: float | None = Field(None, gt=0)
+    """Shift of a judge on another day that `toolkit judges drift` still accepts."""
     primary: Judge | None = Judge(
         name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
     )
+    """First judge: a name or a table; `false` takes it out."""
     secondary: Judge | None = Judge(name="claude-3-5-haiku", specialization="actionability and clarity")
+    """Second judge, in the same way."""
     tertiary: Judge | None = Judge(name="llama-3.3-70b", specialization="risk awareness and relevance")
+    """Third judge, in the same way."""
 
     @field_validator(*JUDGE_ROLES, mode="before")
     @classmethod
@@ -203,9 +264,13 @@ class BiasControls(_Strict):
     """Controls that apply to S, M and L alike, or the instrument changes with the treatment (DESIGN decision 8)."""
 
     fsp_enabled: bool = False
+    """Whether judges are made to look at single sentences of a reply (focus sentence prompting)."""
     fsp_mode: Literal["listed", "per_sentence"] = "listed"
+    """Whether sentences are listed beside the whole reply, or each segment is a request of its own."""
     fsp_sentences: int = Field(5, ge=1, le=20)
+    """Sentences that `listed` names."""
     length_normalization: bool = False
+    """Whether `per_sentence` counts findings per 100 tokens of the reply and not their sum."""
 
     @model_validator(mode="after")
     def _has_an_effect(self) -> BiasControls:
@@ -246,8 +311,11 @@ class ExchangeRate(_Strict):
     """What a US dollar costs in AUD, and of which day that is: calls are booked with it from now on."""
 
     rate: float = Field(strict=True)
+    """What one US dollar costs."""
     on: date
+    """Day of the rate, which is not still to come."""
     source: str = Field("", max_length=200)
+    """Who published the rate; it stands in the methods."""
 
     @field_validator("rate")
     @classmethod
@@ -278,8 +346,11 @@ class Budget(_Strict):
     """What the study may spend, all calls together, and the exchange rate that its calls are booked with."""
 
     aud: float | None = Field(None, gt=0)
+    """Cap for all calls of the study together, judges included; there is none where it is left out."""
     confirm_above_aud: float = Field(10.0, ge=0)
+    """Expected cost above which a run needs a yes."""
     aud_per_usd: ExchangeRate | None = None
+    """Exchange rate that calls are booked with; the toolkit has one of its own, with its day."""
 
     @model_validator(mode="before")
     @classmethod
@@ -307,77 +378,109 @@ class Budget(_Strict):
 
 
 class Replies(_Strict):
-    """What becomes of a reply that is not whole: it is marked, and never scored as if it were.
-
-    ``keep`` has it judged as it is, ``exclude`` keeps it unjudged, ``retry`` asks again with twice ``max_tokens``,
-    up to ``retries`` times, and excludes it when it still is not whole. ``thoughts`` says what becomes of thoughts
-    that stand in a reply, as between ``<think>`` and ``</think>``: without them (``strip``) it is judged and counted.
-    """
+    """What becomes of a reply that is not whole: it is marked, and never scored as if it were."""
 
     truncated: Literal["keep", "retry", "exclude"] = "exclude"
+    """A reply that was cut off: judged as it is, asked again with twice the tokens, or not judged."""
     empty: Literal["retry", "exclude"] = "exclude"
+    """A reply without text: asked again with twice the tokens, or not judged."""
     refused: Literal["keep", "exclude"] = "exclude"
+    """A reply in which the model refuses the task: judged as it is, or not judged."""
     filtered: Literal["keep", "exclude"] = "exclude"
+    """A reply that the provider's filter stopped: judged as it is, or not judged."""
     unknown_finish: Literal["keep", "exclude"] = "exclude"
+    """A reply whose end the provider names in an unknown word: judged as it is, or not judged."""
     thoughts: Literal["strip", "keep"] = "strip"
+    """Whether thoughts in a reply, as between `<think>` and `</think>`, are taken out before it is judged."""
     retries: int = Field(2, ge=1, le=5)
+    """How often `retry` asks again before the reply is excluded."""
 
 
 class Limit(_Strict):
     """What one provider may be sent: requests at once, and requests and tokens a minute."""
 
     concurrency: int | None = Field(None, ge=1, le=1000)
+    """Requests that are sent to this provider at the same time."""
     requests_per_minute: float | None = Field(None, gt=0)
+    """Requests that are sent to this provider, runs and judges together."""
     tokens_per_minute: float | None = Field(None, gt=0)
+    """Tokens that are sent to and received from this provider, runs and judges together."""
 
 
 class Analysis(_Strict):
-    """What the analysis is held to, written down before there is a score.
-
-    ``equivalence_margin`` is the difference in score points below which two lengths count as equal; without it
-    equivalence is not tested. Above ``ceiling_share`` of scores at an end of the scale the analysis warns. ``primary``
-    is the one confirmatory contrast; everything else is exploratory. ``score`` is what analyses compare:
-    ``composite_strict``, in which a dimension of 0 counts, or the seed's ``composite``, which leaves zeros out.
-    """
+    """What the analysis is held to, written down before there is a score."""
 
     score: Literal["composite_strict", "composite"] = SCORE
+    """What is compared: with dimensions of score 0 (`composite_strict`), or without them (`composite`)."""
     primary: Literal["M-S", "L-M", "L-S"] | None = None
+    """The one confirmatory contrast of prompt lengths; all others are exploratory."""
     equivalence_margin: float | None = Field(None, gt=0)
+    """Difference below which two lengths count as equal; without it equivalence is not tested."""
     ceiling_share: float = Field(0.3, gt=0, le=1)
+    """Share of scores at an end of the scale above which the analysis warns."""
 
 
 class StudyFile(_Strict):
     """Everything a researcher decides before the first call."""
 
     name: Slug
+    """Name of the study, of its results folder and in every caption."""
     dataset: str = "demo"
+    """Prompts that are asked: the name of a shipped dataset, or a folder or file beside the study file."""
     accept_flaws: tuple[str, ...] = ()
+    """Kinds of flaws of the dataset that are accepted; every caption names them."""
     mix_versions: bool = False
+    """Whether runs of different versions of the dataset are analysed together."""
     scenarios: tuple[str, ...] | None = Field(None, min_length=1)
+    """Scenarios of the dataset that are asked; all where it is left out."""
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
+    """Lengths of prompts that are asked."""
     length_arms: bool = False
+    """Whether the length arms that bases have are asked too; they tell length from information."""
     bases: int | None = Field(None, ge=1)
+    """Number of bases that are asked, drawn by the seed; all where it is left out."""
     test: str = "rubric_study"
+    """What is measured: a test that ships, or a Python file of your own."""
     options: Mapping[str, Any] = Field(default_factory=dict)
+    """Options of the test, by name."""
     models: tuple[ModelEntry, ...] = Field(min_length=1)
+    """Models under test: names of the catalogue, or tables."""
     selection: Literal["all", "adaptive"] = "all"
+    """Whether all bases are asked, or in rounds those that separate the models best."""
     target_width: float | None = Field(None, gt=0)
+    """Width of the widest interval of a difference of models at which an adaptive study stops."""
     repeats: int = Field(1, ge=1, le=1000)
+    """How often each prompt is asked of each model; the test has its own default."""
     seed: int = Field(20250107, ge=0, lt=2**31)
+    """Where every draw of the study begins; the same seed draws the same."""
     concurrency: int = Field(10, ge=1, le=1000)
+    """Requests that are sent to one provider at the same time; lowered when the provider objects."""
     mode: Literal["single", "batch"] = "single"
+    """Whether calls are sent singly, or as batches at half the price within a day."""
     batch_poll_seconds: float = Field(60.0, gt=0)
+    """Time between two looks at a batch."""
     timeout_seconds: float | None = Field(None, gt=0)
+    """Time after which a request without a reply is given up; 180, for a local model 900, where it is left out."""
     output: Path | None = None
+    """Folder of the results, relative to the study file; results/NAME where it is left out."""
     note: str = ""
+    """A sentence that stands in every caption."""
     license: str | None = None
+    """Licence of the study's data in an export: an identifier or an address."""
     replies: Replies = Replies()
+    """What becomes of replies that are not whole."""
     limits: Mapping[Provider, Limit] = Field(default_factory=dict)
+    """What each provider may be sent, by the name of the provider."""
     sampling: Sampling = Sampling()
+    """How the models under test are asked."""
     judges: Judges = Judges()
+    """The judges and how they are asked."""
     bias_controls: BiasControls = BiasControls()
+    """Controls against biases of judges, for S, M and L alike."""
     budget: Budget = Budget()
+    """What the study may spend."""
     analysis: Analysis = Analysis()
+    """What the analysis is held to, written down before there is a score."""
 
     @field_validator("license")
     @classmethod

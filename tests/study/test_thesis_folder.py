@@ -107,6 +107,9 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
         ".git", ".venv", "results", "tests", "*.egg-info", ".*_cache", "__pycache__", "build"
     )
     shutil.copytree(ROOT, source, ignore=ignore)
+    for name in ("index.html", "_static/scripts/furo.js"):  # as after `make docs`
+        (source / "build/docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / "build/docs" / name).write_text("site")
     build = [
         sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path),
     ]  # fmt: skip
@@ -132,10 +135,15 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
         "import toolkit.files as f, toolkit.getting_started.folder as t, pathlib\n"
         f"assert str(f.__file__).startswith({str(target)!r})\n"
         "print(t.init_folder(pathlib.Path('thesis')).fields['folder'])\n"
-        "print(f.workspace())"
+        "print(f.workspace())\n"
+        "import webbrowser, toolkit.getting_started.doctor as d\n"
+        "webbrowser.open = lambda address: print(address)\n"
+        "d.open_docs()"
     )
     env, command = {"PYTHONPATH": str(target), "PATH": ""}, [sys.executable, "-c", code]
     told = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
-    assert told.stdout.splitlines() == ["thesis", str(work)], told.stderr
+    site = tmp_path / "prefix" / "share" / "llm-security-toolkit" / "docs"
+    assert told.stdout.splitlines() == ["thesis", str(work), (site / "index.html").as_uri()], told.stderr
+    assert (site / "_static" / "scripts" / "furo.js").read_text() == "site"
     assert (work / "thesis" / "cloud.toml").is_file()
     assert (work / "notebooks" / "00_start_here.ipynb").is_file()

@@ -7,12 +7,13 @@ import platform
 import shutil
 import sys
 import tempfile
+import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.errors import ToolkitError
-from toolkit.files import workspace
+from toolkit.errors import InputError, ToolkitError
+from toolkit.files import shipped, workspace
 from toolkit.words import Summary
 
 
@@ -104,6 +105,16 @@ def open_lab() -> None:
     ours = str(Path(__file__).resolve().parents[1] / "viewer")
     paths = os.pathsep.join(filter(None, (ours, os.environ.get("JUPYTER_CONFIG_PATH"))))
     os.execve(sys.executable, command, {**os.environ, "JUPYTER_CONFIG_PATH": paths})
+
+
+def open_docs() -> Summary:
+    """Open the site that `make docs` built, or that came with the wheel, and say where it lies."""
+    folder = shipped("docs")
+    page = next(folder.parent.glob("build/docs/index.html"), folder / "index.html")
+    if not page.is_file():
+        raise InputError("the documentation is not built here; make docs builds it")
+    webbrowser.open(page.as_uri())
+    return Summary({"page": str(page)}, f"documentation: {page}")
 
 
 def copied_notebooks(folder: Path) -> list[Path]:

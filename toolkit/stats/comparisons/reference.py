@@ -63,8 +63,8 @@ def reference_effect(
     -------
     ReferenceEffect
         Means of on - off as in `focus_contrast`, by Student t over bases: of all judges, of each dimension and of each
-        judge, the last two with Holm's p values; and Krippendorff's :math:`\\alpha` (interval) of the judges on the
-        answers that they scored on both sides, with :math:`\\alpha_{on} - \\alpha_{off}` by the jackknife over bases.
+        judge, the last two with Holm's p values; and Krippendorff's :math:`\alpha` (interval) of the judges on the
+        answers that they scored on both sides, with :math:`\alpha_{on} - \alpha_{off}` by the jackknife over bases.
 
     Raises
     ------
