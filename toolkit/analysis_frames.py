@@ -162,12 +162,12 @@ class FrameSet:
         reuse = self._results.reuse_frame
         return reuse("runs", plain), reuse("runs_with_arms", runs.iloc[:0] if plain is runs else runs)
 
-    @property
+    @cached_property
     def runs(self) -> pd.DataFrame:
         """One row a run."""
         return self._parted_runs[0]
 
-    @property
+    @cached_property
     def runs_with_arms(self) -> pd.DataFrame:
         """One row a run, those of length arms too; empty where no prompt of an arm was asked."""
         return self._parted_runs[1]

@@ -30,7 +30,7 @@ from toolkit.prompt_test import (
     parameters_of,
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
-from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset
+from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
 from toolkit.study_file import StudyFile
 from toolkit.words import SCENARIOS, choices, counted
 
@@ -56,6 +56,11 @@ class PlannedRun:
     def call_id(self) -> str:
         """The identity of the call that answers this run."""
         return self.request.identity()
+
+    @property
+    def of_arm(self) -> bool:
+        """Whether its prompt is a length arm, which the analyses of S, M and L leave out."""
+        return "length_arm" in getattr(self.item.context, "metadata", ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,10 +303,10 @@ class Plan:
         """The pairs of replies that judges compare."""
         if not self.compared:
             return ()
-        prompts = {prompt.prompt_id: prompt for prompt in self.dataset.prompts}
+        prompts = {prompt.prompt_id: prompt for prompt in without_arms(self.dataset.prompts)}
         slots = (
             Slot(prompt.prompt_id, repeat, prompt.base, prompt.scenario, prompt.length_bin)
-            for prompt in (prompts[asked.prompt_id] for _, asked in self.runs.prompts)
+            for prompt in (prompts[a.prompt_id] for _, a in self.runs.prompts if a.prompt_id in prompts)
             for repeat in range(self.study.repeats)
         )
         return draw_pairs(slots, list(self.models), self.study.judges.pairs, self.study.seed)
@@ -363,13 +368,6 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         for prompt in (dataset.prompts if dataset else ())
         if prompt.scenario in (study.scenarios or ()) and prompt.length_bin in study.length_bins
     )
-    if study.length_arms and not any("length_arm" in prompt.metadata for prompt in prompts):
-        named = (
-            f"dataset {dataset.name} has none in the scenarios and lengths of the study" if dataset else ""
-        )
-        raise StudyError(
-            f"length_arms: {named or f'test {study.test} asks no prompts of a dataset'}; leave length_arms out"
-        )
     names = sorted({prompt.base for prompt in prompts})
     if study.bases is not None and names:
         if study.bases > len(names):
@@ -377,6 +375,11 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
             raise StudyError(f"bases = {study.bases}: {message}")
         chosen = set(random.Random(study.seed).sample(names, study.bases))
         prompts = tuple(prompt for prompt in prompts if prompt.base in chosen)
+    if study.length_arms and len(without_arms(prompts)) == len(prompts):
+        source = f"dataset {dataset.name}" if dataset else f"test {study.test}"
+        raise StudyError(
+            f"length_arms: {source} has none in the bases and lengths asked; leave length_arms out"
+        )
     if manner.reference:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}

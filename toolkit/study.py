@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
+    from toolkit.traffic.one_shot import OneShotTest
     from toolkit.viewer.app import Viewer
 
 
@@ -501,7 +502,7 @@ class Study(Reported):
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
-        """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
+        """Return one row an experiment of the one-shot test: verdict, what was found, and flags of free text."""
         from toolkit.traffic.one_shot import experiments_frame
 
         if (name := self.plan.test.name) != "one_shot":
@@ -631,7 +632,8 @@ class Study(Reported):
         if test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            context = {"note": note, "source": source, "study": self.name}
+            flags_note = cast("OneShotTest", test).flags_note()
+            context = {"note": join(note, flags_note), "source": source, "study": self.name}
             return write_one_shot_figures(self._scored(), folder=folder, **context)
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))

@@ -372,13 +372,9 @@ class StudyFile(_Strict):
                 'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
                 "interval of a difference of models is to have, or leave out both"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _arms_are_asked_whole(self) -> StudyFile:
         if self.length_arms and self.selection == "adaptive":
             raise ValueError(
-                'length_arms: selection = "adaptive" chooses bases by S, M and L alone; leave out one of the two'
+                'selection = "adaptive" chooses bases by S, M and L alone; leave out length_arms'
             )
         return self
 
@@ -406,6 +402,7 @@ class StudyFile(_Strict):
             "judges.expected_scores": judges.expected_scores,
             "judges.shuffle_dimensions": judges.shuffle_dimensions,
             "bias_controls.fsp_enabled": self.bias_controls.fsp_enabled,
+            "length_arms": self.length_arms,
         }
         fault = None
         if judges.mode == "pairs" and (names := [name for name, is_set in unused.items() if is_set]):

@@ -1,4 +1,4 @@
-"""Three scripted studies whose every number is frozen: whole; with gaps, zeros, people and repeats; one-shot."""
+"""Scripted studies whose every number is frozen: whole; with gaps, zeros, people and repeats; one-shot, typed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from toolkit.words import DIMENSIONS
 def _scores(*scores: float) -> str:
     """Return what a judge says who gives these scores."""
     return json.dumps({"reasons": "", **dict(zip(DIMENSIONS, scores, strict=True))})
+
+
+def _claim(value: str | int, measure: str, column: str | None = None) -> str:
+    """Return a typed answer of one claim over the requests."""
+    of = {"measure": measure, "column": column, "filter": {"method": "*"}}
+    return json.dumps({"claims": [{"value": value, "of": of, "rows": "all"}]})
 
 
 PRICE = "usd_per_million_input = 2.0, usd_per_million_output = 8.0"
@@ -75,13 +81,25 @@ primary = false
 secondary = false
 tertiary = false
 """,
+    "typed": f"""
+name = "typed"
+test = "one_shot"
+output = "results/typed"
+repeats = 10
+models = [{{ name = "epsilon", provider = "scripted", {PRICE}, replies = [
+  '{_claim("intranet.example", "value", "host")}', '{_claim("evil.example", "value", "host")}',
+  '{_claim(5, "count")}', '{_claim(4, "count")}', '{_claim("GET", "value", "method")}'] }}]
+[options]
+samples = ["plain_gets"]
+only = ["plain_gets_host", "plain_gets_requests"]
+""",
 }
 QUESTIONS = Path(__file__).with_name("questions.toml")
 """The questions of the time before typed answers; their replies are free text."""
 
 
 def write_studies(folder: Path) -> dict[str, Path]:
-    """Write the three study files and return their paths by name."""
+    """Write the study files and return their paths by name."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in STUDIES.items():
         (folder / f"{name}.toml").write_text(text)

@@ -23,7 +23,7 @@ def test_no_number_moved(tmp_path: Path) -> None:
     # One test of three studies and their commands: of four, workers that share them would make the studies four times.
     now = make(tmp_path)
     embedded.stop(tmp_path / "results" / ".store")
-    assert now.keys() == {"whole", "gaps", "one_shot", "commands"}
+    assert now.keys() == {"whole", "gaps", "one_shot", "typed", "commands"}
     moved = {name: differences(read(name), now[name], name) for name in now}
     lines = [line for each in moved.values() for line in each[:40]]
     assert not lines, f"{sum(map(len, moved.values()))} differences:\n" + "\n".join(lines)
@@ -35,6 +35,8 @@ def test_a_store_of_an_earlier_commit_opens_and_asks_nothing(tmp_path: Path) -> 
         archive.extractall(tmp_path, filter="data")
     try:
         for name, path in write_studies(tmp_path).items():
+            if name == "typed":  # of a later commit than the store
+                continue
             study = Study.load(path)
             assert study.run(progress=False)["new_calls"] == 0
             for kind in ("calls", "judgements") if study.plan.judges else ("calls",):

@@ -118,9 +118,9 @@ def _length_and_information(rng: np.random.Generator, made: Setting) -> Outcome:
     )
     means = mean_of(model.mean + gains, math.hypot(model.base, model.residual))
     truth = dict(zip(TEXTS, means.tolist(), strict=True))
-    found = length_and_information(runs)
+    result = length_and_information(runs)
     pairs = {f"{more}-{less}": truth[more] - truth[less] for more in TEXTS for less in TEXTS}
-    return {one.name: (one, pairs[one.name]) for one in (*found.length, *found.information, *found.total)}
+    return {row.name: (row, pairs[row.name]) for row in (*result.length, *result.information, *result.total)}
 
 
 def _clusters(rng: np.random.Generator, made: Setting) -> tuple[np.ndarray, list[int], float]:

@@ -40,18 +40,18 @@ def runs_of(bases: int = 8, models: str = "a", noise: float = 0.2) -> pd.DataFra
 
 def differences(result) -> dict:
     """Return the estimates of the parts and sums by name."""
-    return {one.name: one for one in (*result.length, *result.information, *result.total)}
+    return {row.name: row for row in (*result.length, *result.information, *result.total)}
 
 
 def test_the_parts_are_those_of_the_scores() -> None:
-    found = differences(length_and_information(runs_of(noise=0.0)))
-    assert {name: one.estimate for name, one in found.items()} == {
+    rows = differences(length_and_information(runs_of(noise=0.0)))
+    assert {name: row.estimate for name, row in rows.items()} == {
         k: pytest.approx(v) for k, v in TRUTH.items()
     }
     result = length_and_information(runs_of(bases=30))
-    assert all(one.low < TRUTH[name] < one.high for name, one in differences(result).items())
+    assert all(row.low < TRUTH[name] < row.high for name, row in differences(result).items())
     corrections = {
-        part: one.correction for part in ("length", "information", "total") for one in getattr(result, part)
+        part: row.correction for part in ("length", "information", "total") for row in getattr(result, part)
     }
     assert corrections == {
         "length": "Holm over 6 parts",
@@ -64,7 +64,7 @@ def test_the_parts_are_those_of_the_scores() -> None:
 
 def test_the_sums_are_the_contrasts_of_the_lengths() -> None:
     runs = runs_of(models="ab")
-    lengths = {one.name: one for one in compare_lengths(runs[runs["length_arm"].isna()]).contrasts}
+    lengths = {row.name: row for row in compare_lengths(runs[runs["length_arm"].isna()]).contrasts}
     for total in length_and_information(runs).total:
         assert (total.estimate, total.low) == pytest.approx(
             (lengths[total.name].estimate, lengths[total.name].low)
@@ -81,8 +81,8 @@ def test_what_lacks_a_score_is_left_out_of_its_steps_and_the_parts_still_add_up(
     for total, information, length in zip(result.total, result.information, result.length, strict=False):
         assert total.estimate == pytest.approx(information.estimate + length.estimate, abs=1e-12)
         assert total.n == information.n == length.n
-    found = differences(result)
-    assert {name: (one.n["bases"], one.missing) for name, one in found.items()} == {
+    rows = differences(result)
+    assert {name: (row.n["bases"], row.missing) for name, row in rows.items()} == {
         **dict.fromkeys(("neutral_m-S", "M-neutral_m", "M-S"), (8, 0)),
         **dict.fromkeys(("neutral_l-S", "L-neutral_l", "L-S", "L-short_l", "short_l-neutral_m"), (7, 1)),
     }
@@ -95,7 +95,7 @@ def test_a_base_without_arms_counts_nowhere_and_is_named() -> None:
     runs = runs_of(bases=9)
     runs = runs[runs["length_arm"].isna() | (runs["base"].isin(["b0", "b1", "b2"]))]
     result = length_and_information(runs)
-    assert {one.n["bases"] for one in differences(result).values()} == {3}
+    assert {row.n["bases"] for row in differences(result).values()} == {3}
     assert result.means[0].n == {"bases": 3, "answers": 3}
     assert "6 of 9 bases have no length arms and are left out: b3, b4, b5, b6, b7 and 1 more" in result.notes
 
@@ -104,7 +104,7 @@ def test_a_base_without_arms_counts_nowhere_and_is_named() -> None:
 def test_fewer_than_two_bases_give_no_number_and_a_reason(bases: int) -> None:
     result = length_and_information(runs_of(bases=max(bases, 1)).iloc[: 6 * bases], margin=0.2)
     assert not any(
-        one.estimable for one in (*differences(result).values(), *result.equivalence, *result.means)
+        row.estimable for row in (*differences(result).values(), *result.equivalence, *result.means)
     )
     assert "two are needed" in result.total[0].reason
     assert result.sentence().startswith("What M gains over S is not parted: ")
@@ -114,7 +114,7 @@ def test_fewer_than_two_bases_give_no_number_and_a_reason(bases: int) -> None:
 def test_groups_count_where_bases_share_texts() -> None:
     runs = runs_of().assign(cluster=lambda frame: frame["base"].replace({"b1": "b0", "b3": "b2"}))
     result = length_and_information(runs)
-    assert {one.n["independent groups"] for one in differences(result).values()} == {6}
+    assert {row.n["independent groups"] for row in differences(result).values()} == {6}
 
 
 def test_a_loss_is_worded_as_one() -> None:

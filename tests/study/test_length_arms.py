@@ -14,13 +14,17 @@ from length_arms import base_of, facts_of, write_bases
 from small_study import without_pictures
 
 from toolkit import Scores
+from toolkit.adaptive.rounds import bank_of
 from toolkit.audit.registration import register
 from toolkit.audit.verify import verify_study
 from toolkit.errors import InputError, NotAnswerable, StudyError
 from toolkit.models import scripted
 from toolkit.models.tokens import count_tokens
+from toolkit.people.rating import rateable_replies
+from toolkit.probes.job import balanced_sample
 from toolkit.prompts.check import KINDS, check_dataset, check_summary
 from toolkit.prompts.dataset import load_dataset
+from toolkit.prompts.diff import diff_summary
 from toolkit.runs.decisions import decided
 from toolkit.stats import length_and_information
 from toolkit.store import embedded
@@ -29,13 +33,14 @@ from toolkit.thesis.methods import sentences, what_was_done
 from toolkit.words import LENGTH_ARMS
 
 BASES, WITHOUT = 6, 1
+PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 STUDY = """
 name = "arms"
 dataset = "{dataset}"
 length_arms = {arms}
 {more}
-models = [{{ name = "facts", provider = "scripted", planted = {{ level = 2.0 }} }},
-          {{ name = "words", provider = "scripted", planted = {{ level = 2.1 }} }}]
+models = [{{ name = "facts", provider = "scripted", {price}, planted = {{ level = 2.0 }} }},
+          {{ name = "words", provider = "scripted", {price}, planted = {{ level = 2.1 }} }}]
 output = "results/arms"
 [judges]
 primary = {{ name = "judge-a", provider = "scripted", planted = {{}} }}
@@ -62,7 +67,7 @@ def study_in(folder: Path, arms: str = "true", more: str = "", dataset: str = ""
     """Write bases and a study of them."""
     source = dataset or write_bases(folder / "bases", BASES, WITHOUT)
     path = folder / "arms.toml"
-    path.write_text(STUDY.format(arms=arms, dataset=source, more=more))
+    path.write_text(STUDY.format(price=PRICE, arms=arms, dataset=source, more=more))
     return path
 
 
@@ -80,20 +85,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 def test_arms_are_composed_on_request_alone(tmp_path: Path) -> None:
     folder = write_bases(tmp_path / "bases", 2, 1)
-    plain, whole = load_dataset(folder), load_dataset(folder, length_arms=True)
+    plain, with_arms = load_dataset(folder), load_dataset(folder, length_arms=True)
     for path in folder.glob("base_0[01].toml"):
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if not line.startswith("arm_")))
-    assert load_dataset(folder).digest == plain.digest != whole.digest
+    assert load_dataset(folder).digest == plain.digest != with_arms.digest
     assert len(plain.prompts) == 9
-    first = {prompt.prompt_id: prompt for prompt in whole.prompts if prompt.base == "base_00"}
+    first = {prompt.prompt_id: prompt for prompt in with_arms.prompts if prompt.base == "base_00"}
     assert [*first] == [f"base_00_{end}" for end in ("s", "m", "l", "nm", "nl", "lm")]
     arms = {p.metadata["length_arm"]: p.length_bin for p in first.values() if "length_arm" in p.metadata}
     assert arms == LENGTH_ARMS
     s, nm, nl = (first[f"base_00_{end}"].text.partition("\n\nTask")[0] for end in ("s", "nm", "nl"))
     assert nm.startswith(s)
     assert nl.startswith(nm)
-    assert {prompt.base for prompt in whole.prompts} == {"base_00", "base_01", "base_02"}
+    assert {prompt.base for prompt in with_arms.prompts} == {"base_00", "base_01", "base_02"}
 
 
 def test_a_table_has_arms_in_a_column_of_their_own(tmp_path: Path) -> None:
@@ -129,6 +134,12 @@ def test_a_study_asks_arms_where_there_are_some(tmp_path: Path) -> None:
         _ = Study.load(study_in(tmp_path, "true", dataset="demo")).plan
     with pytest.raises(StudyError, match="chooses bases by S, M and L alone"):
         Study.load(study_in(tmp_path, "true", 'selection = "adaptive"\ntarget_width = 1.0'))
+    path = study_in(tmp_path)
+    path.write_text(path.read_text().replace("[judges]", '[judges]\nmode = "pairs"'))
+    with pytest.raises(StudyError, match="length_arms is about scores"):
+        Study.load(path)
+    path.write_text(path.read_text().replace('"pairs"', '"both"'))
+    assert {pair.prompt_id[-2:] for pair in Study.load(path).plan.pairs} == {"_s", "_m", "_l"}
 
 
 def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
@@ -139,6 +150,10 @@ def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
     for frame in (frames.runs, frames.judgements, frames.judge_means):
         assert len(frame)
         assert frame["length_arm"].isna().all()
+    assert len(rateable_replies(finished.plan, finished.store)) == 2 * 3 * (BASES + WITHOUT)
+    assert not any(run.of_arm for run in balanced_sample(finished.plan.runs, 99, 1))
+    costs = bank_of(finished.plan)["cost"]  # of S, M and L, as large for a base with arms as for another one
+    assert 0 < costs.max() < 1.01 * costs.min()
     mean = plain[plain["length_arm"].isna()].groupby("model")["composite"].mean()
     results = finished.results().set_index(["model", "name"])["estimate"]
     for model, value in mean.items():
@@ -187,7 +202,7 @@ def test_status_figure_methods_registration_and_verify_work_with_arms(
     design = " ".join(sentence.text for sentence in sentences("design", done))
     assert f"{3 * BASES} of these prompts, of {BASES} bases, are length arms" in design
     assert (
-        sum(one.calls for one in done.answers) == 4 * planned
+        sum(answer.calls for answer in done.answers) == 4 * planned
     )  # no judgement of an arm passes for one asked again
 
 
@@ -228,21 +243,21 @@ def test_the_check_finds_what_is_wrong_with_an_arm(tmp_path: Path) -> None:
     ]
     (lost,) = problems_of(tmp_path, arm_short=short[:-1])
     assert lost == "arm_facts base_01_lm: has 32 facts, L has 33"
-    (other,) = problems_of(tmp_path, arm_short=[short[0].replace("00:11", "00:12"), *short[1:]])
-    assert other.startswith("arm_facts base_01_lm: fact 1 lacks 00:11 and adds 00:12")
+    (line,) = problems_of(tmp_path, arm_short=[short[0].replace("00:11", "00:12"), *short[1:]])
+    assert line.startswith("arm_facts base_01_lm: fact 1 lacks 00:11 and adds 00:12")
     background = [
         f"The room {number} of the old house has 21 chairs and a table, and serves for tea at noon."
         for number in range(300, 312)
     ]
     facts = [fact for fact, _ in facts_of(1)]
-    (told,) = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]], arm_neutral_l=[])[:1]
-    assert "lacks neutral_l" in told
-    found = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]])
-    assert [line.partition(", the first")[0] for line in found] == [
+    (absent,) = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]], arm_neutral_l=[])[:1]
+    assert "lacks neutral_l" in absent
+    problems = problems_of(tmp_path, arm_neutral_m=[facts[6], *background[1:]])
+    assert [line.partition(", the first")[0] for line in problems] == [
         "arm_facts base_01_nm: has 1 fact of M or L", "arm_facts base_01_nl: has 1 fact of M or L"
     ]  # fmt: skip
-    found = problems_of(tmp_path, arm_neutral_m=background[:-2])
-    assert [line.partition(" of the ")[0] for line in found if line.startswith("arm")] == [
+    problems = problems_of(tmp_path, arm_neutral_m=background[:-2])
+    assert [line.partition(" of the ")[0] for line in problems if line.startswith("arm")] == [
         "arm_length base_01_nm: has 424 tokens (o200k_base), -10.2%",
         "arm_length base_01_nl: has 784 tokens (o200k_base), -5.8%",
     ]
@@ -258,3 +273,12 @@ def test_the_summary_counts_arms_apart(tmp_path: Path) -> None:
     assert "of length arms 6 (neutral_m 2, neutral_l 2, short_l 2), problems 0" in summary.text
     bins = summary.fields["length_bins"].values()
     assert all(a == b for a, b in pairwise(bins))
+
+
+def test_a_changed_arm_is_a_difference_and_leaves_the_digest_alone(tmp_path: Path) -> None:
+    before, after = (write_bases(tmp_path / name, 1) for name in ("before", "after"))
+    path = after / "base_00.toml"
+    path.write_text(path.read_text().replace("The room 300 ", "The room 299 "))
+    problems = diff_summary(before, after)
+    assert {change["prompt_id"] for change in problems.fields["changes"]} == {"base_00_nm", "base_00_nl"}
+    assert problems.fields["after"]["digest"] == load_dataset(after).digest

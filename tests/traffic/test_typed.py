@@ -14,7 +14,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.files import checked
 from toolkit.prompt_test import PromptReply, annotate
-from toolkit.traffic.measures import MEASURES, Answer, Table, number_in
+from toolkit.traffic.measures import MEASURES, Answer, Table
 from toolkit.traffic.one_shot import OneShotTest, experiments_frame
 from toolkit.traffic.questions import AnswerKey, Question, load_questions
 from toolkit.traffic.sample import load_sample
@@ -23,7 +23,6 @@ from toolkit.traffic.typed import Expected, TypedVerdict, expectation, typed_ver
 QUESTIONS = {question.id: question for question in load_questions()}
 POSTS = {"method": "POST"}
 SERVER = {"source": "198.51.100.40"}
-STRANGER = {"source": "203.0.113.66"}
 POLLS = {"host": "updates.example"}
 ANY = {"method": "*"}
 ANSWERED = {"status": "*"}
@@ -43,12 +42,12 @@ def expected(name: str) -> Expected:
 def claim(
     value: Any, measure: str, conditions: Any, rows: Any = "all", unit: Any = None, **of: Any
 ) -> dict[str, Any]:
-    return {
-        "value": value,
-        "unit": unit,
-        "of": {"measure": measure, "filter": conditions, **of},
-        "rows": rows,
-    }
+    of |= {"measure": measure, "filter": conditions}
+    return {"value": value, "unit": unit, "of": of, "rows": rows}
+
+
+def open_question(sample: str) -> str:
+    return f"{sample}_flow" if f"{sample}_flow" in QUESTIONS else f"{sample}_suspicious"
 
 
 def verdict(name: str, *claims: Any, text: str = "") -> TypedVerdict:
@@ -119,6 +118,7 @@ HOLDS = [
     ("login_post", claim(1300050, "duration", POSTS, unit="us")),
     ("beaconing", claim(1.97, "mean_interval", POLLS, unit="seconds")),
     ("beaconing", claim(0.727, "share", {"status": 204}, among={"status": "*"})),
+    ("beaconing", claim(0.2, "share", {"number": 6}, [6, 9, 16, 19, 22], among={"number": [6, 9, 16, 19, 22]})),
     ("beaconing", claim("72.7%", "share", {"status": 204}, among={"status": "*"})),
     ("beaconing", claim(73, "share", {"status": 204}, unit="%", among={"status": "*"})),
     ("beaconing", claim(0, "share", {"status": 404}, [], among={"status": "*"})),
@@ -148,9 +148,7 @@ HOLDS = [
 
 @pytest.mark.parametrize(("sample", "held"), HOLDS, ids=str)
 def test_a_claim_that_the_sample_gives_holds(sample: str, held: dict[str, Any]) -> None:
-    result = verdict(
-        f"{sample}_flow" if sample not in ("beaconing", "sql_injection") else f"{sample}_suspicious", held
-    )
+    result = verdict(open_question(sample), held)
     assert (result.verdict, result.why[:14]) == ("unexpected", "no claim gives"), result.why
     assert [each.held for each in result.claims] == [True]
 
@@ -160,7 +158,7 @@ FALSE = [
     ("login_post", claim(3, "count", POSTS), "it says 3, the sample gives 2"),
     ("login_post", claim(2.4, "count", POSTS), "says 2.4"),
     ("login_post", claim(True, "count", POSTS), "says yes"),
-    ("login_post", claim("two", "count", POSTS), "says two"),
+    ("login_post", claim("1,97", "count", POSTS), "says 1,97"),
     ("login_post", claim(2, "count", POSTS, unit="s"), "s is no unit of count"),
     ("slow_download", claim(45700, "sum", SERVER, column="payload_length"), "sample gives 45706"),
     ("slow_download", claim(45706, "sum", SERVER, unit="ms", column="payload_length"), "no unit"),
@@ -207,7 +205,7 @@ FALSE = [
 def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(
     sample: str, false: dict[str, Any], why: str | None
 ) -> None:
-    name = f"{sample}_flow" if sample not in ("beaconing", "sql_injection") else f"{sample}_suspicious"
+    name = open_question(sample)
     if why is None:  # a choice is only for a question that gives choices
         assert verdict(name, false).verdict is None
         false, name, why = (
@@ -352,7 +350,7 @@ def test_many_ranges_of_a_large_sample_are_read_once() -> None:
     ({"type": "one_of", "value": "a", "choices": ["b"]}, "none of the choices"),
     ({"type": "claims", "value": 1}, "needs claims"),
     ({"type": "claims", "claims": [{"measure": "count", "rows": 1}]}, "unknown key 'rows'"),
-    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "need a measure"),
+    ({"type": "text", "value": "a", "filter": {"uri": 1}}, "needs a measure"),
     ({"type": "duration", "value": 1, "unit": "fortnight"}, "unit 'fortnight' is none"),
     ({"type": "integer", "value": 1, "tolerance": -1}, "greater than or equal to 0"),
 ])  # fmt: skip
@@ -457,13 +455,6 @@ def test_pairs_follow_the_order_in_each_stream_and_need_their_columns() -> None:
     assert Table(frame.drop(columns="number")).index[1] == 0
     continued = frame.assign(status=frame["status"].mask(frame["number"] == 6, 100))
     assert Table(continued).partner[3] == 8  # row 4 is answered by row 9, after "100 Continue"
-
-
-def test_numbers_are_those_of_json_and_of_people() -> None:
-    assert [number_in(text) for text in ("1,97", "1e5000", "", "12 34", None, [1], float("nan"))] == [
-        None
-    ] * 7
-    assert str(number_in(" 2.50 ")) == "2.50"
 
 
 # --- the test ---------------------------------------------------------------------------------------------------------

@@ -171,12 +171,12 @@ def bank_of(plan: Plan) -> pd.DataFrame:
             "cannot be chosen one by one; leave the copies out (`toolkit prompts check`)"
         )
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    prompts = {prompt.prompt_id: prompt for prompt in without_arms(plan.dataset.prompts)}
+    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     rows = []
     for run in plan.runs:
-        if (prompt := prompts.get(run.prompt.prompt_id)) is None:
+        if run.of_arm:
             continue
-        request = run.request
+        prompt, request = prompts[run.prompt.prompt_id], run.request
         aud = worst_aud(request, endpoints[request.provider, request.model, request.endpoint])
         rows.append((prompt.base, prompt.scenario, prompt.category, aud))
     frame = pd.DataFrame(rows, columns=["base", "scenario", "category", "aud"])

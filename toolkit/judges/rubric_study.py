@@ -131,7 +131,7 @@ class RubricStudy(PromptResponseTest):
         """Return the results of one model, with intervals over bases: the prompts of a base are one block."""
         one_model(measured_items)
         # A prompt of a length arm differs from M or L in more than its length: it is no M or L to be averaged with.
-        measured_items = [one for one in measured_items if "length_arm" not in one.item.context.metadata]
+        measured_items = [item for item in measured_items if "length_arm" not in item.item.context.metadata]
         clusters = clusters_of(self.prompts)
         bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
         numbers = (*COMPOSITES, "zeros")

@@ -103,7 +103,8 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     stored = stored_runs(store, plan.study.name, plan.call_ids)
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
-    planned = sorted((run for run in plan.runs if run.key in usable), key=lambda run: run.key)
+    planned = [run for run in plan.runs if run.key in usable and not run.of_arm]
+    planned.sort(key=lambda run: run.key)
     replies = []
     for run in planned:
         run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""

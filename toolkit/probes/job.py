@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
 
+from toolkit.analysis_frames import without_arms
 from toolkit.errors import InputError
 from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
@@ -101,7 +102,7 @@ def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[P
     """
     dice = random.Random(f"replies {seed}")
     cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
-    plain = [run for run in runs if "length_arm" not in getattr(run.item.context, "metadata", ())]
+    plain = [run for run in runs if not run.of_arm]
     for run in dice.sample(plain, len(plain)):
         cells[run.model, _cell(run)[1]].append(run)
     order = [cells[name] for name in sorted(cells)]
@@ -276,8 +277,8 @@ def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard
 
     related = {role: judge.related for role, judge in study.plan.judges.items()}
     shifts = result.shifts() if result else None
-    frames = study.frames()
-    return judge_cards(frames.judgements, frames.runs, related=related, shifts=shifts)
+    judgements, runs = without_arms(study.judgements()), without_arms(study.runs())
+    return judge_cards(judgements, runs, related=related, shifts=shifts)
 
 
 def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 
-from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
+from toolkit.prompts.dataset import Dataset, Prompt, digest_of, load_dataset, without_arms
 from toolkit.words import Summary, counted, one_line
 
 LABELS: Final = ("scenario", "category", "length_bin", "base", "token_count")
@@ -46,7 +46,9 @@ def _change(old: Prompt | None, new: Prompt) -> Change | None:
 
 def diff_summary(before: str | Path, after: str | Path) -> Summary:
     """Compare two datasets: what `toolkit prompts diff` prints; exit code 1 when they differ."""
-    old, new = (load_dataset(source, check_ranges=False) for source in (before, after))
+    datasets = (load_dataset(source, check_ranges=False, length_arms=True) for source in (before, after))
+    # Each by the digest that a study without length arms has.
+    old, new = (replace(dataset, digest=digest_of(without_arms(dataset.prompts))) for dataset in datasets)
     changes = diff_datasets(old, new)
     kinds = Counter(change.kind for change in changes)
     counts = {kind: kinds[kind] for kind in ("added", "removed", "changed")}

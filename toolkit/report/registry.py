@@ -69,13 +69,13 @@ class Row:
 
 FIGURES: Final = (
     Row("length_effects", "What prompt length does", length_effects, "length"),
+    Row("quality_by_length", "Quality by prompt length", quality_by_length, "length"),
     Row(
         "length_information",
         "Prompt length apart from information",
         length_information,
         "length_and_information",
     ),
-    Row("quality_by_length", "Quality by prompt length", quality_by_length, "length"),
     Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
     Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
     Row("pair_strengths", "Models by votes on pairs", pair_strengths, "compare_pairs", needs_scores=False),

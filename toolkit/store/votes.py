@@ -92,7 +92,6 @@ def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
         row = {
             **vote,
             **{name: getattr(prompt, name) for name in ("base", "scenario", "length_bin")},
-            "length_arm": prompt.metadata.get("length_arm"),
             **{"cluster": plan.clusters.get(prompt.base, prompt.base), "judge_model": vote["model"]},
             **{"first": first, "second": second, "winner": winner},
         }

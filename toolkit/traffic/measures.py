@@ -102,7 +102,7 @@ def canonical(column: str | None, value: Any) -> Any:
             text = unquote_plus(text)
         return text
     if column == "tcp_flags":
-        return ",".join(sorted(part.upper() for part in re.split(r"[\s,;|/+]+", text) if part))
+        return ",".join(sorted(part.upper() for part in re.split(r"[\s,;|/+-]+", text) if part))
     if column == "host":
         return text.casefold().rstrip(".")
     return canonical_address(text) if column in ("source", "destination") else text.casefold()
@@ -189,23 +189,18 @@ class Table:
         """Return rows in their order, of a column those that have a value."""
         return [row for row in sorted(rows) if column is None or self.cells[column][row] is not None]
 
-    def calculate(
-        self, measure: str, column: str | None, rows: Iterable[int], among: Iterable[int] = ()
-    ) -> Any:
+    def calculate(self, measure: str, column: str | None, rows: frozenset[int], among: frozenset[int]) -> Any:
         """Return what a measure gives over rows; raise `Refuted` where it gives no value."""
         if measure in OF_COLUMN:
             column = self.column(column)
             values = [self.cells[column][row] for row in self.nonempty(column, rows)]
             return self._of_column(measure, column, values)
-        indices = self.nonempty(None, rows)
-        if measure == "exists":
-            return bool(indices)
+        if measure in ("exists", "count"):
+            return bool(rows) if measure == "exists" else Decimal(len(rows))
         if measure == "share":
-            if not (total := len(list(among))):
+            if not among:
                 raise Refuted("no row is among those that the share is of")
-            return Decimal(len(indices)) / total
-        if measure == "count":
-            return Decimal(len(indices))
+            return Decimal(len(rows)) / len(among)
         times = [self.cells[self.column("time")][row] for row in self.nonempty("time", rows)]
         if len(times) < (2 if measure == "mean_interval" else 1):
             raise Refuted(f"{measure} needs more rows than {len(times)}")
@@ -273,21 +268,28 @@ _NUMBERS: Final = frozenset({"integer", "number", "share", "time", "duration", "
 class Subject(Strict):
     """A measure over the rows that a filter selects."""
 
-    measure: Measure
+    measure: Measure | None = None
     column: str | None = None
     filter: dict[str, Any] = Field(default_factory=dict)
     among: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        _check_subject(self.measure, self.column, self.among)
+        parts = self.filter or self.column or self.among is not None
+        if self.measure is None and (parts or type(self) is Subject):
+            raise ValueError("needs a measure; add it")
+        needs = self.measure in OF_COLUMN
+        if needs != (self.column is not None):
+            raise ValueError(f"the measure {self.measure} {'needs a' if needs else 'takes no'} column")
+        if (self.measure == "share") != (self.among is not None):
+            raise ValueError("the measure share, and no other, needs among = { ... }")
         return self
 
     def of(self, table: Table) -> Any:
         """Return the value in a sample; raise ``ValueError`` where the sample does not give it."""
         try:
             (rows, absent), among = table.select(self.filter), table.select(self.among or {})[0]
-            value = table.calculate(self.measure, self.column, rows, among)
+            value = table.calculate(str(self.measure), self.column, rows, among)
         except (Refuted, Unreadable) as error:
             raise ValueError(f"{error}; correct the question") from None
         if absent and value not in (0, False, []):
@@ -295,7 +297,7 @@ class Subject(Strict):
         return value
 
 
-class Answer(Strict):
+class Answer(Subject):
     """The answer that a question expects: a type, and a subject, a literal value or a function of the sample's frame.
 
     >>> Answer(type="integer", measure="count", filter={"method": "POST"}).type
@@ -303,10 +305,6 @@ class Answer(Strict):
     """
 
     type: Type
-    measure: Measure | None = None
-    column: str | None = None
-    filter: dict[str, Any] = Field(default_factory=dict)
-    among: dict[str, Any] | None = None
     value: Any = None
     expected: Callable[[Any], Any] | None = Field(default=None, exclude=True)
     unit: str = ""
@@ -319,34 +317,24 @@ class Answer(Strict):
         sources = (self.measure, self.value, self.expected, self.claims or None)
         if sum(source is not None for source in sources) != 1:
             raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
-        if (self.type == "claims") != bool(self.claims):
-            raise ValueError("the type claims, and no other, needs claims = [ ... ]")
-        if (self.type == "one_of") != bool(self.choices):
-            raise ValueError("the type one_of, and no other, needs choices = [ ... ]")
+        for kind, name in (("claims", "claims"), ("one_of", "choices")):
+            if (self.type == kind) != bool(getattr(self, name)):
+                raise ValueError(f"the type {kind}, and no other, needs {name} = [ ... ]")
         if self.choices and self.value is not None and self.value not in self.choices:
-            raise ValueError(
-                f"value {self.value!r} is none of the choices; {choices(self.value, self.choices)}"
-            )
+            raise ValueError(f"value {self.value!r} is none of the choices {', '.join(self.choices)}")
         if self.unit and self.unit not in UNITS:
             raise ValueError(f"unit {self.unit!r} is none; {choices(self.unit, UNITS)}")
-        if self.measure is None and (self.filter or self.column or self.among is not None):
-            raise ValueError("column, filter and among need a measure; add it")
-        if self.measure is not None:
-            _check_subject(self.measure, self.column, self.among)
         return self
 
-    def of(self, table: Table, frame: pd.DataFrame) -> Any:
+    def value_in(self, table: Table, frame: pd.DataFrame) -> Any:
         """Return the expected value, of an open question None; raise ``ValueError`` where the sample gives none."""
         for claim in self.claims:
-            claim.of(table)
+            claim.of(table)  # refuses what the sample does not give
         if self.claims:
             return None
         if self.measure is not None:
-            names = ("measure", "column", "filter", "among")
-            value = Subject(**{name: getattr(self, name) for name in names}).of(table)
-        else:
-            value = self.value if self.expected is None else self.expected(frame)
-        return fitting(self.type, value)
+            return fitting(self.type, self.of(table))
+        return fitting(self.type, self.value if self.expected is None else self.expected(frame))
 
 
 def fitting(kind: str, value: Any) -> Any:
@@ -370,10 +358,3 @@ def truth_of(value: Any) -> bool | None:
     """Return what a yes or no says; None for anything else."""
     words = {"yes": True, "true": True, "no": False, "false": False}
     return value if isinstance(value, bool) else words.get(str(value).strip(" .").casefold())
-
-
-def _check_subject(measure: str, column: str | None, among: Any) -> None:
-    if (measure in OF_COLUMN) != (column is not None):
-        raise ValueError(f"the measure {measure} {'needs a' if measure in OF_COLUMN else 'takes no'} column")
-    if (measure == "share") != (among is not None):
-        raise ValueError("the measure share, and no other, needs among = { ... }")

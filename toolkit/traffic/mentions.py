@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
-from collections.abc import Callable, Iterator, KeysView
+from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -192,21 +192,25 @@ _ACCEPTED: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
 
 NUMBER_WORDS: Final = dict(zip(WORDS["numbers"], [*range(20), *range(20, 100, 10)], strict=True))
 _SCALES: Final[dict[str, tuple[float, ...]]] = {
-    unit: tuple(factors) for unit, factors in _SOURCES["scales"].items()
+    unit: tuple(factors) for units, factors in _SOURCES["scales"].items() for unit in units.split()
 }
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a text: as written (NaN if unreadable), and its possible values in the base unit."""
+    """A number in a text: as it may be read (NaN if unreadable), and these values in the base unit."""
 
-    written: float
+    readings: tuple[float, ...]
     values: tuple[float, ...]
     text: str
     unit: str
     start: int
     end: int
-    approximate: bool = False
+
+    @property
+    def written(self) -> float:
+        """Return the likeliest reading."""
+        return self.readings[0]
 
 
 def numbers(text: str) -> tuple[Number, ...]:
@@ -216,36 +220,68 @@ def numbers(text: str) -> tuple[Number, ...]:
 
 def numbers_in(bare: str) -> tuple[Number, ...]:
     """Return the numbers of a text in which everything else that holds digits is blanked out."""
-    digits = (_number(match) for match in _NUMBERS["digits"].finditer(bare))
-    words = (_worded(match) for match in _NUMBERS["words"].finditer(bare))
-    ordered = sorted(filter(None, (*digits, *words)), key=lambda number: number.start)
+    digits = [number for match in _NUMBERS["digits"].finditer(bare) for number in _numbers(match)]
+    blanked = _NUMBERS["digits"].sub(lambda m: "\0" * (m.end("half") - m.start()) + (m["unit"] or ""), bare)
+    words = [_worded(match) for match in _NUMBERS["words"].finditer(blanked)]
+    ordered = sorted((*digits, *words), key=lambda number: number.start)
     if len(ordered) > 1:  # "one" beside other numbers is usually a pronoun
         ordered = [number for number in ordered if number.text.lower() != "one"] or ordered[:1]
     return tuple(ordered)
 
 
-def _number(match: re.Match[str]) -> Number | None:
-    text, unit = match.string, (match["unit"] or "").strip()
-    name = unit.lower()
-    touching = bool(unit) and not match["unit"][0].isspace()
+def _numbers(match: re.Match[str]) -> Iterator[Number]:
+    """Yield the number of a match, or each of several that blanks or commas join."""
+    text, start, end = match.string, match.start("digits"), match.end("number")
+    groups, mark, unit = re.split(r"\D", match["digits"]), match["mark"] or "", (match["unit"] or "").strip()
+    name, touching = unit.lower(), bool(unit) and not match["unit"][0].isspace()
+    if _is_list(match, groups, mark):
+        for part in re.finditer(r"\d+", match["digits"]):
+            value, position = (float(part[0]),), start + part.start()
+            yield Number(value, value, part[0], "", position, position + len(part[0]))
+        return
+    code = re.fullmatch(r"[1-5]\d\d", match["number"])
+    if code and touching and name == "s" and _NUMBERS["plural"].search(text[max(0, start - 24) : start]):
+        unit = name = ""  # "are 204s" are no seconds
     singular = name.rstrip("s") if len(unit) > 2 and not name.endswith("ms") else name
     scale = _SCALES.get(name) or _SCALES.get(singular) or (1.0,)
     if touching and name == "k":
         scale = (1e3,)
-    elif touching and scale == (1.0,) and name not in WORDS["touching_units"]:
-        return None  # "12th", "0x1f", "5a3f"
-    sign = match["sign"] if match.start() == 0 or not text[match.start() - 1].isalnum() else None
-    digits = re.sub(r"[^\d]", "", match["digits"]) + (match["rest"] or "") + (match["power"] or "")
-    value = float(digits) * (-1 if sign in ("-", "−") else 1)
-    start, end = match.start("digits") if sign is None else match.start(), match.end("number")
-    approximate = bool(_NUMBERS["approximate"].search(text[max(0, start - 24) : start]))
-    return Number(
-        value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, approximate
+    elif touching and unit and scale == (1.0,) and name not in WORDS["touching_units"]:
+        return  # "12th", "0x1f", "5a3f"
+    written = ["".join(groups)]
+    if match["rest"]:
+        written = [f"{written[0]}.{match['rest'][1:]}"]
+    elif len(groups) == 2 and mark in (",", "."):  # a mark of thousands or of decimals; bytes are whole
+        written.insert(mark == "," or name in ("b", "byte", "bytes"), ".".join(groups))
+    sign = (
+        match["sign"]
+        if match["sign"] and not text[max(0, match.start() - 1) : match.start()].isalnum()
+        else ""
     )
+    minus, more = (-1 if sign in ("-", "−") else 1), 0.5 if match["half"] else 0.0
+    readings = tuple(minus * (float(value + (match["power"] or "")) + more) for value in written)
+    values = tuple(value * factor for value in readings for factor in scale)
+    yield Number(readings, values, text[start - len(sign) : end], unit, start - len(sign), end)
+
+
+def _is_list(match: re.Match[str], groups: Sequence[str], mark: str) -> bool:
+    """Say whether blanks or commas join several numbers ("200 301") and no groups of three digits ("2 496 bytes")."""
+    text, start, following = match.string, match.start("digits"), match.string[match.end("number") :][:16]
+    codes = [bool(re.fullmatch(r"[1-5]\d\d", group)) for group in groups]
+    if mark == ",":
+        return all(codes) and (len(groups) > 2 or text[max(0, start - 1) : start] == "[")
+    counts_codes = codes[-1] and _NUMBERS["counted_codes"].match(following)
+    alone = not re.search(r"\w", following or text[:start])
+    joined = not all(codes) and not counts_codes and (alone or _NUMBERS["joins_blank"].match(following))
+    return mark == " " and not joined
 
 
 def _worded(match: re.Match[str]) -> Number:
-    tens, ones = NUMBER_WORDS[match["word"].lower()], NUMBER_WORDS[(match["ones"] or "zero").lower()]
-    unread = match["large"] or (ones and tens < 20)
-    value = float("nan") if unread else float(tens + ones)
-    return Number(value, (value,), match[0], "", match.start(), match.end())
+    word, unit = match["word"].lower(), (match["unit"] or "").lower()
+    tens, ones = NUMBER_WORDS.get(word, 0.5), NUMBER_WORDS[(match["ones"] or "zero").lower()]
+    unread = match["large"] or (ones and tens < 20) or (word == "half" and not unit)
+    value = float("nan") if unread else tens + ones + (0.5 if match["half"] else 0.0)
+    scale = _SCALES.get(unit) or _SCALES.get(unit.rstrip("s")) or (1.0,)
+    start, end = match.start(), max(match.end(name) for name in ("word", "ones", "large", "half"))
+    values = tuple(value * factor for factor in scale)
+    return Number((value,), values, match.string[start:end], unit, start, end)

@@ -6,13 +6,12 @@ is N experiments of one method.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -46,24 +45,25 @@ from toolkit.stats.one_shot.methods import (
     overall,
     score_methods,
 )
-from toolkit.traffic.evidence import Claim, evidence
 from toolkit.traffic.measures import ANSWERS, Table
 from toolkit.traffic.questions import (
     AnswerKey,
     PromptVariant,
     Question,
-    json_objects,
     load_prompts,
     load_questions,
     matches,
 )
-from toolkit.traffic.sample import CUT, Facts, Sample, cell_text, decoded_path, load_sample, shipped_samples
+from toolkit.traffic.sample import Sample, load_sample, shipped_samples
+from toolkit.traffic.screen import Facts, Flag, State, chance_acceptance, screen
 from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
 from toolkit.words import agreeing, choices, counted
 
-FORMATS: Final = ("typed", "text", "evidence")
+FORMATS: Final = ("typed", "text")
 _KEYS: Final = (*KEYS, "repeat")
-_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
+_STATES: Final[dict[str, State]] = {"refuted": "refuted", "bound": "bound", "not_checked": "not checked"}
+"""Columns of the flags of free text."""
+_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", *_STATES, "run_id"]
 _TEXTS: Final = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
@@ -75,13 +75,18 @@ class Verdict:
     matched: bool | None
     found: str | None
     why: str
-    claims: tuple[Claim | CheckedClaim, ...] = ()
+    claims: tuple[CheckedClaim, ...] = ()
+    flags: tuple[Flag, ...] = ()
     calls: tuple[str, ...] = ()
 
     @property
-    def invented(self) -> tuple[Claim | CheckedClaim, ...]:
-        """Return the claims that the sample refutes."""
+    def invented(self) -> tuple[CheckedClaim, ...]:
+        """Return the typed claims that the sample refutes."""
         return tuple(claim for claim in self.claims if not claim.held)
+
+    def flagged(self, state: State) -> str:
+        """Return the names and numbers of free text in one state, joined."""
+        return "; ".join(f"{flag.kind} {flag.text}" for flag in self.flags if flag.state == state)
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class OneShotContext:
 
 
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
-    """Return one row an experiment, with its verdict and the evidence."""
+    """Return one row an experiment, with its verdict and the flags of free text."""
     rows = []
     for item in annotated:
         (reply,) = item.replies
@@ -105,6 +110,7 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
         if annotation:
             invented = "; ".join(f"{claim.kind} {claim.text}" for claim in annotation.invented)
             row |= {"matched": annotation.matched, "found": annotation.found, "invented": invented}
+            row |= {name: annotation.flagged(state) for name, state in _STATES.items()}
             row |= {"verdict": verdict, "why": reason or annotation.why}
         rows.append(row)
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
@@ -127,52 +133,6 @@ def _stored_verdict(item: TestItemAnnotations) -> tuple[str | None, str | None]:
     if verdict is None:
         return None, "incomplete: no verdict yet"
     return verdict.verdict, None if verdict.verdict else f"incomplete: {verdict.why}"
-
-
-def _citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
-    """Return the answer in a JSON reply for its key, the prose around the JSON, and the citations as claims."""
-    objects = [value for value in json_objects(reply) if "answer" in value and "evidence" in value]
-    objects = [value for value in objects if isinstance(value["evidence"], list)]
-    if len(objects) != 1:
-        return "", "", ()
-    answer = objects[0]["answer"]
-    if key.kind == "json" and not isinstance(answer, dict):
-        answer = {key.field: answer}
-    text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
-    prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}"
-    prose = prose.replace("```json", " ").replace("```", " ")
-    return text, prose.strip(), tuple(_looked_up(value, reply, facts) for value in objects[0]["evidence"])
-
-
-def _looked_up(citation: Any, reply: str, facts: Facts) -> Claim:
-    if not isinstance(citation, dict) or not {"packet", "field", "value"} <= set(citation):
-        return Claim("citation", json.dumps(_plain(citation))[:80], 0, False)
-    packet, field, value = (cell_text(_plain(citation[name])) or "" for name in ("packet", "field", "value"))
-    cell = facts.cell(packet, field)
-    if cell is None:  # an empty cell may be cited as empty
-        supported = not value and field in facts.frame and facts.cell(packet, "number") is not None
-    else:
-        same_text = value in (cell, cell.removesuffix(CUT)) or decoded_path(cell) == decoded_path(value)
-        supported = same_text or _equal(cell, value)
-    position = max(0, reply.find(str(citation["value"])))
-    return Claim("citation", f"packet {packet} {field} {value}"[:200], position, supported)
-
-
-def _equal(cell: str, value: str) -> bool:
-    try:
-        decimals = len(value.partition(".")[2])
-        return abs(float(cell) - float(value)) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
-    except ValueError:
-        return False
-
-
-def _plain(value: Any) -> Any:
-    """Return whole floats, as our JSON is read, as integers again."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return {name: _plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class OneShotTest(PromptResponseTest):
@@ -203,6 +163,10 @@ class OneShotTest(PromptResponseTest):
         self.weights, self.confidence = checked_score.weights, checked_score.confidence
         self.judges = tuple(judges)
         self.hallucination_judge, self.answer_format = hallucination_judge, answer_format
+        if answer_format == "evidence":
+            raise InputError(
+                'one-shot test: answer_format "evidence" is no more; use answer_format = "typed"'
+            )
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
@@ -241,13 +205,13 @@ class OneShotTest(PromptResponseTest):
         self.questions = tuple(question for question in selected if question.id not in self.left_out)
         if not self.questions or not self.variants:
             raise InputError("one-shot test: nothing is left to ask; give questions and variants")
-        self.asks_judges = hallucination_judge or bool(self.judges and judged)
+        self.asks_judges = bool(self.judges) and not typed
         facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
         items = []
         for variant, question in product(self.variants, self.questions):
             basis = expected[question.id] if typed else None
             context = OneShotContext(variant.id, question, facts[question.sample], basis)
-            form = _form(basis) if basis else _TEXTS.get(answer_format, "")
+            form = _form(basis) if basis else ""
             name, text = (
                 f"{variant.id}/{question.id}",
                 variant.prompt(question.text + form, context.facts.csv),
@@ -260,52 +224,58 @@ class OneShotTest(PromptResponseTest):
         return self._items
 
     def annotators(self) -> Mapping[str, Annotator]:
-        """Return the one annotator: evidence first, then the key, then a judge where one is needed."""
+        """Return the one annotator."""
         return {"verdict": self._annotate}
 
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
         context: OneShotContext = reply.prompt.context
-        text, question, facts = reply.text or "", context.question, context.facts
-        if context.expected is not None:
-            result = typed_verdict(text, context.expected)
-            return Verdict(result.verdict, result.matched, result.found, result.why, result.claims)
-        prose, cited = "", tuple[Claim, ...]()
-        if self.answer_format == "evidence":
-            text, prose, cited = _citations(text, question.key, facts)
+        if context.expected is None:
+            return await self._of_text(reply, ask)
+        result = typed_verdict(reply.text or "", context.expected)
+        return Verdict(result.verdict, result.matched, result.found, result.why, result.claims)
+
+    async def _of_text(self, reply: PromptReply, ask: Ask) -> Verdict:
+        """Return the verdict of the judges on free text, with the flags of the rules, which decide nothing."""
+        context: OneShotContext = reply.prompt.context
+        text, question = reply.text or "", context.question
         match = matches(question.key, text, question.text)
-        key_text = "\n".join(question.key.texts())
-        claims = (*cited, *evidence(f"{text}\n{prose}", facts, question.text, key_text))
-        verdict = Verdict(None, match.matched, match.found, match.why, claims)
+        flags = screen(text, context.facts, question.text)
+        verdict = Verdict(None, match.matched, match.found, match.why, flags=flags)
+        if not self.judges:
+            return replace(verdict, why=f"{_TEXTS['without_judges']}; {match.why}")
+        if not text.strip():
+            return replace(verdict, verdict="unexpected")
         # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
         # a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
-        if invented := [
-            f"{claim.kind} {claim.text} (character {claim.position})" for claim in verdict.invented
-        ]:
-            reason = f"the sample does not hold {', '.join(invented)}; {match.why}"
-            return replace(verdict, verdict="hallucinated", why=reason)
-        if match.matched is not None:
-            verdict = replace(verdict, verdict="expected" if match.matched else "unexpected")
-        if not text.strip():
+        invents, reasons, calls = await self._ask("invents", reply, ask)
+        becomes = "hallucinated" if invents else None
+        verdict = _with_votes(verdict, becomes, f"invented, say the judges: {reasons}", calls)
+        if invents is not False:
             return verdict
-        if self.hallucination_judge:
-            invents, reasons, calls = await self._ask("invents", reply, ask)
-            becomes = {True: "hallucinated", False: verdict.verdict, None: None}[invents]
-            verdict = _with_votes(verdict, becomes, f"invented, say the judges: {reasons}", calls)
-            if invents is not False:
-                return verdict
-        if question.key.kind == "judge":
-            meets, reasons, calls = await self._ask("meets", reply, ask)
-            becomes = {True: "expected", False: "unexpected", None: None}[meets]
-            verdict = _with_votes(verdict, becomes, f"expected, say the judges: {reasons}", calls)
-            verdict = replace(verdict, matched=meets)
-        return verdict
+        meets, reasons, calls = await self._ask("meets", reply, ask)
+        becomes = {True: "expected", False: "unexpected", None: None}[meets]
+        verdict = _with_votes(verdict, becomes, f"expected, say the judges: {reasons}", calls)
+        return replace(verdict, matched=meets if question.key.kind == "judge" else match.matched)
+
+    def flags_note(self) -> str:
+        """Return what a caption says of the flags of free text: the share of values that the rules let pass."""
+        if self.answer_format != "text":
+            return ""
+        samples = [chance_acceptance(facts) for facts in {item.context.facts for item in self._items}]
+        parts = []
+        for kind in samples[0]:
+            shares = [share for by_kind in samples if (share := by_kind[kind]) is not None]
+            if shares:
+                ends = dict.fromkeys(f"{end:.2f}" for end in (min(shares), max(shares)))
+                parts.append(f"{kind} {' to '.join(ends)}")
+        return f"{_TEXTS['flags_note'].strip()} {', '.join(parts)}."
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""
         context: OneShotContext = reply.prompt.context
         question, answer, csv = context.question.text, reply.text or "", context.facts.csv
         values = {"csv": csv, "question": question, "answer": answer}
-        values["requirement"] = str(context.question.key.value)
+        values["requirement"] = _requirement(context.question.key)
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
 
         def request(judge: JudgeSpec) -> ModelRequest:
@@ -370,6 +340,14 @@ def _form(expected: Expected) -> str:
 def _with_votes(verdict: Verdict, becomes: str | None, reason: str, calls: tuple[str, ...]) -> Verdict:
     """Return the verdict with what judges said; without a readable answer it is missing, never a hallucination."""
     return replace(verdict, verdict=becomes, why=f"{verdict.why}; {reason}", calls=verdict.calls + calls)
+
+
+def _requirement(key: AnswerKey) -> str:
+    """Return the expected answer as a sentence for a judge."""
+    if key.kind == "judge":
+        return str(key.value)
+    within = f" (within {key.tolerance:g})" if key.tolerance else ""
+    return f"{_TEXTS['requirements'][key.kind]} {', '.join(map(str, key.texts() or (key.value,)))}{within}"
 
 
 def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None) -> tuple[PromptVariant, ...]:

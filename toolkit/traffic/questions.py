@@ -35,13 +35,10 @@ from toolkit.traffic.mentions import (
     scan,
 )
 
-MAX_REGEX_TEXT: Final = (
-    20_000  # characters a regular expression is tried on: ten times what a model is asked for
-)
+MAX_REGEX_TEXT: Final = 20_000  # characters of a reply that is read: ten times what a model is asked for
 REGEX_SECONDS: Final = 2.0  # a pattern that takes longer on a text of this length is broken
-MAX_OBJECTS: Final = (
-    200  # opening braces at which a JSON object is looked for; a reply with more is no answer
-)
+MAX_OBJECTS: Final = 200  # opening braces at which an object is looked for; a reply with more is no answer
+DOUBLED: Final = "\0doubled"  # the key of an object that had a key twice
 MAX_WORDS: Final = 25  # of a reply in which a word without a shape of its own is taken for the answer
 _ANSWERS: Final = patterns("answers") | {"media": KINDS["media"]}
 
@@ -303,9 +300,6 @@ def json_values(text: str, sign: str = "{", decoder: json.JSONDecoder | None = N
     return values
 
 
-DOUBLED: Final = "\0doubled"
-
-
 def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dict, or DOUBLED alone where a key is there twice."""
     decoded = dict(pairs)
@@ -336,7 +330,7 @@ def _denied(text: str, start: int) -> bool:
 def _number_matches(expected: float, tolerance: float, text: str, question: str) -> Match:
     def equals(number: Number) -> bool:
         in_unit = number.unit and re.search(rf"(?i)(?<![a-z]){re.escape(number.unit)}(?![a-z])", question)
-        values = (number.written,) if in_unit else number.values
+        values = number.readings if in_unit else number.values
         slack = tolerance + 1e-9 * max(1.0, abs(expected))  # 4.35 - 4.3 is not 0.05 in binary
         return any(abs(value - expected) <= slack for value in values)
 
@@ -370,7 +364,7 @@ _Spans = list[tuple[str, int, int]]  # values of one shape in a text, with start
 
 
 def _value_matches(expected: str, text: str, question: str) -> Match:
-    if _plain(text) == _plain(expected):
+    if re.sub(r",\s+", ",", _plain(text)) == re.sub(r",\s+", ",", _plain(expected)):  # "FIN, ACK"
         return Match(True, expected, "the answer is the value")
     bold = _ANSWERS["emphasised"].findall(text)
     if len(bold) == 1 and _plain(bold[0]) == _plain(expected):

@@ -264,7 +264,7 @@ def check(claim: TypedClaim, table: Table, slack: Decimal = Decimal(0)) -> None:
         raise Refuted(f"no row of the sample has {absent or absent_among}")
     cited = rows if claim.rows is None else _cited(claim.rows, table)
     inside = cited & rows
-    for row in sorted(cited - rows):
+    for row in sorted(cited - rows - among):
         if table.partner.get(row) not in inside:
             raise Refuted(f"row {readable(table.cells['number'][row])} is not what the filter says")
     if claim.measure == "choice":
@@ -351,7 +351,7 @@ class Expected:
 
     def _basis(self, subject: Subject | TypedClaim) -> tuple[str, str | None, list[int], frozenset[int]]:
         """Return measure, column and rows; the first, the last and the only value are alike over the same row."""
-        measure, column = subject.measure, subject.column if subject.measure in OF_COLUMN else None
+        measure, column = str(subject.measure), subject.column if subject.measure in OF_COLUMN else None
         rows = self.table.nonempty(column, self.table.select(subject.filter)[0])
         among = self.table.select(subject.among or {})[0]
         if measure in ("first", "last"):
@@ -406,7 +406,7 @@ def expectation(question: Question, table: Table, frame: pd.DataFrame) -> Expect
         literal = {"type": kinds[key.kind], "value": key.value, "tolerance": key.tolerance}
         answer = Answer.model_validate(literal)
     try:
-        return Expected(answer, answer.of(table, frame), table)
+        return Expected(answer, answer.value_in(table, frame), table)
     except ValueError as error:
         raise InputError(f"question {question.id}, answer: {error}") from None
 

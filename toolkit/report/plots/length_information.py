@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.prompt_length.information import STEPS, LengthInformation
+from toolkit.stats.prompt_length.information import LengthInformation
 from toolkit.stats.result import Estimate
 
 NAME: Final = "length_information"
@@ -29,16 +29,17 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     if analyses.runs_with_arms.empty:
         raise NothingToDraw("no prompt of a length arm was asked")
     result, text = analyses.length_and_information(), captions.TEXTS[NAME]
+    parts = _parts(result)
+    estimates = [e for *_, e in parts]
     rows = [
         (step, part, e.name, e.estimate, e.low, e.high, e.p_value, captions.units(e))
-        for step, part, e in _parts(result)
+        for step, part, e in parts
         if e.estimable
     ]
     if not rows:
         raise NothingToDraw("no two bases have the scores of a step")
     numbers = dict.fromkeys(("estimate", "low", "high", "p_value"), "float64")
     data = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)
-    estimates = [e for *_, e in _parts(result)]
     values = "; ".join(
         f"{row.name}, {row.part}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
     )
@@ -63,7 +64,7 @@ def _parts(result: LengthInformation) -> list[tuple[str, str, Estimate]]:
     parts = {"information": result.information, "length": result.length, "both": result.total}
     return [
         (title, part, estimates[number])
-        for number, title in enumerate(_TITLES[: len(STEPS)])
+        for number, title in enumerate(_TITLES)
         for part, estimates in parts.items()
         if number < len(estimates)
     ]

@@ -256,7 +256,7 @@ def compare_lengths(
             tests.append(replace(test, missing=contrast.missing))
     anova, ranks = _omnibus(cells, runs["base"].nunique()) if omnibus else (None, None)
     return LengthComparison(
-        tuple(_bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
+        tuple(bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
         sizes["d_z"],
         sizes["g_z"],
@@ -360,7 +360,8 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> tuple[RepeatedMeasures, Estimat
     return repeated_measures(table, missing), friedman(table, missing)
 
 
-def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
+def bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
+    """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
     described = analyze_length_bias({name: runs.loc[runs["length_bin"] == name, "score"]})[name]
     values = mean_of_units(cells[name].dropna())
     counts, missing = {"bases": len(values), "answers": described["count"]}, described["missing"]

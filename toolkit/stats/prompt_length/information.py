@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.means import mean_on_scale
 from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import Points, checked_runs, left_out_note, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
     PAIRED_METHOD,
+    bin_mean,
     effect_size,
     equivalence,
     exploratory,
@@ -108,17 +108,18 @@ def length_and_information(
     ...     for text, g in gain.items()
     ... ]
     >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "length_arm", "composite_strict"])
-    >>> found = length_and_information(runs)
-    >>> [(one.name, round(one.estimate, 2)) for one in (*found.total, *found.length[:1], *found.information[:1])]
+    >>> result = length_and_information(runs)
+    >>> [(row.name, round(row.estimate, 2)) for row in (*result.total, *result.length[:1], *result.information[:1])]
     [('M-S', 0.5), ('L-S', 1.0), ('neutral_m-S', 0.03), ('M-neutral_m', 0.47)]
     """
     need_columns("runs", runs, ("base", "length_bin", "length_arm"))
     arms = runs["length_arm"].astype("object").where(runs["length_arm"].notna(), None).to_numpy()
     checked = checked_runs(runs, score)
     every_base = checked["situation"].unique()
-    checked["text"] = [arm or length_bin for arm, length_bin in zip(arms, checked["length_bin"], strict=True)]
-    checked = checked[checked["situation"].isin(checked.loc[checked["text"].isin(LENGTH_ARMS), "situation"])]
-    cells = checked.groupby(["base", "situation", "model", "text"])["score"].mean().unstack()
+    checked["length_bin"] = [arm or name for arm, name in zip(arms, checked["length_bin"], strict=True)]
+    of_arms = checked.loc[checked["length_bin"].isin(LENGTH_ARMS), "situation"]
+    checked = checked[checked["situation"].isin(of_arms)]
+    cells = checked.groupby(["base", "situation", "model", "length_bin"])["score"].mean().unstack()
     cells = cells.reindex(columns=list(TEXTS)).astype("float64")
     unit, bases = score_unit(score, runs), checked["base"].nunique()
     scale = float(cells.abs().max().max()) if len(cells) else 0.0
@@ -132,39 +133,23 @@ def length_and_information(
 
     parts = with_holm([difference(*pair) for pair in (*_LENGTH, *_INFORMATION)], "parts")
     totals = with_holm([difference(*pair) for pair in _TOTAL], "sums")
-    length, information, total = (
-        tuple(map(exploratory, some)) for some in (parts[: len(_LENGTH)], parts[len(_LENGTH) :], totals)
-    )
-    pairs = (*_LENGTH, *_INFORMATION, *_TOTAL)
-    sizes = tuple(
-        effect_size("d_z", estimate, steps[step][more].to_numpy(), steps[step][less].to_numpy())
-        for estimate, (more, less, step) in zip((*length, *information, *total), pairs, strict=True)
-    )
-    tests = []
-    if margin is not None and isinstance(unit, Points):
-        tests = [
-            equivalence(f"{a}-{b}", steps[s][a] - steps[s][b], margin, unit=unit, scale=scale)
-            for a, b, s in _LENGTH
-        ]
-        tests = [replace(test, missing=part.missing) for test, part in zip(tests, length, strict=True)]
+    every = tuple(map(exploratory, (*parts, *totals)))
+    sides = [(steps[s][a], steps[s][b]) for a, b, s in (*_LENGTH, *_INFORMATION, *_TOTAL)]
+    sized = list(zip(every, sides, strict=True))
+    tests = [
+        replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing)
+        for e, (a, b) in sized[: len(_LENGTH)]
+        if margin is not None and isinstance(unit, Points)
+    ]
     return LengthInformation(
-        length,
-        information,
-        total,
-        sizes,
+        every[: len(_LENGTH)],
+        every[len(_LENGTH) : len(parts)],
+        every[len(parts) :],
+        tuple(effect_size("d_z", e, a.to_numpy(), b.to_numpy()) for e, (a, b) in sized),
         judged_equivalent(tests),
-        tuple(_mean(text, cells, checked, unit) for text in TEXTS),
+        tuple(bin_mean(text, cells, checked, unit) for text in TEXTS),
         _notes(checked, cells, score, every_base),
     )
-
-
-def _mean(text: str, cells: pd.DataFrame, checked: pd.DataFrame, unit: str) -> Estimate:
-    values, rows = mean_of_units(cells[text].dropna()), checked.loc[checked["text"] == text, "score"]
-    counts, missing = {"bases": len(values), "answers": int(rows.count())}, int(rows.isna().sum())
-    empty = Estimate(text, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
-    if len(values) < 2:
-        return empty.not_estimable(f"{counted(len(values), 'bases')} with a score, and two are needed")
-    return mean_on_scale(empty, values.to_numpy(), range(len(values)))
 
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, every_base: np.ndarray) -> tuple[str, ...]:
@@ -173,7 +158,7 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, every_base: n
         "repeats are averaged first, then models, so each base counts once",
         *left_out_note(checked, score),
     ]
-    if without := sorted({*every_base} - {*checked["situation"]}):
+    if without := sorted({*every_base} - {*checked["situation"]}, key=str):
         lack = agreeing(len(without), "have no length arms and are left out")
         more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
         names = ", ".join(map(str, without[:NAMED]))
@@ -205,6 +190,6 @@ def _signed(estimate: Estimate, is_loss: bool) -> str:
     """Return a number and its interval; of a loss with the opposite sign."""
     numbers: Sequence[float | None] = (estimate.estimate, estimate.low, estimate.high)
     if is_loss:
-        numbers = [None if one is None else -one for one in (numbers[0], numbers[2], numbers[1])]
+        numbers = [None if end is None else -end for end in (numbers[0], numbers[2], numbers[1])]
     value, low, high = rounded_apart(numbers)
     return f"{value} [{low}, {high}]" if low and high else value
