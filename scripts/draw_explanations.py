@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/explain_statistics.md from a finished planted study: python scripts/draw_explanations.py STUDY.
+"""Draw the pictures of docs/explain_statistics.md: python scripts/draw_explanations.py FINISHED_PLANTED_STUDY.toml.
 
-They are small SVG files in docs/pictures, in which text stays text; `tests/study/test_explanations.py` draws them again.
+They are small SVG files in docs/pictures, in which text stays text; `make test-all` draws and compares them again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Final
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 

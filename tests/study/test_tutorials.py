@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -67,7 +68,10 @@ class Reader:
                     with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit) as end:
                         main(words[1:])
                     self.printed += out.getvalue()
-                    assert not end.value.code, (line, self.printed)
+                    fine = (
+                        (None, 0, 1) if "planted" in line else (None, 0)
+                    )  # 1: some runs fail, as is planted
+                    assert end.value.code in fine, (line, self.printed)
                 case _:
                     self._shell(line)
         # A script takes the place of the model that would have to be fetched.
@@ -117,7 +121,7 @@ def _in_order(numbers: list[str], line: str) -> bool:
 
 
 @pytest.fixture
-def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None) -> Iterator[Path]:
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder in which a newcomer starts; what pages start there is stopped."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "displayhook", lambda value: None if value is None else print(repr(value)))
@@ -128,9 +132,27 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: N
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("page", ["tutorial_first_study", "tutorial_scores", "tutorial_traffic"])
 def test_a_newcomer_can_follow_the_page(page: str, empty_folder: Path) -> None:
     reader = Reader(page)
     assert reader.read() >= 5
     if study := reader.names.get("study"):
         study.close()
+
+
+@pytest.mark.full
+def test_the_explanations_are_of_the_planted_study(empty_folder: Path) -> None:
+    """Sentences and pictures; where they differ, draw again and read the page: its prose names the same numbers."""
+    shutil.copytree(ROOT / "templates", empty_folder / "templates")
+    reader = Reader("explain_statistics")
+    assert reader.read() == 3
+    loaded = importlib.util.spec_from_file_location("drawing", ROOT / "scripts" / "draw_explanations.py")
+    drawing = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(drawing)
+    drawn = drawing.draw_all(reader.names["study"], empty_folder / "pictures")
+    page = (DOCS / "explain_statistics.md").read_text(encoding="utf-8")
+    for picture in drawn:
+        assert f"(pictures/{picture.name})" in page
+        assert picture.read_bytes() == (DOCS / "pictures" / picture.name).read_bytes(), picture.name
+    reader.names["study"].close()
