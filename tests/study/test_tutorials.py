@@ -13,9 +13,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from toolkit.cli import main
@@ -156,3 +158,21 @@ def test_the_explanations_are_of_the_planted_study(empty_folder: Path) -> None:
         assert f"(pictures/{picture.name})" in page
         assert picture.read_bytes() == (DOCS / "pictures" / picture.name).read_bytes(), picture.name
     reader.names["study"].close()
+
+
+def test_the_glossary_has_the_words_of_results_and_frames() -> None:
+    """Each once, in the order of the alphabet, in one sentence."""
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^- \*\*(.+?)\*\*: (.+)$", page, re.MULTILINE)
+    defined = {term for term, _ in entries}
+    assert len(defined) == len(entries) > 100
+    assert all(sentence.count(". ") == 0 and sentence.endswith(".") for _, sentence in entries)
+    terms = tomllib.loads((ROOT / "toolkit/report/terms.toml").read_text(encoding="utf-8"))
+    shown = {*terms["words"].values(), *terms["columns"].values(), *terms["tests"].values()}
+    shown |= {*terms["factors"], *terms["probes"]} | {words.strip(", ") for words in terms["parts"].values()}
+    assert not (missing := shown - defined), missing
+    columns = pd.read_csv(ROOT / "toolkit/store/columns.csv").dropna(subset="column")
+    met = set(columns.loc[columns["frame"].isin(["runs", "judgements"]), "column"])
+    assert not (unexplained := met - set(re.findall(r"`(\w+)`", page))), unexplained
+    pointed = {word for _, sentence in entries for word in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", sentence)}
+    assert not (dangling := pointed - defined), dangling
