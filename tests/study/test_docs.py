@@ -197,6 +197,7 @@ def test_every_command_that_is_named_can_be_called_so(name: str) -> None:
 
 def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) -> None:
     """Blocks of pages, and the lines of templates that wait behind a `#`."""
+    shutil.copy(ROOT / "templates" / "rubrics" / "example.toml", tmp_path / "incident.toml")
     for name, text in written_texts().items():
         for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
             table = tomllib.loads(block)
