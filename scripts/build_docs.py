@@ -30,9 +30,7 @@ ANALYSES: Final = ("cost_quality", "judge_reliability", "prompt_length")
 WITH_KERNEL: Final = ("02_read_answers", "03_rate_answers")
 """Notebooks whose viewer and desk talk to a kernel, which a page has not."""
 NOT_RUN: Final = "*Shown without results, for this one works with a kernel: `toolkit lab` opens it.*"
-PLANTED: Final = (
-    "*Shown on the planted study, which no language model answered. As it ships, the notebook opens the demo.*"
-)
+PLANTED: Final = "*Shown on the planted study, which no model answered; as it ships, it opens the demo.*"
 
 
 def on_planted(book: NotebookNode) -> bool:
