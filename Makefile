@@ -66,5 +66,5 @@ check: setup
 	@$(BIN)/python scripts/check_names.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build docs/generated *.egg-info
 	find toolkit tests -name __pycache__ -type d -exec rm -rf {} +

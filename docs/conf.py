@@ -24,6 +24,7 @@ suppress_warnings = ["mystnb.unknown_mime_type"]  # results for a batch have no 
 nb_ipywidgets_js = {}  # would be loaded from another host
 
 autodoc_typehints = "signature"
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}  # numpy's own spelling takes six lines
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False

@@ -27,19 +27,22 @@ STUDY: Final = ROOT / "build" / "docs_study"
 SITE: Final = ROOT / "build" / "docs"
 ANALYSES: Final = ("cost_quality", "judge_reliability", "prompt_length")
 """Templates that are shown beside the notebooks, with the planted study as their parameter."""
-NOT_RUN: Final = (
-    "*This notebook is shown without results: it asks for the study of `toolkit demo`, which a language model on your "
-    "own machine answers. `toolkit lab` opens it.*"
-)
+WITH_KERNEL: Final = ("02_read_answers", "03_rate_answers")
+"""Notebooks whose viewer and desk talk to a kernel, which a page has not."""
+NOT_RUN: Final = "*Shown without results, for this one works with a kernel: `toolkit lab` opens it.*"
+PLANTED: Final = "*Shown on the planted study, which no model answered; as it ships, it opens the demo.*"
 
 
-def needs_a_model(book: NotebookNode) -> bool:
-    """Return whether the code of a notebook asks for the demo study, which only a model can answer."""
-    return any("demo.toml" in cell.source for cell in book.cells if cell.cell_type == "code")
+def on_planted(book: NotebookNode) -> bool:
+    """Have the code of a notebook open the planted study where it opens the demo; returns whether it did."""
+    cells = [cell for cell in book.cells if cell.cell_type == "code" and "demo.toml" in cell.source]
+    for cell in cells:
+        cell.source = cell.source.replace("demo.toml", "planted.toml")
+    return bool(cells)
 
 
 def write_notebooks() -> None:
-    """Run every notebook that needs no model on the planted study; the others say that they were not run."""
+    """Run the notebooks and some templates on the planted study; one that cannot be says so."""
     for name in ("notebooks", "templates"):
         shutil.copytree(ROOT / name, STUDY / name, dirs_exist_ok=True)
     with Study.load(STUDY / "templates" / "planted.toml") as study:
@@ -48,15 +51,14 @@ def write_notebooks() -> None:
         *sorted(STUDY.glob("notebooks/*.ipynb")),
         *(STUDY / f"templates/{name}.ipynb" for name in ANALYSES),
     ):
-        book, folder = nbformat.read(path, 4), path.parent
-        if path.stem in ANALYSES:
-            folder = STUDY
-            for cell in book.cells:
-                if "parameters" in cell.metadata.get("tags", ()):
-                    cell.source = cell.source.replace("demo.toml", "planted.toml")
-        if needs_a_model(book):
+        book = nbformat.read(path, 4)
+        if path.stem in WITH_KERNEL:
             book.cells.insert(1, nbformat.v4.new_markdown_cell(NOT_RUN))
         else:
+            if on_planted(book):
+                book.cells.insert(1, nbformat.v4.new_markdown_cell(PLANTED))
+            # Templates name a study from where toolkit runs, notebooks from where they lie.
+            folder = STUDY if path.stem in ANALYSES else path.parent
             where = {"metadata": {"path": str(folder)}}
             client = NotebookClient(book, km=new_manager("python3"), timeout=600, resources=where)
             client.execute(cleanup_kc=True)
