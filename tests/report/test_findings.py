@@ -192,12 +192,12 @@ def test_people_correct_what_the_judges_say() -> None:
 
 def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change() -> None:
     """Counts add up; two prompts on one question decide nothing."""
-    rows = [("plain", "expected")] * 6 + [("plain", "unexpected")] * 4 + [("careful", "hallucinated")] * 10
+    rows = [("plain", "expected")] * 3 + [("plain", "unexpected")] * 2 + [("careful", "hallucinated")] * 5
     frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(question="q", sample="s", model="x")
     scores = score_methods(frame.assign(method=frame["variant"] + "/q"))
     told = list(one_shot_findings(scores))
     assert told[0].text.endswith(
-        "in 20 experiments: 6 expected, 4 unexpected, 10 hallucinated and 0 without a verdict"
+        "in 10 experiments: 3 expected, 2 unexpected, 5 hallucinated and 0 without a verdict"
     )
     assert told[1].text.startswith("The highest raw score is that of plain/q of x, 0.60")
     assert told[2].text.startswith("The lowest raw score is that of careful/q of x, -0.50")

@@ -73,6 +73,12 @@ def units(estimate: Estimate) -> int:
     return estimate.n.get("bases", estimate.n.get(GROUPS, 0))
 
 
+def remarks_words(estimates: Iterable[Estimate]) -> str:
+    """Say in one sentence what is remarked on estimates."""
+    remarks = "; ".join(f"{one.name}: {one.remarks}" for one in estimates if one.estimable and one.remarks)
+    return f"{remarks}." if remarks else ""
+
+
 def counts_words(n: Mapping[str, int]) -> str:
     """Say the counts, singular where there is one."""
     return ", ".join(counted(count, unit) for unit, count in n.items())
@@ -109,8 +115,11 @@ def _by_key(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def interval_words(estimates: Iterable[Estimate], labels: Iterable[str] | None = None) -> str:
-    """Say how the drawn intervals were made, of which estimates where that differs, or that there are none."""
-    results = list(estimates)
+    """Say how the drawn intervals were made, or that there are none.
+
+    Where they were made in several ways a table names them, by its labels; a figure leaves them to Methods.
+    """
+    results, in_table = list(estimates), labels is not None
     labels = labels or (estimate.statistic or estimate.name for estimate in results)
     kinds = _by_key(
         (f"{coverage(estimate.confidence)} intervals{{}}: {estimate.method}", label)
@@ -119,6 +128,9 @@ def interval_words(estimates: Iterable[Estimate], labels: Iterable[str] | None =
     )
     if not kinds:
         return "No interval could be estimated."
+    levels = {coverage(result.confidence) for result in results if result.low is not None}
+    if len(kinds) > 1 and len(levels) == 1 and not in_table:
+        return f"{levels.pop()} intervals, made as Methods say."
     owners = [f" of {_few(names)}" if len(kinds) > 1 else "" for names in kinds.values()]
     return "; ".join(kind.replace("{}", owner, 1) for kind, owner in zip(kinds, owners, strict=True)) + "."
 

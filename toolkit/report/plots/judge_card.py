@@ -63,7 +63,6 @@ def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = S
         corrections and text["shifts"].format(corrections=", ".join(corrections)),
         missing and text["missing"].format(pairs="; ".join(missing)),
         captions.interval_words(estimates),
-        f"Nothing {'else ' * bool(corrections)}is corrected for the number of results.",
         captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
         captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
         end,

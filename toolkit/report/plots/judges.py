@@ -83,10 +83,9 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
         text["title"].format(n=captions.n_words(n)),
         text["points"].format(jitter=_jitter(data)),
         forms and f"All judges: {captions.interval_words(forms)}",
-        " ".join(f"{form.name}: {form.remarks}." for form in forms if form.estimable and form.remarks),
+        captions.remarks_words(forms),
         fixed and text["fixed"].format(forms=fixed),
         correlations and text["pearson"].format(intervals=captions.interval_words(correlations)),
-        len(correlations) > 1 and text["pairs"],
         captions.not_estimable_words(replace(e, missing=0) for e in estimates),
         missing and text["missing"].format(
             missing=missing, judgements=counted(len(judgements), "judgements"), are=agreeing(missing, "are")
@@ -181,7 +180,6 @@ def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
         text["points"],
         captions.interval_words(estimates),
         text["slopes"].format(slopes=slopes),
-        len(plotted) > 1 and captions.TEXTS["judge_agreement"]["pairs"],
         text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0]),
         data[["low", "high"]].abs().max().max() > reach and text["cut"],
         captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
@@ -272,7 +270,6 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
         text["panels"],
         text["guides"],
         captions.interval_words(estimates),
-        text["uncorrected"],
         lowest < low and text["cut"],
         captions.not_estimable_words(form for form in estimates if not form.estimable),
         context.end,

@@ -47,7 +47,6 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
         NAME, _draw(data), data, f"{text['alt']}: {values}.",
         text["title"].format(n=captions.estimates_n_words(e for e in estimates if e.estimable)),
         text["arms"],
-        text["sum"],
         result.sentence(),
         captions.interval_words(estimates),
         text["exploratory"],
