@@ -102,10 +102,13 @@ class Reader:
         name = re.findall(r"`([^`\n]+)`:\s*$", before)[-1]
         Path(name).write_text(code, encoding="utf-8")
 
-    _toml = _csv = _file
+    _toml = _file
 
     def _text(self, code: str, before: str) -> None:
         """Look for every line that is shown in what was printed: its numbers, in their order, on one line."""
+        if before.rstrip().endswith("`:"):
+            self._file(code, before)
+            return
         for line in code.splitlines():
             numbers = _NUMBER.findall(line)
             found = [printed for printed in self.printed.splitlines() if _in_order(numbers, printed)]
