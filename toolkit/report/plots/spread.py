@@ -23,6 +23,7 @@ _FEW: Final = 20
 """Scores below which the shape of a distribution is a guess, and each is a mark."""
 _CELLS: Final = 42
 """Bases that a page has rows for."""
+_MOST: Final = 1_000
 _PANELS: Final = 12
 _NARROW: Final = 22
 """Letters of the name of a row beside which a column of the thesis has room for cells."""
@@ -115,6 +116,8 @@ def base_models(analyses: Analyses, context: About) -> FigureWithCaption:
     judged = captions.judged_runs(analyses.runs)
     if judged["model"].nunique() < 2 or judged["base"].nunique() < 2:
         raise NothingToDraw("a model or a base alone has nothing to be held against")
+    if (count := judged["base"].nunique()) > _MOST:
+        raise NothingToDraw(f"{count:,} bases are more than a page can show")
     scores = judged.assign(
         score=judged[analyses.score].astype(float), length_bin=judged["length_bin"].astype(str)
     )
@@ -149,7 +152,7 @@ def _heat(
     heads = [tops[columns[str(one)]] for one in cells] if not many else list(range(len(cells)))
     sns.heatmap(
         drawn.set_axis(names, axis=0).set_axis(heads, axis=1), ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f",
-        cbar=many, linewidths=0 if many else 0.4, xticklabels=not many, yticklabels=True,
+        rasterized=many, cbar=many, linewidths=0 if many else 0.4, xticklabels=not many, yticklabels=True,
         annot_kws={"fontsize": "small", "color": style.INK},
         cbar_kws={"label": f"Mean ({scale_words(context.scale, '–')})", "aspect": 10},
     )  # fmt: skip
