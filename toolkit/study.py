@@ -475,13 +475,13 @@ class Study(Reported):
         return taxonomy(self.plan, runs, bases)
 
     @rooms_on_top()
-    def findings(self, target_width: float | None = None) -> Findings:
+    def findings(self, benchmark: Benchmark | None = None) -> Findings:
         """Return the sentences of a results section: what each question was answered with, and what is undecided.
 
         Parameters
         ----------
-        target_width
-            Adds what adaptive asking would have cost here (`adaptive`), to intervals of this width in score points.
+        benchmark
+            What `adaptive` returned: adds what adaptive asking would have cost here (RQ2).
 
         Returns
         -------
@@ -494,7 +494,7 @@ class Study(Reported):
         """
         from toolkit.thesis.findings import adaptive_findings
 
-        adaptive = () if target_width is None else adaptive_findings(None, self.adaptive(target_width))
+        adaptive = adaptive_findings(None, benchmark)
         findings = super().findings()
         return replace(findings, statements=(*findings.statements, *adaptive))
 
