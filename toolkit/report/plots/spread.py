@@ -97,6 +97,8 @@ def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool
 def judge_dimensions(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the mean score that each judge gave in each dimension, of the answers that every judge scored."""
     scores, names = _readable(analyses), [*analyses.dimensions]
+    if not names:
+        raise NothingToDraw("no dimension has scores of its own")
     judges = scores["judge"].nunique()
     common = scores[scores.groupby("run_id")["judge"].transform("nunique") == judges]
     if judges < 2 or common.empty:
