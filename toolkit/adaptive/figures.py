@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from itertools import cycle
+from typing import Any, Final
 
 import pandas as pd
 from matplotlib.figure import FigureBase
@@ -36,7 +37,8 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
     data = pd.DataFrame(rows, columns=["design", "panel", "estimate", "low", "high", "name"])
     with style.thesis_style():
         figure = style.new_figure(style.PAGE_MM, 82 + 10 * len(designs))
-        above, below = figure.subfigures(2, 1, height_ratios=[22 + 6 * len(designs), 60 + 4 * len(designs)])
+        parts: Any = figure.subfigures(2, 1, height_ratios=[22 + 6 * len(designs), 60 + 4 * len(designs)])
+        above, below = parts
         panels = above.subplots(1, len(_PANELS), sharey=True)
         for axes, (panel, (title, label, line)) in zip(panels, _PANELS.items(), strict=True):
             marks = data[data["panel"] == panel]
@@ -77,12 +79,13 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
     """Draw the width by the cost of each design, and return the points; a round that few seeds reached is left out."""
     axes, designs = figure.subplots(), list(benchmark.results)
     rounds = benchmark.curves.groupby(["design", "bases"], sort=False)
-    points = (
-        rounds["width"].quantile([0.25, 0.5, 0.75]).unstack().set_axis(["low", "estimate", "high"], axis=1)
-    )
+    quartiles = {"low": 0.25, "estimate": 0.5, "high": 0.75}
+    points = pd.DataFrame({name: rounds["width"].quantile(share) for name, share in quartiles.items()})
     points = points.assign(cost=rounds["cost"].median(), seeds=rounds.size()).reset_index()
     points = points[points["seeds"] >= benchmark.trials["seed"].nunique() / 2].assign(panel="cost curve")
-    looks = dict(zip(designs, zip(style.PALETTE, style.LINES, strict=False), strict=False))
+    looks = {
+        one: (color, line) for one, color, line in zip(designs, cycle(style.PALETTE), cycle(style.LINES))
+    }
     for design, (color, line) in looks.items():
         rows = points[points["design"] == design]
         axes.fill_between(rows["cost"], rows["low"], rows["high"], color=color, alpha=0.15, linewidth=0)

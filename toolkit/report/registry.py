@@ -81,7 +81,7 @@ FIGURES: Final = (
     Row("length_scenario", "Prompt length in each scenario", length_scenario, "length"),
     Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
     Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
-    Row("base_models", "Models on each base", base_models, "compare_models"),
+    Row("base_models", "Models on each base", base_models, "compare_models", stands_in_for="compare_models"),
     Row("pair_strengths", "Models by votes on pairs", pair_strengths, "compare_pairs", needs_scores=False),
     Row(
         "position_bias", "Judges and the order of replies", position_bias, "compare_pairs", needs_scores=False

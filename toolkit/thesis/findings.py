@@ -14,6 +14,7 @@ from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.comparisons.cost_quality import cost_column
+from toolkit.stats.comparisons.gain_cost import gain_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
@@ -23,7 +24,6 @@ from toolkit.stats.one_shot.methods import (
     methods_frame,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
-from toolkit.stats.prompt_length.gain_cost import gain_cost
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.methods import joined
 from toolkit.words import agreeing, counted, coverage, one_line, scale_words, total_aud

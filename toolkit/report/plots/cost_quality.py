@@ -96,7 +96,7 @@ def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
             e.facets["model"],
             e.facets["step"],
             *(np.nan if end is None else end * factor for end in ends),
-            e.n["bases"],
+            captions.units(e),
         )
         for e in estimates
         for ends, factor in [((e.estimate, e.low, e.high), 1000 if cost == "total_tokens" else 0.001)]
@@ -178,7 +178,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
             )  # fmt: skip
         for first, second in _STEPS:
             if {first, second} <= set(points.index):
-                ends = [tuple(points.loc[one, ["cost", "quality"]]) for one in (second, first)]
+                tip, tail = (tuple(points.loc[one, ["cost", "quality"]]) for one in (second, first))
                 arrow = {
                     "arrowstyle": "-|>",
                     "color": look.color,
@@ -187,7 +187,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
                     "shrinkA": 4,
                     "shrinkB": 4,
                 }
-                axes.annotate("", *ends, arrowprops=arrow, zorder=2)
+                axes.annotate("", tip, tail, arrowprops=arrow, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
     cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")

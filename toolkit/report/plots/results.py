@@ -165,8 +165,8 @@ def _draw_means(
 ) -> Figure:
     parts = dict(list(visible.groupby("part", sort=False)))
     more = 16 * len(parts)
-    row = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
-    figure, panels = style.stacked(list(map(len, parts.values())), row, more)
+    height = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
+    figure, panels = style.stacked(list(map(len, parts.values())), height, more)
     styles = context.styles(parts["mean"]["name"])
     panel_by_part = dict(zip(parts, panels, strict=True))
     for part, axes in panel_by_part.items():

@@ -41,10 +41,10 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     if not rows:
         raise NothingToDraw("there is one prompt length and one judge")
     data = pd.concat(rows, ignore_index=True)
-    ends = data.groupby(["part", "name"], sort=False)["score"].quantile([0.25, 0.5, 0.75]).unstack()
+    ends = data.groupby(["part", "name"], sort=False)["score"].describe().reset_index()
     quartiles = "; ".join(
-        f"{context.judge(name)} {row[0.5]:.2f} ({row[0.25]:.2f} to {row[0.75]:.2f})"
-        for (_, name), row in ends.iterrows()
+        f"{context.judge(row['name'])} {row['50%']:.2f} ({row['25%']:.2f} to {row['75%']:.2f})"
+        for row in ends.to_dict("records")
     )
     figure, few = _draw_distribution(data, context)
     return context.figure(
@@ -95,10 +95,8 @@ def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool
 
 
 def judge_dimensions(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the mean score that each judge gave in each dimension, of the answers that every judge scored."""
-    scores, names = _readable(analyses), [*analyses.dimensions]
-    if not names:
-        raise NothingToDraw("no dimension has scores of its own")
+    """Draw the mean that each judge gave in each dimension and in all, of the answers that every judge scored."""
+    scores, names = _readable(analyses), [*analyses.dimensions, analyses.score]
     judges = scores["judge"].nunique()
     common = scores[scores.groupby("run_id")["judge"].transform("nunique") == judges]
     if judges < 2 or common.empty:
@@ -108,7 +106,7 @@ def judge_dimensions(analyses: Analyses, context: About) -> FigureWithCaption:
     counts = {**context.n, "bases": common["base"].nunique(), "answers": common["run_id"].nunique()}
     return _heat(
         "judge_dimensions", cells, context, counts,
-        {str(name): readable(str(name)) for name in cells.index}, {name: context.judge(name) for name in cells},
+        {str(name): readable(str(name)) for name in cells.index}, {str(name): context.judge(name) for name in cells},
     )  # fmt: skip
 
 
@@ -123,8 +121,8 @@ def base_models(analyses: Analyses, context: About) -> FigureWithCaption:
     lengths = scores.groupby(["base", "model", "length_bin"])["score"].mean()
     cells = lengths.groupby(level=["base", "model"]).mean().unstack("model")
     cells = cells.loc[cells.mean(axis=1).sort_values(ascending=False, kind="stable").index]
-    cells.index, cells.columns = map(str, cells.index), map(str, cells.columns)
-    names = {name: name for name in (*cells.index, *cells.columns)}
+    cells = cells.rename(index=str, columns=str)
+    names = {str(name): str(name) for name in (*cells.index, *cells.columns)}
     return _heat("base_models", cells, context, context.n, names, names)
 
 
@@ -146,17 +144,20 @@ def _heat(
     height = 5.5 * len(drawn) + 24 if many else _ROW_MM * len(drawn) + (26 if slanted else 12)
     figure = style.new_figure(style.PAGE_MM if wide else style.COLUMN_MM, height)
     axes = figure.subplots()
+    # Labels before seaborn measures them: a sign that the font lacks would be warned of.
+    names = [labels[titles[str(one)]] for one in drawn.index]
+    heads = [tops[columns[str(one)]] for one in cells] if not many else list(range(len(cells)))
     sns.heatmap(
-        drawn, ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f", cbar=many, linewidths=0 if many else 0.4,
-        xticklabels=not many, yticklabels=True, annot_kws={"fontsize": "small", "color": style.INK},
+        drawn.set_axis(names, axis=0).set_axis(heads, axis=1), ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f",
+        cbar=many, linewidths=0 if many else 0.4, xticklabels=not many, yticklabels=True,
+        annot_kws={"fontsize": "small", "color": style.INK},
         cbar_kws={"label": f"Mean ({scale_words(context.scale, '–')})", "aspect": 10},
     )  # fmt: skip
     axes.set(xlabel="Bases, the easiest first" if many else "", ylabel="")
     axes.tick_params(length=0, labelbottom=False, labeltop=not many)
-    axes.set_yticklabels([labels[titles[str(one)]] for one in drawn.index], rotation=0)
-    if not many:
-        turned: dict[str, Any] = {"rotation": 30, "ha": "left"} if slanted else {"rotation": 0}
-        axes.set_xticklabels([tops[columns[str(one)]] for one in cells], **turned)
+    axes.tick_params(axis="y", labelrotation=0)
+    for head in axes.get_xticklabels() if not many else ():
+        head.set(rotation=30 if slanted else 0, ha="left" if slanted else "center")
     values = cells.to_numpy(dtype=float)
     ends = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
     means = "; ".join(f"{columns[str(one)]} {cells[one].mean():.2f}" for one in cells)
@@ -220,7 +221,7 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     for number, (axes, name) in enumerate(zip(panels, scenarios, strict=True)):
         rows = data[data["scenario"] == name]
         _means(axes, rows, [order.index(one) for one in rows["length_bin"]])
-        axes.set_title(f"{style.shorten(readable(name), 26)}, n = {rows['bases'].max()} bases")
+        axes.set_title(f"{style.shorten(readable(name), 26)} (n = {rows['bases'].max()})")
         axes.set_xticks(range(len(order)), order)
         axes.set_xlim(-0.5, len(order) - 0.5)
         cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 40)

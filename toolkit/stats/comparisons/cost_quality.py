@@ -194,11 +194,12 @@ def gain_per_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost"
     units = table.groupby(["model", "base", "situation", "length_bin"])[["score", cost]].mean()
     means = units.groupby(level=["model", "base", "length_bin"]).mean().unstack("length_bin")
     unit, gains = f"{score_unit(score, runs)} per {_COST_UNITS.get(cost, cost)}", []
-    for model, rows in means.groupby(level="model"):
+    for model in map(str, means.index.unique("model")):
+        rows = means.loc[[model]]
         for first, second in itertools.pairwise(one for one in LENGTH_BINS if one in rows["score"]):
             quality, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
             both = quality.notna() & price.notna()
-            step = {"model": str(model), "step": f"{first} to {second}"}
+            step = {"model": model, "step": f"{first} to {second}"}
             empty = Estimate(
                 f"quality gained per {_COST_UNITS.get(cost, cost)} of {model}, {step['step']}", None,
                 method="Fieller's interval of a ratio of means over bases", unit=unit, n={"bases": int(both.sum())},

@@ -1,0 +1,184 @@
+"""Figures of the scores themselves, what longer prompts gain for their cost, and figures of another size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from matplotlib.collections import PolyCollection
+from matplotlib.text import Text
+from scipy import stats as scipy_stats
+from whole_study import make_study
+
+from toolkit.cli import cli
+from toolkit.errors import InputError
+from toolkit.report.figure import about_study
+from toolkit.report.registry import draw_study
+from toolkit.report.style import COLUMN_MM, PAGE_MM, is_wide, new_figure, sized, thesis_style
+from toolkit.scores.scores import Scores
+from toolkit.stats import compare_lengths
+from toolkit.stats.comparisons.cost_quality import gain_per_cost
+from toolkit.words import DIMENSIONS
+
+NEW = (
+    "score_distribution",
+    "length_scenario",
+    "model_means",
+    "base_models",
+    "quality_gain",
+    "judge_dimensions",
+)
+
+
+def drawn(held, plan, *names: str) -> dict:
+    """Return figures of a study by name."""
+    return {figure.name: figure for figure in draw_study(held, about_study(held, plan), names)}
+
+
+def texts(figure) -> list[str]:
+    """Return every text on a figure."""
+    return [one.get_text() for one in figure.figure.findobj(Text) if one.get_text()]
+
+
+@pytest.fixture(scope="module")
+def small():
+    """The analyses of a study with missing scores, and its new figures by name."""
+    held, plan = make_study(bases=6, repeats=1)
+    return held, drawn(held, plan, *NEW)
+
+
+def test_heat_maps_and_spread_show_the_means_and_scores_that_pandas_finds(small) -> None:
+    """Judges on answers that all of them scored; models on every base, the easiest first."""
+    held, figures = small
+    scored = held.judgements[~held.judgements["failed"]]
+    common = scored[scored.groupby("run_id")["judge"].transform("nunique") == 3]
+    wanted = common.groupby("judge", observed=True)[[*DIMENSIONS, "composite_strict"]].mean().T
+    cells = figures["judge_dimensions"].data.set_index("name")
+    assert cells.to_numpy(dtype=float) == pytest.approx(wanted.to_numpy(dtype=float))
+    runs = held.runs[held.runs["composite_strict"].notna()]
+    means = runs.groupby(["base", "model", "length_bin"], observed=True)["composite_strict"].mean()
+    wanted = means.groupby(level=[0, 1]).mean().unstack()
+    data = figures["base_models"].data.set_index("name")
+    pd.testing.assert_frame_equal(
+        data.astype(float).loc[wanted.index], wanted.astype(float), check_names=False
+    )
+    easiest = data.mean(axis=1).tolist()
+    assert easiest == sorted(easiest, reverse=True)
+    spread = figures["score_distribution"].data
+    assert spread.groupby("part").size().to_dict() == {"Judge": len(scored), "Prompt length": len(runs)}
+    assert "Each mark is one score" in figures["score_distribution"].caption
+
+
+def test_lengths_in_scenarios_gains_and_ties_are_those_of_the_results(small) -> None:
+    """And a tie is told as what was not shown."""
+    held, figures = small
+    for scenario, rows in figures["length_scenario"].data.groupby("scenario"):
+        per_bin = compare_lengths(held.runs[held.runs["scenario"] == scenario]).per_bin
+        assert rows["score"].tolist() == pytest.approx([one.estimate for one in per_bin])
+    gains = gain_per_cost(held.runs)
+    assert figures["quality_gain"].data["estimate"].tolist() == pytest.approx(
+        [e.estimate / 1000 for e in gains]
+    )
+    data = figures["model_means"].data
+    p = data.loc[data["part"] == "difference", ["p_value", "tie"]]
+    assert (p["tie"] == (p["p_value"] >= 0.05)).all()
+    assert ("which does not show that they are equal" in figures["model_means"].caption) == p["tie"].any()
+
+
+def test_judges_have_the_names_of_their_models_and_the_role_where_two_are_one(small) -> None:
+    """A reader of the thesis does not know who was primary."""
+    figure = small[1]["judge_dimensions"]
+    assert "model of primary" in texts(figure)
+    held, plan = make_study(("m",), bases=2, missing=0.0)
+    held.judgements["judge_model"] = "same"
+    assert about_study(held, plan).judge("tertiary") == "same (tertiary)"
+
+
+def test_more_bases_than_a_page_has_rows_for_are_shades_without_numbers() -> None:
+    """Turned, with a scale; a cell without a score is white and the caption says so."""
+    held, plan = make_study(bases=43, missing=0.3)
+    figure = drawn(held, plan, "base_models")["base_models"]
+    assert is_wide(figure.figure)
+    assert "Bases, the easiest first" in texts(figure)
+    assert "A white cell has no score." in figure.caption or not figure.data.isna().any().any()
+
+
+def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
+    """Few answers are marks joined by lines; many are hexagons."""
+    for bases, dense in ((3, False), (35, True)):
+        held, plan = make_study(bases=bases, missing=0.0)
+        figure = drawn(held, plan, "length_slope")["length_slope"]
+        hexagons = [
+            one for axes in figure.figure.axes for one in axes.collections if isinstance(one, PolyCollection)
+        ]
+        thin = [line for axes in figure.figure.axes for line in axes.lines if line.get_linewidth() == 0.5]
+        assert ("Shaded: how many answers" in figure.caption, bool(thin)) == (dense, not dense)
+        assert len(hexagons) >= 2 * dense
+
+
+def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.DataFrame:
+    """Return runs of one model at S and M."""
+    chance = np.random.default_rng(1)
+    rows = [
+        (f"b{i}", name, "m", 3 + q + chance.normal(0, noise), 1 + c + chance.normal(0, noise))
+        for i in range(bases)
+        for name, q, c in (("S", 0.0, 0.0), ("M", gain, cost))
+    ]
+    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
+
+
+def test_the_interval_of_a_gain_ends_where_student_no_longer_tells_the_ratio_apart() -> None:
+    """At both ends of Fieller's interval the paired t test of gain less ratio times cost has p = .05."""
+    runs = steps(0.5, 2.0)
+    (gain,) = gain_per_cost(runs)
+    assert gain.facets == {"model": "m", "step": "S to M"}
+    wide = runs.pivot(index="base", columns="length_bin", values=["composite_strict", "aud_cost"])
+    quality, price = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
+    assert gain.estimate == pytest.approx(quality.mean() / price.mean())
+    for end in (gain.low, gain.high):
+        assert scipy_stats.ttest_1samp(quality - end * price, 0).pvalue == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        (steps(0.5, -1.0), "the longer prompts cost no more"),
+        (steps(0.5, 0.02, noise=0.3), "what the step costs more is not told apart from 0"),
+        (steps(0.5, 2.0, bases=1), "one base"),
+    ],
+)
+def test_a_gain_without_an_interval_has_its_reason(runs: pd.DataFrame, reason: str) -> None:
+    """No cost to divide by, a cost that may be nothing, one base; and one length has no step."""
+    (gain,) = gain_per_cost(runs)
+    assert gain.reason == reason
+    assert gain.low is None
+    assert gain_per_cost(runs[runs["length_bin"] == "S"]) == ()
+
+
+def test_figures_take_the_width_and_the_type_of_a_thesis() -> None:
+    """The width follows the page, the height the type, and what was wide stays wide; nonsense is refused."""
+    with sized(136, 12), thesis_style():
+        page, column = new_figure(PAGE_MM, 60), new_figure(COLUMN_MM, 60)
+        assert [side * 25.4 for side in page.get_size_inches()] == pytest.approx([136, 80])
+        assert column.get_figwidth() * 25.4 == pytest.approx(72.25)
+        assert (is_wide(page), is_wide(column)) == (True, False)
+        assert column.subplots().title.get_size() == 12
+    assert new_figure(PAGE_MM, 60).get_figwidth() * 25.4 == pytest.approx(PAGE_MM)
+    for bad in ({"width": 0}, {"width": 1600}, {"font": 3.0}):
+        with pytest.raises(InputError, match=r"give (100 to 250|6 to 14)"), sized(**bad):
+            pass
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_figures_of_another_size_stand_in_a_folder_of_their_own(tmp_path) -> None:
+    """`toolkit verify` compares those of one size; a bundle takes no choice of figures."""
+    rows = [(f"i{i}", judge, (i * 7 + (judge == "b")) % 5) for i in range(12) for judge in "ab"]
+    path = tmp_path / "mine.csv"
+    pd.DataFrame(rows, columns=["item", "judge", "score"]).to_csv(path, index=False)
+    scores = Scores.load(path, output=tmp_path / "out", scale=(0, 5))
+    files = scores.figures(only=["icc_forest"], width=150)
+    assert {one.parent for one in files} == {tmp_path / "out" / "150mm_9pt" / "figures"}
+    refused = CliRunner().invoke(cli, ["figures", "templates/planted.toml", "--bundle", "--width", "150"])
+    assert refused.exit_code == 2
+    assert "leave --bundle out" in refused.output
