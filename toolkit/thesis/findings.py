@@ -242,6 +242,8 @@ def _compared(
     size, direction = _turned(number), "higher" if number.estimate >= 0 else "lower"
     amount = _rounded((size.estimate, size.low, size.high))[0]
     text = f"{lead}{higher} scored {amount}{unit} {direction} than {lower} {_interval(size)}"
+    if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
+        text = f"{lead}{higher} less {lower}: {_rounded((number.estimate,))[0]}{unit} {_interval(number)}"
     return Statement(question, f"{text}: {_VERDICTS[verdict]}", number, verdict)
 
 
