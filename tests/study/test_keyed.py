@@ -102,7 +102,7 @@ def test_a_finished_study_asks_nothing(planted: Study) -> None:
 def test_bundle_and_figures(planted: Study, tmp_path: Path) -> None:
     """Figures, statistics and methods are those of accuracy, and say what the key was."""
     paths = {path.name for path in planted.bundle(tmp_path / "bundle")}
-    assert {"model_means.pdf", "accuracy.csv", "models.csv", "methods.txt"} <= paths
+    assert {"model_means.pdf", "accuracy.csv", "models.csv", "methods.txt", "findings.csv"} <= paths
     assert "left_out.txt" not in paths, "what a keyed test does not measure is no loss"
     methods = (tmp_path / "bundle" / "methods.txt").read_text()
     assert "compared with the key of planted_keyed.csv" in methods
