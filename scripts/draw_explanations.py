@@ -55,7 +55,7 @@ def verdicts(study: Study) -> Figure:
     """Draw three differences with their intervals beside the margin: different, equivalent, undecided."""
     contrasts = {contrast.name: contrast for contrast in study.length().contrasts}
     means = base_means(study)
-    few = (means["L"] - means["M"]).dropna().iloc[:FEW_BASES]
+    few = (means["L"] - means["M"]).dropna().iloc[-FEW_BASES:]
     half = stats.t.ppf(0.975, len(few) - 1) * few.std(ddof=1) / len(few) ** 0.5
     margin = study.file.analysis.equivalence_margin or 0.15
     count = len(means)

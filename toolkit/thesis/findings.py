@@ -198,7 +198,7 @@ def _interval(number: Estimate, decimals: int = 2) -> str:
 
 def _rounded(values: Sequence[float | None], decimals: int = 2) -> list[str]:
     digits = digits_apart(values, decimals)
-    return ["" if value is None else f"{value:.{digits}f}" for value in values]
+    return ["" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
 
 
 def _value(number: Estimate, decimals: int = 2, unit: str = "") -> str:
