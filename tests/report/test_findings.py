@@ -225,7 +225,7 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() ->
     assert point.estimate == pytest.approx(0.015 / 0.4)
     assert point.low is not None
     assert point.low < 0.0375 < (point.high or 0)
-    assert gain_cost(gains(0.0, 0.01)).per_point[0].reason == "that M gains points over S is not shown"
+    assert gain_cost(gains(0.0, 0.01)).per_point[0].reason == "it is not shown that M gains points over S"
     assert gain_cost(gains(-0.4, 0.01)).per_point[0].estimate is None
     assert gain_cost(gains(0.4, 0.0)).per_point[0].reason == "M costs no more than S"
     doubled = pd.concat([gains(0.4, 0.01, model=name) for name in "xy"])

@@ -85,7 +85,7 @@ def gain_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") ->
         )  # fmt: skip
         low = mean_interval(gain).low if len(gain) > 1 else None
         if low is None or low <= 0:
-            point = point.not_estimable(f"that {longer} gains points over {shorter} is not shown")
+            point = point.not_estimable(f"it is not shown that {longer} gains points over {shorter}")
         elif extra.mean() <= 0:
             point = point.not_estimable(f"{longer} costs no more than {shorter}")
         else:
