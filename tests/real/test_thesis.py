@@ -227,7 +227,7 @@ def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) ->
     for name in ("dataset", "rubric"):
         assert manifest["inputs"][name]["sha256"][:12] in text
     assert "36 prompts: 12 bases" in text
-    assert "Of 108 planned judgements 108 were given" in text
+    assert "Of 108 planned judgements 108 gave scores" in text
     assert "in 144 calls" in text
     assert f"scipy {manifest['versions']['scipy']}" in text
     assert "for at most 2000 tokens, at temperature 0.2" in text
@@ -272,7 +272,8 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     drawn = Files(drawn, files.shown, files.left_out)
     about = json.loads((whole / MANIFEST).read_text())
     about.pop("files")
-    written = ("methods.tex", "methods.txt", "references.bib", MANIFEST)
+    texts = ("methods.tex", "methods.txt", "findings.tex", "findings.txt", "findings.csv", "references.bib")
+    written = (*texts, MANIFEST)
     for _ in range(2):
         write_bundle(folder, drawn, SECTION, NO_FINDINGS, about)
         for name in names:

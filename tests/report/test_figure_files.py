@@ -174,7 +174,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     with pytest.raises(InputError, match="there is none of that name"):
         show_figure(files, "no_such_figure")
     with pytest.raises(
-        InputError, match="figure 'front': there is none of that name; use one of length_effects, length_inf"
+        InputError, match="figure 'front': there is none of that name; use one of length_effects, quality_by"
     ):
         draw_study(held, about, ["front"])
     save_drawn([], tmp_path, about)

@@ -201,7 +201,7 @@ def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change() -> None
     )
     assert told[1].text.startswith("The highest raw score is that of plain/q of x, 0.60")
     assert told[2].text.startswith("The lowest raw score is that of careful/q of x, -0.50")
-    assert told[3].text.startswith("careful scored 1.10 lower than plain")
+    assert told[3].text.startswith("careful less plain: -1.10 ")
     assert told[3].verdict == UNDECIDED
     assert list(adaptive_findings(None, None)) == []
 

@@ -6,17 +6,18 @@ with the files, their SHA-256 and the columns that are read from them.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
+
 from toolkit.errors import InputError
 from toolkit.files import read_json, write_atomically
 from toolkit.prompts.dataset import SHIPPED, Dataset, load_dataset
+from toolkit.table_files import csv_bytes
 from toolkit.words import Summary, counted
 
 _DATA: Final = Path(__file__).parent / "data"
@@ -134,13 +135,8 @@ def _documents(source: str | Path) -> dict[str, bytes]:
 
 def _table(dataset: Dataset, name: str) -> bytes:
     """Return a table as CSV; nothing where it has no row."""
-    rows = list(_rows(dataset, name))
-    if not rows:
-        return b""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([list(_TABLES[name]), *rows])
-    return stream.getvalue().encode()
+    rows = pd.DataFrame(list(_rows(dataset, name)), columns=list(_TABLES[name]))
+    return b"" if rows.empty else csv_bytes(rows)
 
 
 def _rows(dataset: Dataset, name: str) -> Iterable[Sequence[Any]]:
