@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
 import nbformat
 import pandas as pd
@@ -122,7 +123,7 @@ def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch: tuple[Path, Callable
         assert sign not in text
     links = [line.split("](<")[1].split(">)")[0] for line in text.splitlines() if "](<" in line]
     assert len(links) == 6
-    assert all((result.folder / link).is_file() for link in links)
+    assert all((result.folder / unquote(link)).is_file() for link in links)
     assert len({line.count(" | ") for line in text.splitlines() if line.startswith("| ")}) == 1
 
 
