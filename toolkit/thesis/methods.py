@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +27,7 @@ from toolkit.thesis.references import (
     short_reference,
     statistics_used,
 )
-from toolkit.words import agreeing, counted, total_aud
+from toolkit.words import agreeing, cents, counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -259,7 +258,7 @@ def templates() -> Environment:
         finalize=_on_a_line,
     )
     environment.globals |= {
-        "agreeing": agreeing, "aud": aud, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
+        "agreeing": agreeing, "aud": cents, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
         "joined": joined, "listed": listed, "packages_used": packages_used, "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
@@ -317,9 +316,3 @@ def reasons(counts: Mapping[str, int]) -> str:
     """Return counts by reason in brackets, nothing where there are none."""
     told = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
     return f" ({told})" if told else ""
-
-
-def aud(value: float) -> str:
-    """Return an amount with its cents, and with three digits where it is less than 1: never rounded to nothing."""
-    small = f"{Decimal(f'{value:.3g}'):f}"
-    return small if 0 < value < 1 and len(small) > len("0.00") else f"{value:.2f}"
