@@ -30,7 +30,7 @@ from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
-from toolkit.words import Summary, counted, reason_key
+from toolkit.words import Summary, counted, money, reason_key
 
 WINDOW: Final = 1000  # runs that are measured together
 
@@ -87,7 +87,7 @@ class Outcome:
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
             *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
             *([] if self.votes is None else [f"votes   {votes_line(self.votes)}"]),
-            f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
+            f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now",
             *(f"failed  {count} x {reason}{again[reason]}" for reason, count in self.failures.items()),
             *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),

@@ -49,7 +49,7 @@ from toolkit.store.records import (
     stored_after,
 )
 from toolkit.store.writer import Record, differing
-from toolkit.words import reason_key, total_aud
+from toolkit.words import money, reason_key, total_aud
 
 R = TypeVar("R")
 
@@ -443,7 +443,7 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
-            f"these {count} calls may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold:.2f}; "
+            f"these {count} calls may cost {money(worst)}, more than budget.confirm_above_aud = {threshold:.2f}; "
             "add --yes"
         )
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
@@ -120,6 +121,17 @@ class Summary:
     fields: Mapping[str, Any]
     text: str
     exit_code: int = 0
+
+
+def cents(aud: float) -> str:
+    """Return an amount with its cents, and with three digits where it is less than 1: never rounded to nothing."""
+    small = f"{Decimal(f'{aud:.3g}'):f}"
+    return small if 0 < aud < 1 and len(small) > len("0.00") else f"{aud:.2f}"
+
+
+def money(aud: float) -> str:
+    """Return an amount as people write it, such as AUD 17.20."""
+    return f"AUD {cents(aud)}"
 
 
 def reason_key(reason: str) -> str:

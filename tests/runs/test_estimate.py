@@ -25,7 +25,7 @@ from toolkit.runs.estimate import (
 )
 from toolkit.runs.gateway import Endpoint, most_tokens, worst_aud
 from toolkit.study import Study
-from toolkit.words import JUDGE_ROLES
+from toolkit.words import JUDGE_ROLES, money
 
 PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 PRICED = f'models = [{{ name = "scripted", {PRICE} }}]'
@@ -354,7 +354,7 @@ def test_the_summary_sets_the_budget_beside_it(opened: Callable[..., Study]) -> 
     assert "the expected cost fits, the worst does not fit" in summary.text
     last = summary.text.splitlines()[-1]
     for name in ("low_aud", "expected_aud", "worst_aud"):
-        assert f"{fields[name]:.4f}" in last
+        assert money(fields[name]) in last
     assert last.startswith("24 calls")
     assert last.endswith("in about 28 s")
     frame.attrs["spent_aud"] = 0.05

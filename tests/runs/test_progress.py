@@ -80,10 +80,10 @@ def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
     lines = log.getvalue().splitlines()
     assert len(lines) == 5
     assert "\r" not in log.getvalue()
-    said = "1 failed, 2 retried, 3.0000 of about 10.0000 AUD"
+    said = "1 failed, 2 retried, AUD 3.00 of about AUD 10.00"
     assert re.fullmatch(rf"runs: 300/1000 \[00:30<01:\d\d, +(10\.0\d|9\.9\d)run/s, {said}\]", lines[1])
     assert re.fullmatch(
-        r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 failed, 2 retried, 10.0000 AUD\]", lines[-1]
+        r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 failed, 2 retried, AUD 10.00\]", lines[-1]
     )
 
 
@@ -112,7 +112,7 @@ def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, 
     bar.close()
     Progress("judged runs", 4, shown=True).close()
     lines = log.getvalue().splitlines()
-    assert re.match(r"runs: 1/3 \[00:05<.*, 0.5000 AUD\]", lines[1])
+    assert re.match(r"runs: 1/3 \[00:05<.*, AUD 0.50\]", lines[1])
     assert lines[-1].startswith("judged runs: 0/4 [")
 
 
@@ -128,7 +128,7 @@ def test_a_second_phase_does_not_count_the_first_again(
     bar.step(counters)
     bar.close()
     lines = log.getvalue().splitlines()
-    assert "1.0000 of about 2.0000 AUD" in lines[1]
+    assert "AUD 1.00 of about AUD 2.00" in lines[1]
     assert "failed" not in lines[-1]
 
 
@@ -155,7 +155,7 @@ def test_a_terminal_gets_one_line_that_is_redrawn(
     shown = stream.getvalue()
     assert shown.count("\n") == 1
     assert 30 <= shown.count("\r") <= 60
-    assert re.search(r"runs: 100%\|.*400/400 .*, 0.4000 AUD\]$", shown.rstrip().rsplit("\r", 1)[-1])
+    assert re.search(r"runs: 100%\|.*400/400 .*, AUD 0.40\]$", shown.rstrip().rsplit("\r", 1)[-1])
 
 
 def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.MonkeyPatch) -> None:

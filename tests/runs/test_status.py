@@ -88,8 +88,8 @@ def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
     assert "abandoned   1 call of a dead process" in text
     estimate = estimate_summary(study.estimate())
     assert estimate.fields["held_aud"] == pytest.approx(2.5)
-    assert "2.5000 held for calls that are under way or that a dead process left" in estimate.text
-    assert "1.1250 more may have been billed for 2 calls" in text
+    assert "AUD 2.50 held for calls that are under way or that a dead process left" in estimate.text
+    assert "AUD 1.12 more may have been billed for 2 calls" in text
     owner.close()
     assert (study.status()["at_work"], study.status()["abandoned"]) == (False, 4)
 

@@ -130,7 +130,7 @@ def test_no_more_is_confirmed_than_the_budget_lets_out(
         frame = study.estimate()
         assert frame["worst_aud"].sum() > 0.1
         if asks:
-            with pytest.raises(Exception, match=r"may cost 0\.02 AUD"):
+            with pytest.raises(Exception, match=r"may cost AUD 0\.02"):
                 confirm_needed(frame, confirm)
         else:
             confirm_needed(frame, confirm)

@@ -18,7 +18,8 @@ from toolkit.cli import main
 from toolkit.errors import BudgetReached, InputError
 from toolkit.probes.drift import drift_job, measure_drift
 from toolkit.store import embedded
-from toolkit.thesis.methods import aud, methods_section, methods_text, what_was_done
+from toolkit.thesis.methods import methods_section, methods_text, what_was_done
+from toolkit.words import cents
 
 STUDY = """
 name = "moving"
@@ -87,7 +88,7 @@ def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift
     methods = methods_text(methods_section(done))
     assert "The judges judged the same again on 1 day" in methods
     assert "; 5 replies, set" in methods
-    assert f"The study cost AUD {aud(judged.status()['spent_aud'])} " in methods
+    assert f"The study cost AUD {cents(judged.status()['spent_aud'])} " in methods
 
 
 def test_an_archive_gives_the_same_frame_elsewhere(judged: Study, tmp_path: Path) -> None:

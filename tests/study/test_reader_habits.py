@@ -15,6 +15,7 @@ from toolkit.errors import StudyError
 from toolkit.models.prices import table_exchange
 from toolkit.plan import make_plan
 from toolkit.study_file import load_study_file
+from toolkit.words import money
 
 START = 'name = "x"\nmodels = [{ name = "m", provider = "scripted" }]\n'
 
@@ -100,6 +101,22 @@ def test_a_key_of_an_older_file_says_its_new_one(tmp_path: Path, text: str, says
     with pytest.raises(StudyError) as error:
         loaded(tmp_path, text)
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("aud", "text"),
+    [
+        (17.2, "AUD 17.20"),
+        (0.0, "AUD 0.00"),
+        (0.5, "AUD 0.50"),
+        (0.0631, "AUD 0.0631"),
+        (3e-7, "AUD 0.0000003"),
+    ],
+)
+def test_money_is_told_with_its_name_before_it_and_a_small_amount_is_not_nothing(
+    aud: float, text: str
+) -> None:
+    assert money(aud) == text
 
 
 TOOLKIT = Path(sys.executable).with_name("toolkit")

@@ -28,7 +28,7 @@ from toolkit.store.documents import Anchor, Drift
 from toolkit.store.drifts import anchor_document, anchor_label, anchors_of
 from toolkit.store.records import judgement_record, stored_judgements, stored_runs
 from toolkit.store.writer import Duplicate, utc_now
-from toolkit.words import Summary, counted, total_aud
+from toolkit.words import Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -192,7 +192,7 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     lines = [
         f"anchors  {label} (fingerprint {job.anchor['fingerprint'][:12]}), first drawn {first_day}",
         f"drift    {job.day}: {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered",
-        f"calls    {len(new)} asked now, {spent:.4f} AUD spent now",
+        f"calls    {len(new)} asked now, {money(spent)} spent now",
         *([drift.sentence()] if drift else ["no judge answered; the same command asks again"]),
         *(f"{judge}: {reason}" for judge, reason in outside.items()),
     ]

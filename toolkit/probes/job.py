@@ -28,7 +28,7 @@ from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import judgement_record, reply_texts, stored_runs
-from toolkit.words import Summary, choices, counted, total_aud
+from toolkit.words import Summary, choices, counted, money, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -256,7 +256,7 @@ class ProbeResult:
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())
         lines = [
             f"replies  {len(self.targets)} probed ({spread}), {len(self.pairs)} pairs",
-            f"calls    {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
+            f"calls    {self.new_calls} asked now, {money(self.spent_aud)} spent now",
         ]
         for shift in shifts.shifts:
             lines += [f"{shift.judge}: {estimate.sentence()}" for estimate in shift.estimates]

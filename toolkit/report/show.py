@@ -18,7 +18,7 @@ import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
+from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen, money
 
 if TYPE_CHECKING:
     from toolkit.report.blocks import Shown
@@ -245,7 +245,7 @@ def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
     call = results if is_complete else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
     groups = _CALLS if judged else {group: calls for group, calls in _CALLS.items() if group != "conclude"}
     calls = [f"{group}: {', '.join(f'.{name}()' for name in names)}" for group, names in groups.items()]
-    return lines_html([title, f"{progress}; AUD {status['spent_aud']:.4f} spent", f"next: {call}", *calls])
+    return lines_html([title, f"{progress}; {money(status['spent_aud'])} spent", f"next: {call}", *calls])
 
 
 def lines_html(lines: Sequence[str]) -> str:

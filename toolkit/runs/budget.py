@@ -23,7 +23,7 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import Account as StoredAccount
 from toolkit.store.documents import Call, Settlement
 from toolkit.store.writer import Duplicate, utc_now
-from toolkit.words import Summary, counted, total_aud
+from toolkit.words import Summary, counted, money, total_aud
 
 SHARE: Final = 0.02
 """Part of the budget that a grant grows by, where it is enough for a call: small, so that processes share fairly."""
@@ -54,8 +54,8 @@ class Account:
         while not await self._is_granted(aud):
             if not self._reserved:
                 raise BudgetReached(
-                    f"budget.aud: {self._budget:.4f} AUD could be passed by the next call, at worst {aud:.4f} AUD "
-                    f"({self._budget - self._remainder:.4f} AUD are spent, or kept for calls under way); "
+                    f"budget.aud: {money(self._budget)} could be passed by the next call, at worst {money(aud)} "
+                    f"({money(self._budget - self._remainder)} are spent, or kept for calls under way); "
                     "raise it in the study file and run again"
                 )
             self._changed.clear()
@@ -265,7 +265,7 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     verdict = "accepted as billed and counted as spent" if billed else "cleared as not billed, off the budget"
     return Summary(
         {"study": study, "settled_calls": len(named), "settled_aud": record["aud"], "billed": billed},
-        f"{study}: {record['aud']:.4f} AUD of {counted(len(named), 'calls')} {verdict}",
+        f"{study}: {money(total_aud(calls.values()))} of {counted(len(named), 'calls')} {verdict}",
     )
 
 

@@ -39,7 +39,7 @@ from toolkit.runs.run_state import (
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, total_aud
+from toolkit.words import Summary, money, total_aud
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +205,7 @@ def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
         worst = min(worst, max(0.0, budget - frame.attrs["spent_aud"] - frame.attrs["held_aud"]))
     if worst > threshold_aud:
         raise InputError(
-            f"this study may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold_aud:.2f}; "
+            f"this study may cost {money(worst)}, more than budget.confirm_above_aud = {threshold_aud:.2f}; "
             "look at `toolkit estimate` and add --yes"
         )
 
@@ -316,10 +316,10 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
     if budget is not None:
         verdict = {True: "fits", False: "does not fit"}
         reserved = fields["held_aud"]
-        remainder = f", {reserved:.4f} held for calls that are under way or that a dead process left"
+        remainder = f", {money(reserved)} held for calls that are under way or that a dead process left"
         remainder = remainder if reserved else ""
         yield (
-            f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent{remainder}: the expected cost "
+            f"budget.aud = {budget:.2f}, {money(spent)} of it are spent{remainder}: the expected cost "
             f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
         )
     if fields["runs"] != fields["distinct_calls"]:
@@ -358,8 +358,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
     batch = fields["worst_seconds"]
     time = f"within {duration(batch)}" if batch else f"in about {duration(fields['seconds'])}"
     yield (
-        f"{fields['calls']} calls still to be asked: about {fields['expected_aud']:.4f} AUD, at least "
-        f"{fields['low_aud']:.4f} and at worst {fields['worst_aud']:.4f} AUD, {time}"
+        f"{fields['calls']} calls still to be asked: about {money(fields['expected_aud'])}, at least "
+        f"{money(fields['low_aud'])} and at worst {money(fields['worst_aud'])}, {time}"
     )
 
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from toolkit.words import money
+
 SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often it is shown anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every line."""
 BAR_FORMAT: Final = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{left}, {rate_fmt}{postfix}]"
@@ -107,9 +109,9 @@ class Progress:
         parts += [f"{retried} retried"] if retried else []
         parts += [f"{doubted} counts of tokens not believed"] if doubted else []
         if self._money and count is None:
-            parts.append(f"{spent:.4f} AUD")
+            parts.append(money(spent))
         elif self._money and count:
-            parts.append(f"{spent:.4f} of about {spent / count * self._bar.total:.4f} AUD")
+            parts.append(f"{money(spent)} of about {money(spent / count * self._bar.total)}")
         return ", ".join(parts)
 
 

@@ -20,7 +20,7 @@ from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, counted, reason_key, total_aud
+from toolkit.words import Summary, counted, money, reason_key, total_aud
 
 RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
 ANSWERED: Final = "answered"  # outcome of an attempt that brought a reply
@@ -210,12 +210,12 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
 def status_summary(status: Mapping[str, Any]) -> Summary:
     """Return the status as the command line shows it."""
     runs, judgements = status["runs"], status["judgements"]
-    spent = f"{status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls"
+    spent = f"{money(status['spent_aud'])} in {sum(status['calls'].values())} calls"
     if status["unsure_aud"]:
         unsure = counted(status["unsure_calls"], "calls")
-        spent += f", {status['unsure_aud']:.4f} more may have been billed for {unsure}"
+        spent += f", {money(status['unsure_aud'])} more may have been billed for {unsure}"
     if status["budget_aud"] is not None:
-        spent += f", {status['budget_left_aud']:.4f} of {status['budget_aud']:.2f} left"
+        spent += f", {money(status['budget_left_aud'])} of {money(status['budget_aud'])} left"
     judged = f"{judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores"
     if judgements["left_out"]:
         judged += f", {judgements['left_out']} left out"
@@ -237,7 +237,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         lines.append(("unsure", f"compare with the provider's bill, then {command}"))
     for settlement in status["settled"]:
         verdict = "accepted as billed" if settlement["billed"] else "cleared as not billed"
-        amount = f"{settlement['aud']:.4f} AUD of {counted(settlement['calls'], 'calls')}"
+        amount = f"{money(settlement['aud'])} of {counted(settlement['calls'], 'calls')}"
         lines.append(("settled", f"{amount} {verdict} on {settlement['at'][:10]}: {settlement['note']}"))
     lines.append(("now", _now(status)))
     if status["retried"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +27,7 @@ from toolkit.thesis.references import (
     short_reference,
     statistics_used,
 )
-from toolkit.words import agreeing, counted, total_aud
+from toolkit.words import agreeing, cents, counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -260,7 +259,7 @@ def templates() -> Environment:
         finalize=_on_a_line,
     )
     environment.globals |= {
-        "agreeing": agreeing, "aud": aud, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
+        "agreeing": agreeing, "aud": cents, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
         "joined": joined, "listed": listed, "packages_used": packages_used, "parts": parts,
         "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
@@ -326,9 +325,3 @@ def reasons(counts: Mapping[str, int]) -> str:
     if len(words) == 1:  # its count is the number that stands before
         return f" ({next(iter(words))})"
     return f" ({', '.join(f'{count} {reason}' for reason, count in words.items())})" if words else ""
-
-
-def aud(value: float) -> str:
-    """Return an amount with its cents, and with three digits where it is less than 1: never rounded to nothing."""
-    small = f"{Decimal(f'{value:.3g}'):f}"
-    return small if 0 < value < 1 and len(small) > len("0.00") else f"{value:.2f}"

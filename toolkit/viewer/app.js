@@ -385,8 +385,8 @@ export const viewer = (root, source) => {
       const press = h("button", { type: "button", title, "aria-label": title, onclick: () => go(cell) }, number(mean, 2));
       return h("td", { class: "tv-number", style: `--heat: ${mean == null ? 0 : heat(mean)}%` }, press);
     };
-    const legend = h("p", { class: "tv-soft tv-legend" }, "Mean composite: ", `${low}`, h("span", { role: "img",
-      "aria-label": "from pale to blue", style: `--heat: ${heat(high)}%` }), `${high}. ${DASH}: no run with a score; empty: no run. `,
+    const legend = h("p", { class: "tv-soft tv-legend" }, `Mean composite: ${low} `, h("span", { role: "img",
+      "aria-label": "from pale to blue", style: `--heat: ${heat(high)}%` }), ` ${high}. ${DASH}: no run with a score; empty: no run. `,
     "A click opens the runs of a cell.");
     overviewPlace.replaceChildren(
       legend,
