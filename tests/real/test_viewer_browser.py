@@ -180,7 +180,7 @@ def use(person: Person) -> None:
     person.reached("no run with a score; empty: no run")
     # The colour is a legend's, whose ends are those of the scale.
     legend = person.find(".tv-legend")
-    assert legend.text.replace("\n", " ").startswith("Mean composite: 05. –: no run with a score")
+    assert legend.text.replace("\n", " ").startswith("Mean composite: 0 5. –: no run with a score")
     assert legend.find_element(By.TAG_NAME, "span").get_attribute("aria-label") == "from pale to blue"
     person.find(".tv-matrix td button").click()
     person.reached('with "OnError" in it')
