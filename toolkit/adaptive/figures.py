@@ -84,7 +84,8 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
     points = points.assign(cost=rounds["cost"].median(), seeds=rounds.size()).reset_index()
     points = points[points["seeds"] >= benchmark.trials["seed"].nunique() / 2].assign(panel="cost curve")
     looks = {
-        one: (color, line) for one, color, line in zip(designs, cycle(style.PALETTE), cycle(style.LINES))
+        design: (color, line)
+        for design, color, line in zip(designs, cycle(style.PALETTE), cycle(style.LINES))
     }
     for design, (color, line) in looks.items():
         rows = points[points["design"] == design]
@@ -98,6 +99,6 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
         ylim=(0, _TOP * benchmark.target_width),
     )
     axes.legend(
-        handles=[style.handle(one, color=color, linestyle=line) for one, (color, line) in looks.items()]
+        handles=[style.handle(design, color=color, linestyle=line) for design, (color, line) in looks.items()]
     )
     return points

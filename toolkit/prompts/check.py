@@ -78,7 +78,7 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
     }
     counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
     listed_arms = ", ".join(f"{arm} {count}" for arm, count in arms.items())
-    of_arms = f"of length arms {arms.total()} ({listed_arms}), " if arms else ""
+    arms_text = f"of length arms {arms.total()} ({listed_arms}), " if arms else ""
     independent = len(set(clusters.values()))
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
@@ -100,7 +100,7 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
         )
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
-        f"prompts {len(plain)} ({counts}), {of_arms}{groups}problems {len(problems)}"
+        f"prompts {len(plain)} ({counts}), {arms_text}{groups}problems {len(problems)}"
     )
     output = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
     return Summary(fields, "\n".join(output), 1 if problems else 0)
@@ -417,12 +417,12 @@ def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 
 def _neutral(
-    arm: Prompt, like: Prompt, facts: Sequence[str], of_s: Sequence[str], of_l: Sequence[str]
+    arm: Prompt, like: Prompt, facts: Sequence[str], short_facts: Sequence[str], long_facts: Sequence[str]
 ) -> Iterator[Problem]:
-    if lost := [fact for fact in of_s if fact not in facts]:
+    if lost := [fact for fact in short_facts if fact not in facts]:
         fault = f"lacks {counted(len(lost), 'facts')} of S, the first: {lost[0]}"
         yield Problem("arm_facts", arm.prompt_id, fault, "give all of S's facts, word for word")
-    if more := [fact for fact in facts if fact in of_l and fact not in of_s]:
+    if more := [fact for fact in facts if fact in long_facts and fact not in short_facts]:
         fault = f"has {counted(len(more), 'facts')} of M or L, the first: {more[0]}"
         yield Problem("arm_facts", arm.prompt_id, fault, "put background in its place that bears on nothing")
     share = arm.token_count / like.token_count - 1
@@ -433,12 +433,12 @@ def _neutral(
         yield Problem("arm_length", arm.prompt_id, fault, f"make it {direction}: at most {ALIKE:.0%} apart")
 
 
-def _short(arm: Prompt, facts: Sequence[str], of_l: Sequence[str]) -> Iterator[Problem]:
-    if len(facts) != len(of_l):
-        fault = f"has {counted(len(facts), 'facts')}, L has {len(of_l)}"
+def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Iterator[Problem]:
+    if len(facts) != len(long_facts):
+        fault = f"has {counted(len(facts), 'facts')}, L has {len(long_facts)}"
         yield Problem("arm_facts", arm.prompt_id, fault, "tell every fact of L in short, one for one")
         return
-    for number, (short, long) in enumerate(zip(facts, of_l, strict=True), 1):
+    for number, (short, long) in enumerate(zip(facts, long_facts, strict=True), 1):
         present, expected = (set(_FACT_SIGN.findall(fact)) for fact in (short, long))
         words = [
             f"{verb} {', '.join(sorted(signs))}"

@@ -47,7 +47,7 @@ def fingerprints_in(bases: Sequence[Mapping[str, Prompt]]) -> Iterator[tuple[Pro
         values = [pattern(base) for base in bases]
         for value, count in Counter(value for value in values if value is not None).items():
             if count > SHARES[name] * len(bases):
-                first = next(base for base, own in zip(bases, values, strict=True) if own == value)
+                first = next(base for base, value_of in zip(bases, values, strict=True) if value_of == value)
                 fault = f"{count} of {len(bases)} bases {_MEANS[name].format(value)}"
                 yield _longest(first), fault, "vary it, so that the bases are independent cases"
     yield from _numbers(bases)

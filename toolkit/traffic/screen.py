@@ -348,13 +348,13 @@ def _of_packets(bare: str, named: Sequence[Mention], facts: Facts) -> _Spans:
             continue
         exchange = itself | facts.partners(itself)
         for kind, value, start, end in _values(bare, begin, stop, named, match.span("number")):
-            rows, here = facts.rows[kind].get(value), itself if kind == "size" else exchange
+            rows, basis = facts.rows[kind].get(value), itself if kind == "size" else exchange
             # A value of the packet in brackets behind it, or where a response leads to.
             elsewhere = _SCREEN["bracket_next"].match(bare, end) or (
                 kind == "path" and "redirect" in bare[begin:stop]
             )
-            differs = (rows or kind == "size") and facts.with_value[kind] & here
-            if rows and rows & here:
+            differs = (rows or kind == "size") and facts.with_value[kind] & basis
+            if rows and rows & basis:
                 spans[start, end] = (kind, "bound")
             elif differs and not elsewhere and not _excused(bare, start, end):
                 spans[start, end] = (kind, "refuted")

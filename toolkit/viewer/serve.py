@@ -38,8 +38,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         port = self.connection.getsockname()[1]
         path, right = urlsplit(self.path).path.encode(), f"/{self.token}/".encode()
-        is_here = self.headers.get("Host") in {f"{LOOPBACK}:{port}", f"localhost:{port}"}
-        if not is_here or not secrets.compare_digest(path, right):
+        is_local = self.headers.get("Host") in {f"{LOOPBACK}:{port}", f"localhost:{port}"}
+        if not is_local or not secrets.compare_digest(path, right):
             return self._send(404, b"Not found.", "text/plain")
         try:
             content = self.make()

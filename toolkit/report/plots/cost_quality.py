@@ -178,7 +178,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
             )  # fmt: skip
         for first, second in _STEPS:
             if {first, second} <= set(points.index):
-                tip, tail = (tuple(points.loc[one, ["cost", "quality"]]) for one in (second, first))
+                tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
                 arrow = {
                     "arrowstyle": "-|>",
                     "color": look.color,

@@ -139,19 +139,19 @@ def _heat(
 ) -> FigureWithCaption:
     """Draw means as shades with their numbers; where rows are more than a page has, as shades alone and turned."""
     text, many = captions.TEXTS[name], len(cells) > _CELLS
-    drawn, titles = cells.T if many else cells, columns if many else rows
+    table, titles = cells.T if many else cells, columns if many else rows
     wide = many or len(cells.columns) > 3 or max(map(len, titles.values())) > _NARROW
     labels = style.shortened(titles.values(), 34 if wide else _NARROW)
     tops = style.shortened(columns.values(), 18)
     slanted = max(map(len, tops.values())) > (12 if len(tops) <= 3 else 8)
-    height = 5.5 * len(drawn) + 24 if many else _ROW_MM * len(drawn) + (26 if slanted else 12)
+    height = 5.5 * len(table) + 24 if many else _ROW_MM * len(table) + (26 if slanted else 12)
     figure = style.new_figure(style.PAGE_MM if wide else style.COLUMN_MM, height)
     axes = figure.subplots()
     # Labels before seaborn measures them: a sign that the font lacks would be warned of.
-    names = [labels[titles[str(one)]] for one in drawn.index]
-    heads = [tops[columns[str(one)]] for one in cells] if not many else list(range(len(cells)))
+    names = [labels[titles[str(item)]] for item in table.index]
+    heads = [tops[columns[str(item)]] for item in cells] if not many else list(range(len(cells)))
     sns.heatmap(
-        drawn.set_axis(names, axis=0).set_axis(heads, axis=1), ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f",
+        table.set_axis(names, axis=0).set_axis(heads, axis=1), ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f",
         rasterized=many, cbar=many, linewidths=0 if many else 0.4, xticklabels=not many, yticklabels=True,
         annot_kws={"fontsize": "small", "color": style.INK},
         cbar_kws={"label": f"Mean ({scale_words(context.scale, '–')})", "aspect": 10},
@@ -163,7 +163,7 @@ def _heat(
         head.set(rotation=30 if slanted else 0, ha="left" if slanted else "center")
     values = cells.to_numpy(dtype=float)
     ends = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
-    means = "; ".join(f"{columns[str(one)]} {cells[one].mean():.2f}" for one in cells)
+    means = "; ".join(f"{columns[str(item)]} {cells[item].mean():.2f}" for item in cells)
     return context.figure(
         name, style.settle(figure), cells.rename_axis("name").reset_index(),
         text["alt"].format(ends=ends, means=means),
@@ -223,7 +223,7 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     values = data[["score", "low", "high"]].to_numpy(dtype=float).ravel()
     for number, (axes, name) in enumerate(zip(panels, scenarios, strict=True)):
         rows = data[data["scenario"] == name]
-        _means(axes, rows, [order.index(one) for one in rows["length_bin"]])
+        _means(axes, rows, [order.index(name) for name in rows["length_bin"]])
         axes.set_title(f"{style.shorten(readable(name), 26)} (n = {rows['bases'].max()})")
         axes.set_xticks(range(len(order)), order)
         axes.set_xlim(-0.5, len(order) - 0.5)

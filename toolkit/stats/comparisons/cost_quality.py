@@ -196,7 +196,7 @@ def gain_per_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost"
     unit, gains = f"{score_unit(score, runs)} per {_COST_UNITS.get(cost, cost)}", []
     for model in map(str, means.index.unique("model")):
         rows = means.loc[[model]]
-        for first, second in itertools.pairwise(one for one in LENGTH_BINS if one in rows["score"]):
+        for first, second in itertools.pairwise(name for name in LENGTH_BINS if name in rows["score"]):
             quality, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
             both = quality.notna() & price.notna()
             step = {"model": model, "step": f"{first} to {second}"}

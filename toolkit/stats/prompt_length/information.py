@@ -115,7 +115,7 @@ def length_and_information(
     need_columns("runs", runs, ("base", "length_bin", "length_arm"))
     arms = runs["length_arm"].astype("object").where(runs["length_arm"].notna(), None).to_numpy()
     checked = checked_runs(runs, score)
-    every_base = checked["situation"].unique()
+    all_bases = checked["situation"].unique()
     checked["length_bin"] = [arm or name for arm, name in zip(arms, checked["length_bin"], strict=True)]
     of_arms = checked.loc[checked["length_bin"].isin(LENGTH_ARMS), "situation"]
     checked = checked[checked["situation"].isin(of_arms)]
@@ -133,36 +133,36 @@ def length_and_information(
 
     parts = with_holm([difference(*pair) for pair in (*_LENGTH, *_INFORMATION)], "parts")
     totals = with_holm([difference(*pair) for pair in _TOTAL], "sums")
-    every = tuple(map(exploratory, (*parts, *totals)))
+    results = tuple(map(exploratory, (*parts, *totals)))
     sides = [(steps[s][a], steps[s][b]) for a, b, s in (*_LENGTH, *_INFORMATION, *_TOTAL)]
-    sized = list(zip(every, sides, strict=True))
+    sized = list(zip(results, sides, strict=True))
     tests = [
         replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing)
         for e, (a, b) in sized[: len(_LENGTH)]
         if margin is not None and isinstance(unit, Points)
     ]
     return LengthInformation(
-        every[: len(_LENGTH)],
-        every[len(_LENGTH) : len(parts)],
-        every[len(parts) :],
+        results[: len(_LENGTH)],
+        results[len(_LENGTH) : len(parts)],
+        results[len(parts) :],
         tuple(effect_size("d_z", e, a.to_numpy(), b.to_numpy()) for e, (a, b) in sized),
         judged_equivalent(tests),
         tuple(bin_mean(text, cells, checked, unit) for text in TEXTS),
-        _notes(checked, cells, score, every_base),
+        _notes(checked, cells, score, all_bases),
     )
 
 
-def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, every_base: np.ndarray) -> tuple[str, ...]:
+def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, all_bases: np.ndarray) -> tuple[str, ...]:
     """Say what is averaged and left out; bases that lack a prompt are named."""
     notes = [
         "repeats are averaged first, then models, so each base counts once",
         *left_out_note(checked, score),
     ]
-    if without := sorted({*every_base} - {*checked["situation"]}, key=str):
+    if without := sorted({*all_bases} - {*checked["situation"]}, key=str):
         lack = agreeing(len(without), "have no length arms and are left out")
         more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
         names = ", ".join(map(str, without[:NAMED]))
-        notes.append(f"{len(without)} of {counted(len(every_base), 'bases')} {lack}: {names}{more}")
+        notes.append(f"{len(without)} of {counted(len(all_bases), 'bases')} {lack}: {names}{more}")
     scored = cells.notna().groupby(level="situation").any()
     lacking = [f"{base} ({', '.join(row.index[~row])})" for base, row in scored.iterrows() if not row.all()]
     if lacking:
