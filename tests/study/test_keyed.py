@@ -12,6 +12,8 @@ import pytest
 from toolkit import Study
 from toolkit.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 

@@ -28,6 +28,8 @@ from toolkit.store.frame_files import load_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 EXAMPLE = Path(__file__).parents[2] / "templates" / "rubrics" / "example.toml"
 RUBRIC = load_rubric(EXAMPLE)
 NAMES = RUBRIC.names

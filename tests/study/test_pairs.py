@@ -28,6 +28,8 @@ from toolkit.store.frame_files import KINDS, dtype_of
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 MODELS = """
 models = [
   { name = "strong", provider = "scripted", planted = { level = 4.0 } },

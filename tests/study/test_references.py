@@ -21,6 +21,8 @@ from toolkit.store.documents import Judgement
 from toolkit.study import Study
 from toolkit.study_file import load_study_file
 
+pytestmark = pytest.mark.usefixtures("no_pictures")
+
 JUDGE = JudgeSpec("primary", "judge", "scripted", "judge", seed=1, structured=True)
 SHOWN = Manner(reference=True)
 PER_SENTENCE = Manner(focus="per_sentence", reference=True)
