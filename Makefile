@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= -m "not full"
-# Three more than processors: many tests wait for a server or a kernel.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 3 if hasattr(os, 'sched_getaffinity') else 'auto')")
+# Two more than processors: many tests wait for a server or a kernel.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, 'sched_getaffinity') else 'auto')")
 
 .PHONY: help setup demo test test-all test-servers coverage mutations lab docs check clean
 

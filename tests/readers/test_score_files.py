@@ -719,7 +719,10 @@ def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
         assert "-1 is a score, of 1 row; where it means missing, --values -1=" in scores.summary().text
 
 
-@pytest.mark.parametrize("column", ["length", "group", "topic", "category"])
+@pytest.mark.parametrize(
+    "column",
+    ["length", "group", *(pytest.param(name, marks=pytest.mark.full) for name in ("topic", "category"))],
+)
 def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> None:
     """And where it does not fit, the line says how."""
     ours = {"length": "length_bin", "category": "scenario"}.get(column, "cluster")

@@ -142,6 +142,7 @@ def test_what_cannot_be_used_is_said_in_one_line(simulated):
         ours.benchmark_designs(scores.assign(score=few), bank, DESIGNS, target_width=0.3)
 
 
+@pytest.mark.full
 def test_the_choice_does_not_bias_what_is_chosen():
     """Costs and scores go together and spreads are skewed; over seeds the mean is that of the bank to 4 errors."""
     dice = np.random.default_rng(5)
@@ -161,6 +162,7 @@ def test_the_choice_does_not_bias_what_is_chosen():
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
 
 
+@pytest.mark.full
 def test_adaptive_costs_less_than_random_where_there_is_structure():
     found = simulate_designs(DESIGNS, target_width=0.3, seeds=12)
     ratio = {name: of[2].estimate for name, of in found.results.items()}

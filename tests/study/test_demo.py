@@ -81,6 +81,7 @@ def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(
     assert run_demo(progress=False).fields["new_calls"] == 0
 
 
+@pytest.mark.full
 def test_one_base_is_asked_however_short_the_time_is_and_drawn(home: Path, passing: list[float]) -> None:
     passing[0] = 1000.0
     summary = run_demo(minutes=0.01, progress=False)

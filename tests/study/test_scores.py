@@ -142,6 +142,7 @@ def test_columns_are_chosen_by_name_and_in_any_order() -> None:
         Scores(frame, columns={"mood": "item"})
 
 
+@pytest.mark.full
 def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path) -> None:
     """With the means of the models in place of prompt lengths, and every figure that is left out named."""
     once, again = (scores.bundle(tmp_path / name) for name in ("once", "again"))

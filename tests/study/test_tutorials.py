@@ -137,6 +137,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("page", ["tutorial_first_study", "tutorial_scores", "tutorial_traffic"])
 def test_a_newcomer_can_follow_the_page(page: str, empty_folder: Path) -> None:
