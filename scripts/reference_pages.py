@@ -21,23 +21,8 @@ from pydantic.fields import FieldInfo
 import toolkit
 from toolkit import stats
 from toolkit.cli import cli
-from toolkit.study_file import (
-    Analysis,
-    BiasControls,
-    Budget,
-    CacheShares,
-    ExchangeRate,
-    Judge,
-    Judges,
-    Limit,
-    ModelEntry,
-    Over,
-    Planted,
-    PriceRow,
-    Replies,
-    Sampling,
-    StudyFile,
-)
+from toolkit.study_file import Analysis, BiasControls, Budget, ExchangeRate, Judges, Limit, Replies, StudyFile
+from toolkit.study_models import CacheShares, Judge, ModelEntry, Over, Planted, PriceRow, Sampling
 
 KEYS: Final = Path(__file__).resolve().parents[1] / "docs" / "study_keys.toml"
 DATASHEET: Final = Path(toolkit.__file__).parent / "prompts" / "data" / "rq1_controlled" / "DATASHEET.md"

@@ -48,7 +48,8 @@ from toolkit.store.filters import planned_calls, planned_judgements, planned_run
 from toolkit.store.frame_files import as_kind, describe
 from toolkit.store.records import reply_text
 from toolkit.store.votes import pairs_frame
-from toolkit.study_file import StudyFile, load_study_file
+from toolkit.study_file import StudyFile
+from toolkit.study_loading import load_study_file
 from toolkit.table_files import csv_bytes
 from toolkit.words import Summary
 

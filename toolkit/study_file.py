@@ -1,36 +1,22 @@
-"""The study file: typed, checked, frozen objects, how they are read, and the one place where defaults live."""
+"""The study file: typed, checked, frozen tables, and the one place where defaults live."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from toolkit.errors import InputError, StudyError
-from toolkit.files import fault_sentence, read_toml, similar_file
-from toolkit.models.catalogue import PROVIDERS, Exchange, ModelSpec, address_fault, model_spec
+from toolkit.models.catalogue import Exchange
 from toolkit.models.prices import table_exchange
+from toolkit.study_models import Judge, ModelEntry, Provider, Reasoning, Sampling, Table, named
 from toolkit.words import JUDGE_ROLES, SCORE, choices
 
 LengthBin = Literal["S", "M", "L"]
-if TYPE_CHECKING:
-    Provider = str
-else:
-    Provider = Literal[PROVIDERS]
 
 
 def _file_name(text: str) -> str:
@@ -48,172 +34,7 @@ def _file_name(text: str) -> str:
 Slug = Annotated[str, Field(max_length=80), AfterValidator(_file_name)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
-
-
-class Planted(_Strict):
-    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.scripted`."""
-
-    level: float = 3.0
-    """Mean quality that a scripted model plants in its replies to S prompts."""
-    m_minus_s: float = 0.0
-    """What M prompts add to that quality."""
-    l_minus_m: float = 0.0
-    """What L prompts add to the quality at M."""
-    severity: float = 0.0
-    """What a scripted judge takes off every score."""
-    failures: float = Field(0.0, ge=0, le=1)
-    """Share of requests that fail on purpose."""
-    accuracy: float | None = Field(None, ge=0, le=1)
-    """Share of the questions of templates/planted_keyed.csv that are answered rightly."""
-    first_bonus: float | None = None
-    """What a scripted judge of pairs adds to the reply that it is shown first."""
-
-
-Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class Over(_Strict):
-    """What requests cost whose prompt has more than so many tokens, in USD per million."""
-
-    tokens: int = Field(ge=1)
-    """Length of a prompt, cached tokens included, above which the prices of this table hold."""
-    input: Usd
-    """Price of input for a request with such a prompt."""
-    output: Usd
-    """Price of output for a request with such a prompt."""
-
-
-class CacheShares(_Strict):
-    """What input costs that is read from or written to the provider's cache, as a share of the price of input."""
-
-    read: Usd | None = None
-    """Price of input that is read from the cache, as a share of the price of input."""
-    write: Usd | None = None
-    """Price of input that is written to the cache, as a share of the price of input."""
-
-
-class PriceRow(_Strict):
-    """A price of a model as the toolkit's own table has them: USD per million tokens, from a day to a last day."""
-
-    input: Usd
-    """Price of input."""
-    output: Usd
-    """Price of output, reasoning included."""
-    over: Over | None = None
-    """Other prices of the whole request where its prompt is long."""
-    cache: CacheShares | None = None
-    """What cached input costs."""
-    from_: date | None = Field(None, alias="from")
-    """First day (UTC) of this price; it holds from the beginning where no day is given."""
-    until: date | None = None
-    """Last day (UTC) of this price; after the last day of the last row nothing is sent."""
-
-
-class Reasoning(_Strict):
-    """What a model is asked with beside its sampling; nothing is sent where nothing is set.
-
-    ``extra`` is sent as it is, at the top of the request.
-    """
-
-    reasoning_effort: str | None = Field(None, pattern="^[a-z]{2,20}$")
-    """How much a model reasons before it answers, in the provider's own words."""
-    thinking_level: str | None = Field(None, pattern="^[a-z]{2,20}$")
-    """The same for Gemini, which calls it a thinking level."""
-    verbosity: Literal["low", "medium", "high"] | None = None
-    """How long the answers of an OpenAI model are to be."""
-    extra: Mapping[str, Any] | None = None
-    """Further fields of the request, which are sent as they are."""
-
-
-class ModelEntry(Reasoning):
-    """A model of the study: a known name, or a server of one's own described in full.
-
-    Everything except ``name`` overrides what the catalogue knows of that name.
-    """
-
-    name: str
-    """Name of the model in the study, in its tables and in its figures; a known name needs nothing else."""
-    provider: Provider | None = None
-    """Who answers; `compatible` is any server that speaks the OpenAI protocol."""
-    model: str | None = None
-    """Name of the model at its provider; `name` where it is left out."""
-    family: str | None = None
-    """Family of models it belongs to; judges of the same family are marked."""
-    encoding: Literal["o200k_base", "cl100k_base"] | None = None
-    """Tokenizer that counts its tokens before a request is sent."""
-    tokens_per_o200k: float | None = Field(None, ge=0.1, le=10)
-    """How many of its tokens correspond to one of o200k_base, where its tokenizer is not public."""
-    base_url: str | None = None
-    """Address of the server, without a user name and without a password."""
-    api_key_env: str | None = None
-    """Environment variable that has the key; the key itself is in no study file."""
-    structured: bool | None = None
-    """Whether the model can be made to answer in a JSON schema."""
-    logprobs: bool | None = None
-    """Whether the model returns log-probabilities; judges.expected_scores needs them."""
-    seed_supported: bool | None = None
-    """Whether the model takes a seed."""
-    sampling_supported: bool | None = None
-    """Whether the model takes a temperature and top_p."""
-    context_tokens: int | None = Field(None, ge=1)
-    """Context window; `toolkit estimate` names requests that do not fit into it."""
-    gguf: Path | None = None
-    """Weights of a local model, relative to the study file."""
-    replies: tuple[str, ...] | None = None
-    """Replies that a scripted model gives in turn."""
-    planted: Planted | None = None
-    """Truth that is planted in a scripted model or judge."""
-    usd_per_million_input: float | None = Field(None, ge=0)
-    """Price of input, in place of the price that the toolkit has."""
-    usd_per_million_output: float | None = Field(None, ge=0)
-    """Price of output, in place of the price that the toolkit has."""
-    prices: tuple[PriceRow, ...] | None = Field(None, min_length=1)
-    """Prices that change on a day, with the length of a prompt or with the cache."""
-    concurrency: int | None = Field(None, ge=1, le=1000)
-    """Requests that are sent to this model at the same time."""
-
-    @field_validator("base_url")
-    @classmethod
-    def _holds_no_password(cls, value: str | None) -> str | None:
-        if value and (fault := address_fault(value)):
-            raise ValueError(f"the address {fault}")
-        return value
-
-    @property
-    def label(self) -> str:
-        """The name of the model in the study; at two efforts it is two models with two names."""
-        verbosity = f"verbosity {self.verbosity}" if self.verbosity else None
-        words = [word for word in (self.reasoning_effort, self.thinking_level, verbosity) if word]
-        return f"{self.name} ({', '.join(words)})" if words else self.name
-
-    @property
-    def spec(self) -> ModelSpec:
-        """What the catalogue and the study together say of the model."""
-        own = {"name", "concurrency", "specialization"}
-        return model_spec(self.name, **self.model_dump(by_alias=True, exclude_none=True, exclude=own))
-
-
-class Sampling(Reasoning):
-    """How the models under test are asked (seed 002, section 1.2), those that do not say otherwise."""
-
-    temperature: float = Field(0.2, ge=0, le=2)
-    """Temperature of the models under test; one that takes none is asked without it."""
-    max_tokens: int = Field(2000, ge=1)
-    """Most tokens of a reply, reasoning included."""
-    top_p: float | None = Field(None, gt=0, le=1)
-    """Nucleus sampling; the provider's own default where it is left out."""
-
-
-class Judge(ModelEntry):
-    """One judge of the ensemble; its speciality is recorded, its weight is equal."""
-
-    specialization: str = ""
-    """What this judge is good at: it is recorded, and its weight is that of the others."""
-
-
-class Judges(_Strict):
+class Judges(Table):
     """The ensemble and how it is asked (seed 002, section 4.2)."""
 
     mode: Literal["scores", "pairs", "both"] = "scores"
@@ -252,7 +73,7 @@ class Judges(_Strict):
     @field_validator(*JUDGE_ROLES, mode="before")
     @classmethod
     def _name_is_enough(cls, value: Any) -> Any:
-        return None if value is False else _named(value)  # TOML has no null
+        return None if value is False else named(value)  # TOML has no null
 
     def by_role(self) -> dict[str, Judge]:
         """Return the judges that are set, in the order of their roles."""
@@ -260,7 +81,7 @@ class Judges(_Strict):
         return {role: judge for role, judge in judges.items() if judge is not None}
 
 
-class BiasControls(_Strict):
+class BiasControls(Table):
     """Controls that apply to S, M and L alike, or the instrument changes with the treatment (DESIGN decision 8)."""
 
     fsp_enabled: bool = False
@@ -307,7 +128,7 @@ def _in_aud(key: str, text: str, rate: Any) -> float:
     return round(amount * (rate if isinstance(rate, int | float) else table_exchange().aud_per_usd), 2)
 
 
-class ExchangeRate(_Strict):
+class ExchangeRate(Table):
     """What a US dollar costs in AUD, and of which day that is: calls are booked with it from now on."""
 
     rate: float = Field(strict=True)
@@ -342,7 +163,7 @@ class ExchangeRate(_Strict):
         return value
 
 
-class Budget(_Strict):
+class Budget(Table):
     """What the study may spend, all calls together, and the exchange rate that its calls are booked with."""
 
     aud: float | None = Field(None, gt=0)
@@ -377,7 +198,7 @@ class Budget(_Strict):
         return Exchange(own.rate, own.on, f"{own.source or 'given'} by the study")
 
 
-class Replies(_Strict):
+class Replies(Table):
     """What becomes of a reply that is not whole: it is marked, and never scored as if it were."""
 
     truncated: Literal["keep", "retry", "exclude"] = "exclude"
@@ -396,7 +217,7 @@ class Replies(_Strict):
     """How often `retry` asks again before the reply is excluded."""
 
 
-class Limit(_Strict):
+class Limit(Table):
     """What one provider may be sent: requests at once, and requests and tokens a minute."""
 
     concurrency: int | None = Field(None, ge=1, le=1000)
@@ -407,7 +228,7 @@ class Limit(_Strict):
     """Tokens that are sent to and received from this provider, runs and judges together."""
 
 
-class Analysis(_Strict):
+class Analysis(Table):
     """What the analysis is held to, written down before there is a score."""
 
     score: Literal["composite_strict", "composite"] = SCORE
@@ -420,7 +241,7 @@ class Analysis(_Strict):
     """Share of scores at an end of the scale above which the analysis warns."""
 
 
-class StudyFile(_Strict):
+class StudyFile(Table):
     """Everything a researcher decides before the first call."""
 
     name: Slug
@@ -503,7 +324,7 @@ class StudyFile(_Strict):
     @field_validator("models", mode="before")
     @classmethod
     def _names_are_enough(cls, value: Any) -> Any:
-        return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+        return [named(item) for item in value] if isinstance(value, list | tuple) else value
 
     @model_validator(mode="after")
     def _adaptive_knows_when_to_stop(self) -> StudyFile:
@@ -579,169 +400,3 @@ class StudyFile(_Strict):
         if twice:
             raise ValueError(f"models: {twice[0]!r} is named twice; give each model its own name")
         return self
-
-
-def _named(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
-
-
-def _odd_text(value: Any, key: str = "") -> str | None:
-    """Return the key of the first text that no name and no path is; prose, replies and options may have any."""
-    if isinstance(value, dict):
-        pairs = [(name, inner) for name, inner in value.items() if name not in ("note", "replies", "options")]
-        if odd := next((name for name, _ in pairs if not name.isprintable()), None):
-            return f"{key}.{odd!r}".removeprefix(".")
-        return next((odd for name, inner in pairs if (odd := _odd_text(inner, f"{key}.{name}"))), None)
-    if isinstance(value, list):
-        return next(
-            (odd for at, inner in enumerate(value) if (odd := _odd_text(inner, f"{key}[{at}]"))), None
-        )
-    odd = isinstance(value, str) and any(
-        unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in value
-    )
-    return key.removeprefix(".") if odd else None
-
-
-Entry = TypeVar("Entry", bound=ModelEntry)
-
-
-def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
-    """Read and check a study file; paths in it are relative to the file itself."""
-    file = Path(path).expanduser()
-    if not file.exists():
-        raise StudyError(f"{path}: no such study file; {similar_file(file)}start from one in templates/")
-    try:
-        content = read_toml(file, str(path))
-    except InputError as error:
-        raise StudyError(str(error)) from None
-    if key := _odd_text(content):
-        raise StudyError(
-            f"{path}: {key}: holds a control character, which no name and no path has; take it out"
-        )
-    try:
-        study = StudyFile.model_validate(content)
-    except ValidationError as error:
-        raise StudyError(f"{path}: {_explain(error)}") from None
-    file = file.resolve()
-    output = file.parent / (study.output or Path("results") / study.name)
-    from toolkit.prompts.dataset import SHIPPED
-
-    # Every other one is a path: a folder beside the file has no slash and no dot in its name.
-    dataset = study.dataset if study.dataset in SHIPPED else str((file.parent / study.dataset).resolve())
-    rubric = study.judges.rubric
-    if rubric.endswith(".toml"):
-        rubric = str((file.parent / rubric).resolve())
-    from toolkit.prompt_test import find_test
-
-    try:
-        test = find_test(study.test, file.parent)
-    except StudyError as error:
-        raise StudyError(f"{path}: {error}") from None
-    judges = {role: _at(judge, file.parent) for role, judge in study.judges.by_role().items()}
-    changed: dict[str, Any] = {
-        "output": output.resolve(),
-        "dataset": dataset,
-        "models": tuple(_at(entry, file.parent) for entry in study.models),
-        "judges": study.judges.model_copy(update={"rubric": rubric, **judges}),
-    }
-    if "repeats" not in study.model_fields_set:
-        changed["repeats"] = test.default_repeats
-    study = study.model_copy(update=changed)
-    _check_names(study, path)
-    return study, file
-
-
-def _at(entry: Entry, folder: Path) -> Entry:
-    return entry if entry.gguf is None else entry.model_copy(update={"gguf": folder / entry.gguf})
-
-
-def _check_names(study: StudyFile, path: str | Path) -> None:
-    """Refuse a model or rubric nobody knows now, not after an hour of calls."""
-    from toolkit.judges.rubric import load_rubric
-
-    entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
-    entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
-    seen: dict[tuple[str | None, ...], str] = {}
-    for key, entry in entries.items():
-        try:
-            spec = entry.spec
-        except InputError as error:
-            raise StudyError(f"{path}: {key}: {error}") from None
-        twin = seen.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
-        if key.startswith("models") and twin != entry.label:
-            raise StudyError(
-                f"{path}: {key}: {entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
-            )
-    try:
-        rubric = load_rubric(study.judges.rubric)
-    except InputError as error:
-        raise StudyError(f"{path}: judges.rubric: {error}") from None
-    low, high = rubric.scale
-    scale = f"the scale {low:g} to {high:g} of rubric {rubric.name!r}"
-    for key, width, most in (
-        ("analysis.equivalence_margin", study.analysis.equivalence_margin, high - low),
-        ("target_width", study.target_width, 2 * (high - low)),
-        ("judges.drift_tolerance", study.judges.drift_tolerance, high - low),
-    ):
-        if width is not None and width >= most:
-            raise StudyError(f"{path}: {key}: {width:g} is too wide for {scale}; it is below {most:g}")
-    for number, entry in enumerate(study.models):
-        if entry.planted and not low <= entry.planted.level <= high:
-            raise StudyError(
-                f"{path}: models[{number}].planted.level: {entry.planted.level:g} is off {scale}"
-            )
-    if study.judges.expected_scores and not (low.is_integer() and high.is_integer() and 0 <= low < high <= 9):
-        raise StudyError(
-            f"{path}: judges.expected_scores: scores of one digit have them, not {scale}; leave it out"
-        )
-    controls, scopes = study.bias_controls, {dimension.scope for dimension in rubric.dimensions}
-    if controls.fsp_enabled and controls.fsp_mode == "per_sentence" and len(scopes) < 2:
-        raise StudyError(
-            f"{path}: bias_controls.fsp_mode: all dimensions of rubric {rubric.name!r} have scope {scopes.pop()}, and "
-            '"per_sentence" needs both scopes; give one of them the other scope, or use "listed"'
-        )
-    if controls.fsp_enabled and controls.fsp_mode == "listed" and not rubric.lists_focus:
-        raise StudyError(
-            f"{path}: bias_controls.fsp_mode: rubric {rubric.name!r} has no place for focus sentences; give its "
-            'template {key_sentences} or {focus}, or use "per_sentence"'
-        )
-    if study.judges.shuffle_dimensions and not rubric.lists_criteria:
-        raise StudyError(
-            f"{path}: judges.shuffle_dimensions: rubric {rubric.name!r} names its dimensions in a fixed order; "
-            "put {criteria} where they stand, or leave the order alone"
-        )
-
-
-RENAMED: Final = {
-    "budget_aud": "budget.aud", "exchange_rate": "budget.aud_per_usd",
-    "runs_per_prompt": "repeats", "n_runs": "repeats", "lengths": "length_bins", "num_bases": "bases",
-}  # fmt: skip
-"""What keys were called in drafts and notes, with their places now; a key that is renamed comes in here."""
-
-
-def _tables_with(name: str) -> Iterator[str]:
-    """Yield the places of the tables that have a key: one that was moved says where it stands."""
-    for table, field in StudyFile.model_fields.items():
-        if name in getattr(field.annotation, "model_fields", {}):
-            yield f"{table}.{name}"
-
-
-def _explain(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    key = ""
-    for part in first["loc"]:
-        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
-    if first["type"] == "extra_forbidden":
-        name = str(first["loc"][-1])
-        if place := RENAMED.get(name) or next(iter(_tables_with(name)), ""):
-            return f"unknown key {key}; write {place} instead"
-        return f"unknown key {key}; {fault_sentence(StudyFile, first)}"
-    if first["type"] == "missing":
-        return f"key {key} is missing"
-    message = fault_sentence(StudyFile, first)
-    # A line may end up in a log, and a key that stands in the wrong place with it.
-    secret = first["loc"][-1:] in (("base_url",), ("api_key_env",))
-    is_shown = isinstance(first["input"], str | int | float) and not secret
-    given = f", got {first['input']!r}" if is_shown else ""
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{key}: {message}{given}{more}" if key else f"{message}{more}"

@@ -46,7 +46,8 @@ WORK: Mapping[str, Callable[[Study], Any]] = {
 def frames_study(folder: Path, runs: int) -> Study:
     """Return a study of at least ``runs`` runs, judged by three: the 36 prompts of the demo, as often as it takes."""
     from toolkit.study import Study
-    from toolkit.study_file import Judge, Judges, ModelEntry, StudyFile
+    from toolkit.study_file import Judges, StudyFile
+    from toolkit.study_models import Judge, ModelEntry
 
     judges = [Judge(name=f"judge-{letter}", provider="scripted") for letter in "abc"]
     file = StudyFile(

@@ -26,7 +26,8 @@ from toolkit.runs.limits import RetryPolicy
 from toolkit.store import embedded
 from toolkit.store.documents import Call
 from toolkit.study import Study
-from toolkit.study_file import Budget, Sampling
+from toolkit.study_file import Budget
+from toolkit.study_models import Sampling
 
 RUNS = 240
 MAX_TOKENS = 60

@@ -35,7 +35,8 @@ from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Judgement, Run
 from toolkit.study import Study
-from toolkit.study_file import Budget, Limit, ModelEntry
+from toolkit.study_file import Budget, Limit
+from toolkit.study_models import ModelEntry
 
 LATENCY = 0.05
 CONCURRENCY = 10

@@ -17,7 +17,7 @@ from toolkit.models.registry import open_model
 from toolkit.models.thoughts import split_thoughts
 from toolkit.runs.estimate import experience_of
 from toolkit.study import Study
-from toolkit.study_file import ModelEntry
+from toolkit.study_models import ModelEntry
 from toolkit.viewer.model import open_runs, with_people
 
 EFFORTS = {"none": 0, "low": 40, "high": 400}

@@ -26,7 +26,7 @@ from toolkit.store import embedded
 from toolkit.store.archive import check_archive
 from toolkit.store.frame_files import KINDS, dtype_of
 from toolkit.study import Study
-from toolkit.study_file import load_study_file
+from toolkit.study_loading import load_study_file
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
 

@@ -11,7 +11,7 @@ from toolkit.errors import StudyError
 from toolkit.getting_started.demo import planted_and_found
 from toolkit.store import embedded
 from toolkit.study import Study
-from toolkit.study_file import ModelEntry
+from toolkit.study_models import ModelEntry
 
 TEMPLATE = Path(__file__).parents[2] / "templates" / "planted.toml"
 

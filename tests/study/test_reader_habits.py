@@ -14,7 +14,7 @@ import pytest
 from toolkit.errors import StudyError
 from toolkit.models.prices import table_exchange
 from toolkit.plan import make_plan
-from toolkit.study_file import load_study_file
+from toolkit.study_loading import load_study_file
 from toolkit.words import money
 
 START = 'name = "x"\nmodels = [{ name = "m", provider = "scripted" }]\n'
@@ -87,9 +87,11 @@ def test_a_scenario_that_is_none_is_refused_still(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("runs_per_prompt = 3\n", "unknown key runs_per_prompt; write repeats instead"),
         ("max_tokens = 3\n", "unknown key max_tokens; write sampling.max_tokens instead"),
-        ("[judges]\nbudget_aud = 3\n", "unknown key judges.budget_aud; write budget.aud instead"),
+        (
+            "[judges]\nceiling_share = 0.3\n",
+            "unknown key judges.ceiling_share; write analysis.ceiling_share instead",
+        ),
         (
             "equivalence_margin = 3\n",
             "unknown key equivalence_margin; write analysis.equivalence_margin inst",
@@ -97,7 +99,7 @@ def test_a_scenario_that_is_none_is_refused_still(tmp_path: Path) -> None:
         ("repeat = 3\n", "unknown key repeat; did you mean repeats"),
     ],
 )
-def test_a_key_of_an_older_file_says_its_new_one(tmp_path: Path, text: str, says: str) -> None:
+def test_a_key_in_the_wrong_table_says_where_it_belongs(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(StudyError) as error:
         loaded(tmp_path, text)
     assert says in str(error.value)

@@ -14,19 +14,9 @@ from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import hallucination_requests
 from toolkit.models.catalogue import model_spec
 from toolkit.plan import make_plan
-from toolkit.study_file import (
-    Analysis,
-    BiasControls,
-    Budget,
-    Judge,
-    Judges,
-    Limit,
-    ModelEntry,
-    Replies,
-    Sampling,
-    StudyFile,
-    load_study_file,
-)  # fmt: skip
+from toolkit.study_file import Analysis, BiasControls, Budget, Judges, Limit, Replies, StudyFile
+from toolkit.study_loading import load_study_file
+from toolkit.study_models import Judge, ModelEntry, Sampling  # fmt: skip
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'

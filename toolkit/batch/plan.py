@@ -256,7 +256,7 @@ def _is_file(folder: Path, name: str) -> bool:
 def _study_plan(path: Path) -> Plan | None:
     """Return the plan of a study file; nothing for other TOML or a faulty study, which its notebook will report."""
     from toolkit.plan import make_plan
-    from toolkit.study_file import load_study_file
+    from toolkit.study_loading import load_study_file
 
     try:
         study, file = load_study_file(path)

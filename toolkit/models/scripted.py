@@ -118,7 +118,7 @@ def example_of(schema: Mapping[str, Any], dice: random.Random, root: Mapping[str
 def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
     """Return the reply of a model, or the scores of a judge: ``example``, which follows its schema, with scores set.
 
-    ``truth`` is that of `toolkit.study_file.Planted`. For the share of requests that fail a ``ModelError`` is raised.
+    ``truth`` is that of `toolkit.study_models.Planted`. For the share of requests that fail a ``ModelError`` is raised.
     """
     # What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is worded
     # otherwise changes no truth.

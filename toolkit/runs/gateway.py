@@ -35,7 +35,7 @@ from toolkit.runs.limits import (
 )
 from toolkit.runs.progress import duration
 from toolkit.store.writer import utc_now
-from toolkit.study_file import ModelEntry
+from toolkit.study_models import ModelEntry
 
 
 @dataclass(frozen=True)
