@@ -172,6 +172,17 @@ def test_the_analysis_finds_which_model_gains_by_what(finished: Study) -> None:
             assert estimate.low < 0 < estimate.high < 0.4
 
 
+def test_findings_say_in_words_which_prompts_are_compared(finished: Study) -> None:
+    """No name of an arm stands in a sentence for the thesis, and the order is that of the differences."""
+    sentences = [text for text in finished.findings().sentences() if text.startswith("At equal")]
+    assert [text.partition(",")[0] for text in sentences] == ["At equal information"] * 2 + [
+        "At equal length"
+    ] * 2
+    assert "the facts of S in the length of M" in sentences[0]
+    assert sentences[3].startswith("At equal length, L prompts ")
+    assert not any("neutral" in text or "short_l" in text for text in sentences)
+
+
 def test_the_parts_add_up_and_the_bases_without_arms_are_named(finished: Study) -> None:
     result = finished.length_and_information()
     for total, information, length in zip(result.total, result.information, result.length, strict=False):

@@ -24,6 +24,7 @@ from toolkit.stats.one_shot.methods import (
     methods_frame,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
+from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.methods import joined
 from toolkit.words import agreeing, counted, coverage, one_line, scale_words, total_aud
@@ -308,11 +309,22 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     return _stated(question, f"{lead}, {form}, is", number, end=f", {number.note}" if number.note else "")
 
 
+_ARMS: Final = {
+    **{name: f"{name} prompts" for name in ("S", "M", "L")},
+    "neutral_m": "the facts of S in the length of M",
+    "neutral_l": "the facts of S in the length of L",
+    "short_l": "the facts of L in the length of M",
+}
+
+
 def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     parted = analyses.length_and_information()
-    for kind, numbers in (("At equal information", parted.length), ("At equal length", parted.information)):
-        for number in numbers[:2]:
-            yield _stated(question, f"{kind} the effect of {number.name} in points is", number, 0)
+    for lead, pairs, numbers in (
+        ("At equal information, ", LENGTH_PAIRS, parted.length),
+        ("At equal length, ", INFORMATION_PAIRS, parted.information),
+    ):
+        for (more, less, _), number in list(zip(pairs, numbers, strict=True))[:2]:
+            yield _compared(question, _ARMS[more], _ARMS[less], number, lead=lead)
 
 
 def tied_sets(names: Sequence[str], distinct: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:

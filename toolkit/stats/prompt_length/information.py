@@ -29,8 +29,8 @@ TEXTS: Final = (*LENGTH_BINS, *LENGTH_ARMS)
 NAMED: Final = 5  # bases without any arm that a note names
 STEPS: Final = (("S", "neutral_m", "M"), ("S", "neutral_l", "L"), ("neutral_m", "short_l", "L"))
 """Texts that a step needs: each base and model counts where it has a score of all three."""
-_LENGTH: Final = (("neutral_m", "S", 0), ("neutral_l", "S", 1), ("L", "short_l", 2))
-_INFORMATION: Final = (("M", "neutral_m", 0), ("L", "neutral_l", 1), ("short_l", "neutral_m", 2))
+LENGTH_PAIRS: Final = (("neutral_m", "S", 0), ("neutral_l", "S", 1), ("L", "short_l", 2))
+INFORMATION_PAIRS: Final = (("M", "neutral_m", 0), ("L", "neutral_l", 1), ("short_l", "neutral_m", 2))
 _TOTAL: Final = (("M", "S", 0), ("L", "S", 1))
 """Differences, the second text from the first, each with the number of its step."""
 
@@ -131,19 +131,19 @@ def length_and_information(
         empty = Estimate(f"{more}-{less}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         return mean_over_bases(empty, values[more] - values[less], scale, "scores of all three prompts")
 
-    parts = with_holm([difference(*pair) for pair in (*_LENGTH, *_INFORMATION)], "parts")
+    parts = with_holm([difference(*pair) for pair in (*LENGTH_PAIRS, *INFORMATION_PAIRS)], "parts")
     totals = with_holm([difference(*pair) for pair in _TOTAL], "sums")
     results = tuple(map(exploratory, (*parts, *totals)))
-    sides = [(steps[s][a], steps[s][b]) for a, b, s in (*_LENGTH, *_INFORMATION, *_TOTAL)]
+    sides = [(steps[s][a], steps[s][b]) for a, b, s in (*LENGTH_PAIRS, *INFORMATION_PAIRS, *_TOTAL)]
     sized = list(zip(results, sides, strict=True))
     tests = [
         replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing)
-        for e, (a, b) in sized[: len(_LENGTH)]
+        for e, (a, b) in sized[: len(LENGTH_PAIRS)]
         if margin is not None and isinstance(unit, Points)
     ]
     return LengthInformation(
-        results[: len(_LENGTH)],
-        results[len(_LENGTH) : len(parts)],
+        results[: len(LENGTH_PAIRS)],
+        results[len(LENGTH_PAIRS) : len(parts)],
         results[len(parts) :],
         tuple(effect_size("d_z", e, a.to_numpy(), b.to_numpy()) for e, (a, b) in sized),
         judged_equivalent(tests),
