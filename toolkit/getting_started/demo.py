@@ -14,7 +14,7 @@ from toolkit.files import workspace
 from toolkit.measure import Outcome
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
-from toolkit.words import LENGTH_BINS, Summary
+from toolkit.words import LENGTH_BINS, Summary, money
 
 _STEPS: Final = {"M-S": "m_minus_s", "L-M": "l_minus_m"}
 _BASE: Final = len(LENGTH_BINS)
@@ -60,7 +60,7 @@ The demo is done in {seconds:.0f} s.
          {kinds[".pdf"]} figures as PDF, SVG and PNG, {kinds[".tex"]} LaTeX tables, {len(notebooks)} executed notebooks
   where  {_short(study.output)}/ (figures/, tables/, notebooks/); every reply is kept in {store}/
          {_short(study.output.parent / "planted")}/ is a study whose truth is known: no language model answered
-  cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
+  cost   {money(status["spent_aud"])}: the model ran on this machine
   note   {study.note}
 
   next   {tool} lab   opens notebooks/00_start_here.ipynb
