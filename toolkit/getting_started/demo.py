@@ -97,9 +97,10 @@ def _run_planted(path: Path, progress: bool, started: float) -> None:
     _say("study planted, whose truth is known: no language model answers in it")
     with Study.load(path) as study:
         new_calls = study.execute(progress=progress).new_calls
-        for row in planted_and_found(study).itertuples():
+        # Rounded before zero is added, so that none is printed as -0.00.
+        for row in (planted_and_found(study).set_index("what").round(2) + 0.0).reset_index().itertuples():
             interval = f"[{row.low:.2f}, {row.high:.2f}]"
-            _say(f"  {row.what}: planted {row.planted:.2f}, found {round(row.found, 2) + 0.0:.2f} {interval}")
+            _say(f"  {row.what}: planted {row.planted:.2f}, found {row.found:.2f} {interval}")
         _say(f"{_short(study.output)}/ has its figures next; {monotonic() - started:.0f} s so far")
         if new_calls or not (study.output / "figures").is_dir():
             study.figures()
