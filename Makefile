@@ -6,7 +6,7 @@ TESTS ?= -m "not full"
 # Two more than processors: many tests wait for a server or a kernel.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, 'sched_getaffinity') else 'auto')")
 
-.PHONY: help setup demo test test-all test-servers coverage mutations lab docs check clean
+.PHONY: help setup demo test test-programs test-all test-servers coverage mutations lab docs check clean
 
 help:
 	@echo "make demo    a planted study, and one with a local model: no key needed, results under results/"
@@ -30,11 +30,14 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh scripts/apt_inst
 demo: setup
 	@$(BIN)/toolkit demo
 
-test: setup
+# What only tests need: a browser, LaTeX, and a reader of PDF.
+test-programs:
 	@bash scripts/apt_install.sh chromium chromium fonts-dejavu-core
 	@bash scripts/apt_install.sh chromedriver chromium-driver
 	@bash scripts/apt_install.sh pdflatex texlive-latex-base texlive-latex-recommended
 	@bash scripts/apt_install.sh pdftotext poppler-utils
+
+test: setup test-programs
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-all: TESTS :=

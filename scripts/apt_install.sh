@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # apt_install.sh COMMAND PACKAGE...: install Debian packages unless the command is there; never fails, says what to do.
 set -u
-command -v "$1" >/dev/null 2>&1 && exit 0
+command=$1
+command -v "$command" >/dev/null 2>&1 && exit 0
 shift
 say() { printf 'setup: %s\n' "$*"; }
 if ! command -v apt-get >/dev/null 2>&1; then
@@ -10,6 +11,12 @@ if ! command -v apt-get >/dev/null 2>&1; then
 fi
 as_root=""
 [ "$(id -u)" = 0 ] || as_root="sudo -n"
+# One apt-get at a time: a second one would only say that the lock is taken.
+if command -v flock >/dev/null 2>&1; then
+    exec 9>"${TMPDIR:-/tmp}/toolkit-apt-install.$(id -u)"
+    flock 9
+    command -v "$command" >/dev/null 2>&1 && exit 0
+fi
 log=$(mktemp)
 say "installing $* with apt-get"
 { $as_root apt-get update -qq &&

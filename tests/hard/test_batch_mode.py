@@ -91,7 +91,7 @@ def test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_no
     [
         pytest.param("openai", signal.SIGKILL, -9, marks=pytest.mark.full),
         ("anthropic", signal.SIGKILL, -9),
-        ("openai", signal.SIGINT, 130),
+        pytest.param("openai", signal.SIGINT, 130, marks=pytest.mark.full),
     ],
 )
 def test_a_process_that_ends_leaves_its_batch_to_the_next(

@@ -146,7 +146,9 @@ def test_a_key_that_is_missed_late_loses_no_reply(
         study.store.close()
 
 
-@pytest.mark.parametrize("judged", [False, True], ids=["model", "judge"])
+@pytest.mark.parametrize(
+    "judged", [pytest.param(False, marks=pytest.mark.full), True], ids=["model", "judge"]
+)
 def test_keys_are_missed_before_the_first_request(
     tmp_path: Path,
     store_folder: Path,

@@ -203,6 +203,7 @@ def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(
     assert text.count("\f") <= 15
 
 
+@pytest.mark.full
 def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
     whole_bundle: Path, tmp_path: Path
 ) -> None:
@@ -413,7 +414,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("options", ["", "[twocolumn]"])
+@pytest.mark.parametrize("options", ["", pytest.param("[twocolumn]", marks=pytest.mark.full)])
 def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together: Path, options: str) -> None:
     """No label twice, no BibTeX entry twice; both pictures of one name are there; a table over pages in two columns."""
     name = f"thesis{options.strip('[]')}"
