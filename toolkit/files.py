@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
@@ -92,6 +93,12 @@ def write_atomically(path: Path, content: bytes) -> Path:
     with opened_atomically(path) as stream:
         stream.write(content)
     return path
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, which is never in memory as a whole."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def append_durably(path: Path, lines: bytes) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatc
         monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     else:
         monkeypatch.setenv("OMP_WAIT_POLICY", policy)
-    with start_local_server() as server:
+    with closing(start_local_server()) as server:
         environment = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
     assert f"OMP_WAIT_POLICY={found}".encode() in environment
 

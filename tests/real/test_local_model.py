@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ ITEMS = (
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The address of a local server of the demo weights."""
-    with start_local_server() as server:
+    with closing(start_local_server()) as server:
         yield server.url
 
 

@@ -70,10 +70,10 @@ def test_a_run_has_its_prompt_its_reply_its_judges_and_their_calls(study):
     assert [one.judgement.label for one in run.judges] == ["primary", "secondary", "tertiary"]
     assert all(one.complete for one in run.judges)
     assert [len(one.calls) for one in run.judges] == [1, 1, 2]
-    assert json.loads(run.judges[0].calls[0].text)["clarity"] == 3.5
+    assert json.loads(run.judges[0].calls[0]["text"])["clarity"] == 3.5
     assert run.judges[2].judgement.reason.startswith("prose")
-    assert run.call.attempts[0][0] == "answered"
-    assert run.call.call_id == run.facts["call_id"]
+    assert run.call["attempts"][0]["outcome"] == "answered"
+    assert run.call["_id"] == run.facts["call_id"]
     assert len(run.marked) == 5
     assert run.marked_as == "focus sentences (the judges were not told of them)"
     # Prompt, reply twice, and four calls of judges, each in the direction of its script; an empty box says why.
@@ -141,7 +141,7 @@ def test_of_a_judgement_from_before_the_call_that_it_names_is_shown(study):
     try:
         run = opened(study)
         assert [one.complete for one in run.judges] == [False] * 3
-        assert [[call.call_id for call in one.calls] for one in run.judges] == [
+        assert [[call["_id"] for call in one.calls] for one in run.judges] == [
             [one.judgement.call_id] for one in run.judges
         ]
         assert "and perhaps not its only one" in run_html(run)

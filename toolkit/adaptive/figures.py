@@ -83,10 +83,7 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
     points = pd.DataFrame({name: rounds["width"].quantile(share) for name, share in quartiles.items()})
     points = points.assign(cost=rounds["cost"].median(), seeds=rounds.size()).reset_index()
     points = points[points["seeds"] >= benchmark.trials["seed"].nunique() / 2].assign(panel="cost curve")
-    looks = {
-        design: (color, line)
-        for design, color, line in zip(designs, cycle(style.PALETTE), cycle(style.LINES))
-    }
+    looks = dict(zip(designs, zip(cycle(style.PALETTE), cycle(style.LINES), strict=False), strict=False))
     for design, (color, line) in looks.items():
         rows = points[points["design"] == design]
         axes.fill_between(rows["cost"], rows["low"], rows["high"], color=color, alpha=0.15, linewidth=0)
@@ -98,7 +95,6 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
         ylabel="Widest interval (points)",
         ylim=(0, _TOP * benchmark.target_width),
     )
-    axes.legend(
-        handles=[style.handle(design, color=color, linestyle=line) for design, (color, line) in looks.items()]
-    )
+    looked = looks.items()
+    axes.legend(handles=[style.handle(name, color=color, linestyle=line) for name, (color, line) in looked])
     return points

@@ -159,14 +159,11 @@ def _judgements(
 
 def _votes(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
     for votes in windows(store.each_where(PairVote, study)):
-        answered = _answered(
-            store, study, (call_id for vote in votes for call_id in vote["call_ids"]), shared
-        )
+        rests = (call_id for vote in votes for call_id in vote["call_ids"])
+        answered = _answered(store, study, rests, shared)
         shown = [vote[name] for vote in votes for name in ("first_run_id", "second_run_id")]
-        runs = {
-            run["run_id"]: run
-            for run in store.find_by(Run, "run_id", shown, only=("run_id", "repeat", "prompt_id"))
-        }
+        stored = store.find_by(Run, "run_id", shown, only=("run_id", "repeat", "prompt_id"))
+        runs = {run["run_id"]: run for run in stored}
         for vote in votes:
             name = f"vote of {vote['judge']} on runs {vote['first_run_id']} and {vote['second_run_id']}"
             pair = [runs.get(vote[part]) for part in ("first_run_id", "second_run_id")]

@@ -6,7 +6,6 @@ whenever they are written.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import opened_atomically, write_atomically
+from toolkit.files import opened_atomically, sha256_of, write_atomically
 from toolkit.plan import STORE
 from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import open_store
@@ -117,7 +116,7 @@ def write_crate(
 
     ``dataset`` describes the root dataset: name, description, and datePublished, which is no day of the clock.
     """
-    sums = {path.name: sum_of(path) for path in files}
+    sums = {path.name: sha256_of(path) for path in files}
     terms = _NO_LICENCE
     if licence:
         link = licence if "://" in licence else f"https://spdx.org/licenses/{licence}"
@@ -135,14 +134,8 @@ def write_crate(
     graph = [itself, root, terms, *entities]
     text = json.dumps({"@context": _CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False)
     metadata = write_atomically(folder / _CRATE, f"{text}\n".encode())
-    lines = sorted(f"{digest}  {name}\n" for name, digest in {**sums, _CRATE: sum_of(metadata)}.items())
+    lines = sorted(f"{digest}  {name}\n" for name, digest in {**sums, _CRATE: sha256_of(metadata)}.items())
     return [metadata, write_atomically(folder / _SUMS, "".join(lines).encode())]
-
-
-def sum_of(path: Path) -> str:
-    """Return the SHA-256 of a file, which is never in memory as a whole."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def differing_export(folder: Path) -> Iterator[str]:
@@ -164,7 +157,7 @@ def differing_export(folder: Path) -> Iterator[str]:
             yield f"{name}: is no file of the export"
         elif not (folder / name).is_file():
             yield f"{name}: is missing"
-        elif sum_of(folder / name) != sums[name]:
+        elif sha256_of(folder / name) != sums[name]:
             yield f"{name}: does not have its sum, so it or its line in {_SUMS} was changed"
 
 

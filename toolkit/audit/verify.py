@@ -8,7 +8,9 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -211,14 +213,15 @@ def _differing_records(
     yield from reply_lines
 
 
+@dataclass
 class _Payers:
     """Which runs and other studies rest on a call; read only where a run or a judgement is missing."""
 
-    def __init__(
-        self, store: Store, rebuilt: Store, study: str, call_ids: Sequence[str], scheme: Scheme
-    ) -> None:
-        self._store, self._rebuilt, self._study, self._call_ids = store, rebuilt, study, call_ids
-        self.scheme = scheme
+    store: Store
+    rebuilt: Store
+    study: str
+    call_ids: Sequence[str]
+    scheme: Scheme
 
     def are_shared(self, name: str, *call_ids: str) -> bool:
         """Return whether something else than the run of this name rests on each of the calls."""
@@ -227,11 +230,11 @@ class _Payers:
     @cached_property
     def _names(self) -> Mapping[str, set[str]]:
         names: dict[str, set[str]] = defaultdict(set)
-        others = {"study": {"$ne": self._study}}
-        for call in self._rebuilt.each_where(documents.Call, others, only=("study",)):
+        others = {"study": {"$ne": self.study}}
+        for call in self.rebuilt.each_where(documents.Call, others, only=("study",)):
             names[call["_id"]].add(call["study"])
-        for some in windows(self._call_ids):
-            for name, (run, judgements) in _by_name(kept_documents(self._store, self._study, some)).items():
+        for some in windows(self.call_ids):
+            for name, (run, judgements) in _by_name(kept_documents(self.store, self.study, some)).items():
                 rests = (call_id for judgement in judgements.values() for call_id in _calls(judgement))
                 for call_id in (run["call_id"], *rests):
                     names[call_id].add(name)
@@ -240,9 +243,8 @@ class _Payers:
 
 def _by_name(kept: Kept) -> dict[str, _Judged]:
     """Return runs by what a reader calls them, with the judgements that count: those whose calls the run names."""
-    stored = {
-        (judgement["run_id"], judgement["call_id"]): judgement for judgement in kept.judgements.values()
-    }
+    key = itemgetter("run_id", "call_id")
+    stored = {key(judgement): judgement for judgement in kept.judgements.values()}
     judged: dict[str, _Judged] = {}
     for (prompt, model, repeat, _), run in kept.runs.items():
         calls = (run.get("judge_calls") or {}).items()
@@ -310,9 +312,8 @@ def _differing_votes(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str]:
     )
     # A study that was stopped may lack a vote whose call was paid for by another vote, or by another study.
     shared = {call_id for vote in votes.values() for call_id in vote["call_ids"]}
-    lacking = (
-        call_id for ballot in expected.keys() - votes.keys() for call_id in expected[ballot]["call_ids"]
-    )
+    absent = expected.keys() - votes.keys()
+    lacking = (call_id for ballot in absent for call_id in expected[ballot]["call_ids"])
     calls = rebuilt.find_by(documents.Call, "_id", lacking, only=("study",))
     shared |= {call["_id"] for call in calls if call["study"] != plan.study.name}
     left_out = {"_id", "first_run_id", "second_run_id", *MOMENTS}

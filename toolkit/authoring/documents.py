@@ -6,7 +6,6 @@ The text of a document is data: it is compared and quoted, and nothing in it is 
 from __future__ import annotations
 
 import calendar
-import hashlib
 import logging
 import re
 import unicodedata
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError
-from toolkit.files import read_text, similar_file
+from toolkit.files import read_text, sha256_of, similar_file
 from toolkit.words import is_unseen, one_line
 
 SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
@@ -130,7 +129,7 @@ def read_document(path: Path) -> Document:
     if len(text) > LONGEST:
         problem = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
         raise InputError(f"{problem}; cut it into documents of their own")
-    return Document(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), text)
+    return Document(path.name, sha256_of(path), text)
 
 
 def join_pages(pages: Sequence[str]) -> str:

@@ -189,9 +189,8 @@ def bin_sizes(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
             if most >= low:
                 raise InputError(f"opening, task and facts are too long: no number of facts fits, {limits}")
             supported = counted(len(facts), "facts")
-            raise InputError(
-                f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
-            )
+            message = f"the document is too thin: the {supported} that rest on it make {most}, {limits}"
+            raise InputError(message)
         aim = low + AIM * (high - low)
         sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
     return tuple(sizes)
@@ -255,9 +254,8 @@ def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Ite
             content = read_json(provenance) if provenance.exists() else None
             source = content.get("document") if isinstance(content, dict) else None
             if not isinstance(source, dict) or source.get("name") != document.name:
-                raise InputError(
-                    f"{path}: exists and was not written from {document.name}; choose another --out"
-                )
+                message = f"{path}: exists and was not written from {document.name}; choose another --out"
+                raise InputError(message)
 
 
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
@@ -278,10 +276,9 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     index = read_toml(path) if path.is_file() else {"name": name, "focus": FOCUS}
     if index.get("version") != version:
         index |= {"version": version, "date": datetime.date.today()}
-    cells = {
-        key: value if isinstance(value, datetime.date) else _toml(str(value)) for key, value in index.items()
-    }
-    lines = "".join(f"{key} = {cell}\n" for key, cell in cells.items())
+    lines = ""
+    for key, value in index.items():
+        lines += f"{key} = {value if isinstance(value, datetime.date) else _toml(str(value))}\n"
     return [*written, write_atomically(path, lines.encode())]
 
 

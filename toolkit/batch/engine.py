@@ -139,9 +139,8 @@ def sockets() -> Path:
         shutil.rmtree(folder, ignore_errors=True)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"kernels-{mark()}-", dir=parent))
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # another process removed it as a leftover before it was locked
+        # Another process may have removed it as a leftover before it was locked.
+        with contextlib.suppress(FileNotFoundError):
             handle = os.open(folder, os.O_RDONLY)
             if held(handle):  # the handle stays open as long as this process lives
                 break
@@ -226,11 +225,8 @@ class ToolkitEngine:
         except RuntimeError as error:
             if watch.cell is not None:
                 raise
-            status, reason = (
-                watch.status or "dead kernel",
-                watch.reason or f"the kernel did not start: {error}",
-            )
-            raise _failed(nb_man.nb, watch, status, reason) from None
+            reason = watch.reason or f"the kernel did not start: {error}"
+            raise _failed(nb_man.nb, watch, watch.status or "dead kernel", reason) from None
         finally:
             watch.close()
         if watch.status:
@@ -253,17 +249,15 @@ def _failed(notebook: Any, watch: Watch, status: str, reason: str) -> NotebookFa
     notebook.metadata.papermill["exception"] = True
     index = watch.cell if watch.exit_cell is None else watch.exit_cell
     code = [number for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    failing = (
-        index if index is not None else next(iter(code), None)
-    )  # no cell began: show the error at the first
+    # Where no cell began the error is shown at the first.
+    failing = index if index is not None else next(iter(code), None)
     if failing is not None:
         cell = notebook.cells[failing]
         # papermill marks the cells after a failed one as pending, and without one as completed.
         cell.metadata.papermill.update(status="failed", exception=True)
         if cell.cell_type == "code" and not any(output.output_type == "error" for output in cell.outputs):
-            cell.outputs.append(
-                new_output("error", ename=status, evalue=reason, traceback=[f"{status}: {reason}"])
-            )
+            error = {"ename": status, "evalue": reason, "traceback": [f"{status}: {reason}"]}
+            cell.outputs.append(new_output("error", **error))
     if index is None:
         return NotebookFailed(reason, status=status)
     number = sum(position <= index and bool(notebook.cells[position].source.strip()) for position in code)

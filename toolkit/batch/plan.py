@@ -43,7 +43,7 @@ import nbformat
 from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import read_toml, similar_file
+from toolkit.files import read_toml, sha256_of, similar_file
 from toolkit.words import choices
 
 if TYPE_CHECKING:
@@ -90,9 +90,8 @@ def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[
     if isinstance(grid, Path):
         grid, location = read_toml(grid, what="grid file"), str(grid)
     if unknown := [name for name in grid if name not in TABLES]:
-        raise InputError(
-            f"{location}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
-        )
+        message = f"{location}: unknown table {unknown[0]!r}; {choices(unknown[0], TABLES, 'a grid has')}"
+        raise InputError(message)
     product, together = _lists(grid, "product", location), _lists(grid, "zip", location)
     single, excluded = _rows(grid, "list", location), _rows(grid, "exclude", location)
     if repeated := sorted(product.keys() & together.keys()):
@@ -103,9 +102,8 @@ def grid_cells(grid: Mapping[str, Any] | Path, location: str = "grid") -> tuple[
         raise InputError(f"{location}: [zip] walks lists of one length together, but {sizes} values")
     count = math.prod(map(len, product.values())) * max(lengths.values(), default=1)
     if count > MOST:
-        raise InputError(
-            f"{location}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
-        )
+        message = f"{location}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
+        raise InputError(message)
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)]
     chosen = itertools.product(*product.values()) if product or together else ()
     cells = [dict(zip(product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
@@ -162,9 +160,8 @@ def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path,
     source = functools.cache(functools.partial(_source, folder, shows))
     texts = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
     head = _hash([texts, code_hash()])
-    defaults = {
-        name: parameter.default for name, parameter in parameters.items() if parameter.default is not None
-    }
+    pairs = ((name, parameter.default) for name, parameter in parameters.items())
+    defaults = {name: default for name, default in pairs if default is not None}
     first: dict[str, int] = {}
     planned = []
     for number, cell in enumerate(cells, 1):
@@ -206,14 +203,9 @@ def code_hash() -> str:
 def changed(files: Mapping[str, str]) -> str:
     """Return the first file that has changed; empty where none has."""
     for name, digest in files.items():
-        if not Path(name).is_file() or _sha256(Path(name)) != digest:
+        if not Path(name).is_file() or sha256_of(Path(name)) != digest:
             return name
     return ""
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, str]] | None:
@@ -221,11 +213,11 @@ def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, 
     if not _is_file(folder, name):
         return None
     path = folder / name
-    digest = _sha256(path)
+    digest = sha256_of(path)
     plan = _study_plan(path) if path.suffix == ".toml" else None
     if plan is None:
         return [digest], {}
-    files = {str(path.resolve()): digest} | {str(file): _sha256(file) for file in _study_files(plan)}
+    files = {str(path.resolve()): digest} | {str(file): sha256_of(file) for file in _study_files(plan)}
     digests = [digest, *files.values(), _hash([list(plan.call_ids), plan.ensemble_key])]
     if shows:
         from toolkit.runs.provenance import held_of
@@ -342,9 +334,8 @@ def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
         problem = f"is not plain Python: line {error.lineno}: {error.msg}"
         raise InputError(f"{location}: the cell tagged `{TAG}` {problem}") from None
     if not parameters:
-        raise InputError(
-            f"{location}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
-        )
+        message = f"{location}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
+        raise InputError(message)
     return parameters
 
 
@@ -392,16 +383,14 @@ def fitting(
         raise InputError(f"{location}: unknown parameter {unknown[0]!r}; {accepted}")
     values = {name: plain(value, f"{location}: {name}") for name, value in arguments.items()}
     if missing := [name for name, parameter in parameters.items() if parameter.needed and name not in values]:
-        raise InputError(
-            f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
-        )
+        message = f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
+        raise InputError(message)
     for name, value in values.items():
         try:
             TypeAdapter(parameters[name].kind).validate_python(value, strict=True)
         except ValidationError as error:
-            expected = " or ".join(
-                dict.fromkeys(detail["msg"].rpartition(" be ")[2] for detail in error.errors())
-            )
+            kinds = dict.fromkeys(detail["msg"].rpartition(" be ")[2] for detail in error.errors())
+            expected = " or ".join(kinds)
             raise InputError(f"{location}: {name} must be {expected}, got {short(value)}") from None
     return values
 
@@ -416,9 +405,8 @@ def plain(value: Any, location: str) -> Any:
             return value
         case str():
             if any("\ud800" <= letter <= "\udfff" for letter in value):
-                raise InputError(
-                    f"{location}: {short(value)} holds half a character, which no file holds; remove it"
-                )
+                message = f"{location}: {short(value)} holds half a character, which no file holds; remove it"
+                raise InputError(message)
             return str.__str__(value)
         case int():
             return int(value)

@@ -78,9 +78,8 @@ class Order:
 
     def waiting(self, attempts: int) -> Record:
         """Return the record of a notebook that waits."""
-        return Record(
-            self.identity, QUEUED, self.template, self.parameters, attempts=attempts, toolkit=self.toolkit
-        )
+        names = (self.identity, QUEUED, self.template, self.parameters)
+        return Record(*names, attempts=attempts, toolkit=self.toolkit)
 
     def read(self) -> Record:
         """Return the record; one that waits where there is none or it cannot be read."""
@@ -123,10 +122,8 @@ class Order:
         if record.began and seconds is None:
             seconds = max(0.0, ended - record.began)  # the clock may have been set back
         relative = os.path.relpath(final, Path(self.records).parent) if final.exists() else ""
-        record = replace(
-            record, status=status, notebook=relative, error=one_line(_COLOURS.sub("", error), 300)
-        )
-        self.write(replace(record, seconds=seconds, ended=ended))
+        record = replace(record, status=status, notebook=relative, seconds=seconds, ended=ended)
+        self.write(replace(record, error=one_line(_COLOURS.sub("", error), 300)))
 
 
 def is_called_for(orders: Path) -> bool:

@@ -147,12 +147,9 @@ class BatchResult:
         if len(results):
             write_atomically(self.folder / RESULTS_NAME, csv_bytes(results))
             draw_grid(results, self.folder / FIGURE_NAME)
-        return (
-            write_atomically(self.folder / CSV_NAME, csv_bytes(self.to_frame())),
-            write_atomically(
-                self.folder / NOTEBOOK_NAME, self._notebook(with_results=bool(len(results))).encode()
-            ),
-        )
+        notebook = self._notebook(with_results=bool(len(results))).encode()
+        table = write_atomically(self.folder / CSV_NAME, csv_bytes(self.to_frame()))
+        return table, write_atomically(self.folder / NOTEBOOK_NAME, notebook)
 
     def _notebook(self, *, with_results: bool) -> str:
         from nbformat import v4, writes
@@ -163,9 +160,7 @@ class BatchResult:
         for number, cell in enumerate(self.cells, 1):
             link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
             seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
-            arguments = [
-                _text(_brief(cell.parameters[name])) if name in cell.parameters else "" for name in names
-            ]
+            arguments = [_text(_brief(cell.parameters.get(name, ""))) for name in names]
             rows.append([str(number), *arguments, cell.status, seconds, _text(cell.error), link])
         # Names of parameters are names of Python; everything else is made text.
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -193,10 +188,9 @@ class BatchResult:
                 ),
                 v4.new_code_cell(f'results = frame_of_csv("{RESULTS_NAME}")\nresults'),
             ]
+        # nbformat draws random ids: the same result must be the same file.
         for number, cell in enumerate(cells):
-            cell["id"] = (
-                f"summary-{number}"  # nbformat draws a random id: the same result must be the same file
-            )
+            cell["id"] = f"summary-{number}"
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
 

@@ -108,9 +108,8 @@ def run_batch(
             with local if cluster is None else connected(cluster, output) as (pool, threads), _terminable():
                 write_atomically(records / plan.copy_name, plan.content)
                 _run(pending, pool, workers or threads, progress)
-        result = BatchResult(
-            template.stem, output, tuple(map(_cell, orders)), time.monotonic() - began, plan.reads_store
-        )
+        rows, seconds = tuple(map(_cell, orders)), time.monotonic() - began
+        result = BatchResult(template.stem, output, rows, seconds, plan.reads_store)
         result.write()
     except OSError as error:
         raise ToolkitError(
@@ -127,19 +126,15 @@ def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple
         for number, (template, output, parameters) in enumerate(jobs):
             target, arguments = output.resolve(), check_parameters(template, parameters)
             target.parent.mkdir(parents=True, exist_ok=True)
-            orders.append(
-                Order(
-                    str(template.resolve()), str(target), arguments, str(target.parent), str(number), records
-                )
-            )
+            folder, source = str(target.parent), str(template.resolve())
+            orders.append(Order(source, str(target), arguments, folder, str(number), records))
         _run(orders, Processes(), 2, progress=False)
         for order in orders:
             record = order.read()
             if record.status != COMPLETED:
                 problem = f"did not run to its end: {record.status}: {record.error}"
-                hint = (
-                    f"; see {(Path(records).parent / record.notebook).resolve()}" if record.notebook else ""
-                )
+                notebook = (Path(records).parent / record.notebook).resolve()
+                hint = f"; see {notebook}" if record.notebook else ""
                 raise ToolkitError(f"{Path(order.template).name}: {problem}{hint}")
     return tuple(output for _, output, _ in jobs)
 
@@ -292,16 +287,14 @@ def serve(slot: int, orders: str, at_once: int, expected: dict[str, str] | None 
             lines = log.read().decode("utf-8", "replace").splitlines()
         if code == 0 or Path(orders).with_suffix(".stop").exists():
             return
-        last_line = next(
-            (f": {line.strip()[:200]}" for line in reversed(lines) if line.strip() and code > 0), ""
-        )
+        written = (line.strip() for line in reversed(lines) if line.strip() and code > 0)
+        last_line = next((f": {line[:200]}" for line in written), "")
         reason, mine = f"{DIED} ({ending(code)}{last_line})", f"{socket.gethostname()}:{process.pid}"
         queued = [Order(**order) for order in json.loads(Path(orders).read_text(encoding="utf-8"))]
         died = [order for order in queued if order.read().process == mine]
         if not died:
-            raise ToolkitError(
-                f"a worker of the batch ended before it ran anything ({ending(code)}{last_line})"
-            )
+            message = f"a worker of the batch ended before it ran anything ({ending(code)}{last_line})"
+            raise ToolkitError(message)
         for order in died:
             with order.claimed() as free:
                 if free and (record := order.read()).process == mine and record.status == RUNNING:
@@ -348,9 +341,8 @@ class Cluster:
         if self._client.status == "closed":
             return f"the scheduler of the cluster is gone; {GOES_ON}"
         if all(future.done() for future in self._futures):
-            faults = [
-                str(future.exception())[:300] for future in self._futures if future.status != "finished"
-            ]
+            broken = (future for future in self._futures if future.status != "finished")
+            faults = [str(future.exception())[:300] for future in broken]
             return f"the workers of the cluster died ({faults[0]}); {GOES_ON}" if faults else ""
         # Dask waits for workers for ever. A scheduler that does not answer is noticed by its futures.
         with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):

@@ -96,9 +96,8 @@ class Worker:
             if order.is_finished(stored):
                 return True
             if stored.status == RUNNING and stored.batch == order.batch:
-                order.settle(
-                    "failed", DIED, stored
-                )  # not run again: this notebook may be what killed the process
+                # Not run again: this notebook may be what killed the process.
+                order.settle("failed", DIED, stored)
                 return True
             clock = time.monotonic()  # the wall clock may be changed while it runs
             record = order.waiting(stored.attempts + 1)

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 _AHEAD: Final = 3
 """Verdicts under way for each request that may be: one that waits for its last vote must not stop the others."""
-_REPLIES: Final = ("k", "unreadable", "votes", "reasons", "aud_cost", "call_ids")
+_READ: Final = (
+    *("reason", "score", "explanation", "k", "unreadable"),
+    *("votes", "reasons", "aud_cost", "call_ids"),
+)
 
 
 def compare_hallucination(
@@ -149,9 +152,7 @@ class HallucinationComparison:
             row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
             row |= {"hallucinated": item.hallucinated, "decision": decision}
             row["correct"] = None if decision is None else decision == item.hallucinated
-            rows.append(
-                row | {name: getattr(verdict, name) for name in ("reason", "score", "explanation", *_REPLIES)}
-            )
+            rows.append(row | {name: getattr(verdict, name) for name in _READ})
         return pd.DataFrame(rows)
 
     def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:

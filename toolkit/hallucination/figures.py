@@ -89,10 +89,8 @@ def _counted(counts: Sequence[tuple[int, str]]) -> str:
 
 
 def _row(decider: Decider, rate: str) -> tuple[object, ...]:
-    estimate, labels = (
-        decider.found.rate(rate),
-        (decider.label, decider.judge, decider.model, decider.mode, rate),
-    )
+    estimate = decider.found.rate(rate)
+    labels = (decider.label, decider.judge, decider.model, decider.mode, rate)
     numbers = (estimate.estimate, estimate.low, estimate.high, estimate.n.get("items", 0))
     return (*labels, *numbers, decider.found.counts.undecided)
 

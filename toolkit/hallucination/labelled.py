@@ -66,13 +66,9 @@ def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem,
     TruthfulQA has several right and wrong answers to a question: one of each is drawn by ``seed``, and with ``None``
     all are taken.
     """
-    if str(path) in SHIPPED:
-        name, file = (
-            str(path),
-            Path(str(resources.files("toolkit.hallucination"))) / "data" / SHIPPED[str(path)],
-        )
-    else:
-        name, file = Path(path).stem, Path(path)
+    name, file = Path(path).stem, Path(path)
+    if set_file := SHIPPED.get(str(path)):
+        name, file = str(path), Path(str(resources.files("toolkit.hallucination"))) / "data" / set_file
     if file.suffix.lower() not in (*ROW_FILES, ".json"):
         raise InputError(
             f"{path}: is neither a .csv, .tsv, .xlsx, .jsonl or .json file nor the name of a shipped set; check it"

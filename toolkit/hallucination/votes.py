@@ -17,12 +17,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from toolkit.errors import InputError, ModelError
 from toolkit.hallucination.labelled import LabelledItem
-from toolkit.judges.parse import (
-    Unreadable,
-    quoted,
-    refuse_refusal,
-    storable,
-)
+from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
@@ -179,9 +174,9 @@ def _read(text: str, mode: str, cut: bool) -> Vote:
             raise Unreadable("truncated" if cut else "empty")
         return {"score": _score, "cot": _last_line}.get(mode, _first_word)(lines, cut)
     except Unreadable as error:
-        return Vote(
-            None, str(Unreadable("truncated", _visible(lines[-1].text[-60:])) if cut and lines else error)
-        )
+        broke_off = cut and lines
+        reason = Unreadable("truncated", _visible(lines[-1].text[-60:])) if broke_off else error
+        return Vote(None, str(reason))
 
 
 def _plain(text: str) -> str:

@@ -81,9 +81,8 @@ def _alone(stated: Any) -> Any:
 
 def plain(text: str) -> str:
     """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
-    return (
-        " ".join(unicodedata.normalize("NFKC", text).split()).strip(_AROUND).removesuffix(".").strip(_AROUND)
-    )
+    line = " ".join(unicodedata.normalize("NFKC", text).split())
+    return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
 
 
 def quoted(value: Any) -> str:
@@ -147,9 +146,8 @@ def make_scorer(
 
 def listed(options: Sequence[str]) -> str:
     """Return options with the letters they are answered by, a line each."""
-    return "".join(
-        f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False)
-    ) + "\n" * bool(options)
+    lines = (f"\n{letter}) {option}" for letter, option in zip(ascii_uppercase, options, strict=False))
+    return "".join(lines) + "\n" * bool(options)
 
 
 def one_key(item: KeyedItem) -> str:

@@ -81,9 +81,8 @@ class KeyedTest(PromptResponseTest):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)
         if clashes := [name for name, _ in self.scorer.measures if name in _TYPES]:
-            raise InputError(
-                f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
-            )
+            message = f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
+            raise InputError(message)
         self.licence = licence
         items = self.table.items
         if study.bases is not None:
@@ -93,9 +92,8 @@ class KeyedTest(PromptResponseTest):
             chosen = set(random.Random(study.seed).sample(range(len(items)), study.bases))
             items = tuple(item for number, item in enumerate(items) if number in chosen)
         # Options in another order make another prompt, so that each repeat has prompts of its own.
-        self.shuffled = tuple(
-            item.item_id for item in items if len(item.options) > 1 and not keeps_order(item)
-        )
+        mixed = (item for item in items if len(item.options) > 1 and not keeps_order(item))
+        self.shuffled = tuple(item.item_id for item in mixed)
         self._orders = study.repeats if shuffle and self.shuffled else 1
         self.shuffles, self._seed = shuffle, study.seed
         keys = Counter(as_text(item.answer) for item in items if item.answer is not None)
@@ -163,10 +161,9 @@ class KeyedTest(PromptResponseTest):
             return {}
         scores, main = self.scorer.score(read.value, item), self.scorer.measures[0][0]
         if not 0 <= scores[main] <= 1:
-            problem = (
-                f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is a share"
-            )
-            raise InputError(f"scorer {self.scorer.name}: {problem}; divide it by the most there can be")
+            problem = f"gives {scores[main]:g} for item {item.item_id}, and {main}, its first score, is"
+            message = f"scorer {self.scorer.name}: {problem} a share; divide it by the most there can be"
+            raise InputError(message)
         return scores
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
@@ -197,11 +194,8 @@ class KeyedTest(PromptResponseTest):
         if unit != SHARE:
             return mean_result(name, measured_items, name, unit)
         items = [measured.item for measured in measured_items]
-        rows = {
-            "model": "",
-            "base": [item.item_id for item in items],
-            name: [m.value(name) for m in measured_items],
-        }
+        rows: dict[str, Any] = {"model": "", "base": [item.item_id for item in items]}
+        rows[name] = [measured.value(name) for measured in measured_items]
         rows["cluster"] = [item.cluster or item.item_id for item in items]
         (rate,) = accuracy(pd.DataFrame(rows).astype({name: "float64"}), score=name).accuracies
         return replace(rate, name=name, unit=unit, statistic="", facets={})

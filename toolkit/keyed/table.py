@@ -6,7 +6,6 @@ what was taken for what is recorded, and where a table leaves it open one line s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from string import ascii_uppercase as LETTERS
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import read_json
+from toolkit.files import read_json, sha256_of
 from toolkit.table_files import ROW_FILES, read_rows
 from toolkit.words import choices, counted, one_line, suggestion
 
@@ -73,9 +72,8 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
     """
     rows = _rows(path)
     roles = _roles(path, [row for _, row in rows], columns or {})
-    items = [
-        _item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in enumerate(rows, 1)
-    ]
+    numbered = enumerate(rows, 1)
+    items = [_item(f"{path}, row {line}", number, line, row, roles) for number, (line, row) in numbered]
     if isinstance(roles.get("answer"), list):
         items = _collected(path, items)
     lines: dict[str, list[str]] = {}
@@ -97,9 +95,7 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
         notes.append(f"{counted(doubled, 'rows')} with the question of an earlier row")
     if "cluster" in roles and (alone := sum(item.cluster is None for item in items)):
         notes.append(f"{counted(alone, 'rows')} without {roles['cluster']}: each is a cluster of its own")
-    return KeyedTable(
-        path.name, tuple(items), hashlib.sha256(path.read_bytes()).hexdigest(), roles, tuple(notes)
-    )
+    return KeyedTable(path.name, tuple(items), sha256_of(path), roles, tuple(notes))
 
 
 def keeps_order(item: KeyedItem) -> bool:
@@ -122,9 +118,8 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
                 if isinstance(part, list) and isinstance((part or [0])[0], Mapping)
             ]
             if len(lists) > 1:
-                raise InputError(
-                    f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
-                )
+                message = f"{path}: has lists of objects in {', '.join(lists)}; a table is one of them"
+                raise InputError(message)
             content = content[lists[0]] if lists else None
         if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
             raise InputError(f"{path}: is no list of objects; a table has an object for each question")
@@ -132,9 +127,8 @@ def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
     elif path.suffix.lower() in ROW_FILES:
         rows = list(read_rows(path))
     else:
-        raise InputError(
-            f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
-        )
+        message = f"{path}: is no table that is read (.json, {', '.join(ROW_FILES)}); save it as one of them"
+        raise InputError(message)
     if not rows:
         raise InputError(f"{path}: has no rows; give a table with a question in each row")
     return rows
@@ -154,9 +148,8 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
             parts = _FIELD.findall(column)
         for part in parts:
             if not isinstance(part, str):
-                raise InputError(
-                    f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
-                )
+                message = f"columns.{role}: {one_line(repr(part), _CUT)} is no name of a column; write a text"
+                raise InputError(message)
             if part and all(_cell(row, part) is None for row in rows):
                 raise InputError(
                     f"{path}: has no column {part!r} (columns.{role}); {suggestion(part, names)}{listed}"
@@ -188,9 +181,8 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
 
 def _letter_columns(names: Iterable[str]) -> list[str]:
     """Return the columns of options such as "Option A" to "Option D", in the order of their letters."""
-    by_letter = {
-        match[1].upper(): name for name in names if (match := _LETTER_COLUMN.fullmatch(name.strip()))
-    }
+    matches = ((name, _LETTER_COLUMN.fullmatch(name.strip())) for name in names)
+    by_letter = {match[1].upper(): name for name, match in matches if match}
     columns = [by_letter[letter] for letter in LETTERS[: len(by_letter)] if letter in by_letter]
     return columns if 1 < len(columns) == len(by_letter) else []
 
@@ -213,9 +205,8 @@ def _item(
 
     def filled(field: re.Match[str]) -> str:
         if _cell(row, field[1]) is None:
-            raise InputError(
-                f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
-            )
+            message = f"{location}: has no {field[1]}, which its prompt needs; write it, or take the row out"
+            raise InputError(message)
         return cell(field[1])
 
     def text(role: str) -> str:
@@ -236,12 +227,10 @@ def _item(
         answer = [part for name in roles["answer"] if (part := cell(name).strip())]
     elif "answer" in roles:
         answer = _cell(row, roles["answer"])
-        answer = (
-            [_text(part, location).strip() for part in answer] if isinstance(answer, list) else text("answer")
-        )
-    return KeyedItem(
-        item_id, prompt, options, answer or None, text("cluster") or None, text("group") or None, line
-    )
+        several = isinstance(answer, list)
+        answer = [_text(part, location).strip() for part in answer] if several else text("answer")
+    cluster, group = text("cluster") or None, text("group") or None
+    return KeyedItem(item_id, prompt, options, answer or None, cluster, group, line)
 
 
 def _text(value: Any, location: str) -> str:
@@ -278,11 +267,8 @@ def _options(row: Mapping[str, Any], column: str | list[str], location: str) -> 
     while texts and not texts[-1]:
         texts.pop()
     if "" in texts or len(texts) > len(LETTERS):
-        fault = (
-            f"option {texts.index('') + 1} is empty"
-            if "" in texts
-            else f"{len(texts)} options are more than 26"
-        )
+        fault = f"{len(texts)} options are more than 26"
+        fault = f"option {texts.index('') + 1} is empty" if "" in texts else fault
         raise InputError(f"{location}: {fault}; correct it, or take the row out")
     return tuple(texts)
 
@@ -308,13 +294,9 @@ def _without_letters(item: KeyedItem) -> KeyedItem:
     bare = [re.sub(rf"^\(?{letter}[).:]\s+", "", option) for letter, option in pairs]
     if len(bare) < 2 or any(text == option for text, option in zip(bare, item.options, strict=True)):
         return item
-    names = dict(zip(item.options, bare, strict=True))
-    answer = (
-        [names.get(key, key) for key in item.answer]
-        if isinstance(item.answer, list)
-        else names.get(item.answer, item.answer)
-    )
-    return replace(item, options=tuple(bare), answer=answer)
+    names, several = dict(zip(item.options, bare, strict=True)), isinstance(item.answer, list)
+    answers = [names.get(key, key) for key in (item.answer if several else [item.answer])]
+    return replace(item, options=tuple(bare), answer=answers if several else answers[0])
 
 
 def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
@@ -327,11 +309,8 @@ def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list
     open_key = (first == 0) == any(counts[item.row] == len(item.options) for item in keyed)
     for item in keyed:
         if open_key or not first <= counts[item.row] < len(item.options) + first:
-            fault = (
-                "may count the options from 0 or from 1"
-                if open_key
-                else f"is none of {len(item.options)} options"
-            )
+            fault = f"is none of {len(item.options)} options"
+            fault = "may count the options from 0 or from 1" if open_key else fault
             raise InputError(f"{path}, row {item.row}: the answer {item.answer} {fault}; write its letter")
     changed = [
         replace(item, answer=LETTERS[counts[item.row] - first]) if item.row in counts else item

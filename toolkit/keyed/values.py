@@ -200,14 +200,11 @@ def cvss_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
         return {"exact": float(parts == key_parts), "score_error": error, "metrics": right / len(key_parts)}
 
     measures = {"exact": SHARE, "score_error": "points", "metrics": "share of metrics"}
-    return make_scorer(
-        "cvss",
-        measures,
-        lambda item: f"the base vector, in the form {key(item)[0].split('/')[0]}/AV:.../...",
-        key,
-        parse,
-        score,
-    )
+
+    def answer(item: KeyedItem) -> str:
+        return f"the base vector, in the form {key(item)[0].split('/')[0]}/AV:.../..."
+
+    return make_scorer("cvss", measures, answer, key, parse, score)
 
 
 def _vector(value: Any, key: str) -> tuple[str, float]:

@@ -37,9 +37,7 @@ class AnthropicModel(ClientModel):
         body: dict[str, Any] = {
             "model": request.model,
             "max_tokens": request.max_tokens,
-            "messages": [
-                {"role": message.role, "content": _content([message], ends)} for message in conversation
-            ],
+            "messages": [{"role": part.role, "content": _content([part], ends)} for part in conversation],
         }
         if system:
             body["system"] = _content(system, ends)

@@ -44,9 +44,8 @@ class ModelRequest:
     endpoint: str | None = None
     repeat: int = 0
     top_logprobs: int | None = None
-    options: str | None = (
-        None  # JSON of what its model is asked with beside these, such as a reasoning effort
-    )
+    # JSON of what its model is asked with beside these, such as a reasoning effort
+    options: str | None = None
 
     def canonical(self) -> dict[str, Any]:
         """Return the request as plain JSON types, the form that is hashed and stored."""

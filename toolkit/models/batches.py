@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping
+from itertools import starmap
 from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote
 
@@ -224,9 +225,7 @@ class OpenAIBatches(BatchClient):
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Upload the requests and make a batch of them; ``name`` goes into its metadata."""
-        lines = await asyncio.to_thread(
-            lambda: b"".join(self._line(custom_id, request) for custom_id, request in requests.items())
-        )
+        lines = await asyncio.to_thread(lambda: b"".join(starmap(self._line, requests.items())))
         uploaded = await self._model.post(
             "/files",
             seconds=TRANSFER_SECONDS,
@@ -281,12 +280,9 @@ class AnthropicBatches(BatchClient):
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Submit the requests; ``name`` is a part of their custom ids, which `find` goes by."""
-        body = {
-            "requests": [
-                self._item(self._custom_id(name, call), request) for call, request in requests.items()
-            ]
-        }
-        return self._id_of(await self._model.post(self.path, body=body, seconds=TRANSFER_SECONDS))
+        items = [self._item(self._custom_id(name, call), request) for call, request in requests.items()]
+        created = await self._model.post(self.path, body={"requests": items}, seconds=TRANSFER_SECONDS)
+        return self._id_of(created)
 
     def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
         return {"custom_id": custom_id, "params": self._model.body(request)}

@@ -138,9 +138,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     """Return the model of that name, with the study's own fields laid over the catalogue's."""
     allowed = [field.name for field in fields(ModelSpec) if field.name != "name"]
     if unknown := [key for key in overrides if key not in allowed]:
-        raise StudyError(
-            f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
-        )
+        message = f"model {name!r} has the unknown field {unknown[0]!r}: {choices(unknown[0], allowed)}"
+        raise StudyError(message)
     entry: dict[str, Any] = next(
         (
             {key: value for key, value in entry.items() if key not in _OF_ROW}
@@ -156,9 +155,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
             f"or describe it with provider = one of {', '.join(PROVIDERS)}"
         )
     if provider not in PROVIDERS:
-        raise StudyError(
-            f"model {name!r} has the unknown provider {provider!r}: {choices(provider, PROVIDERS)}"
-        )
+        message = f"model {name!r} has the unknown provider {provider!r}: {choices(provider, PROVIDERS)}"
+        raise StudyError(message)
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
         entry = {key: value for key, value in entry.items() if key in _OF_WEIGHTS}
@@ -197,9 +195,8 @@ def _checked(spec: ModelSpec) -> ModelSpec:
     if spec.base_url is not None and (fault := address_fault(spec.base_url)):
         raise StudyError(f"model {spec.name!r}: its base_url {fault}")
     if spec.api_key_env is not None and not _VARIABLE.fullmatch(spec.api_key_env):
-        raise StudyError(
-            f"model {spec.name!r}: its api_key_env is no name of a variable; never write a key there"
-        )
+        message = f"model {spec.name!r}: its api_key_env is no name of a variable; never write a key there"
+        raise StudyError(message)
     return spec
 
 
@@ -208,9 +205,8 @@ def _options_fault(spec: ModelSpec) -> str | None:
     taken = toml_table("catalogue")["providers"][spec.provider].get("options", ())
     for name in _OPTIONS:
         if getattr(spec, name) and name not in taken:
-            return f"{spec.provider} takes no {name}; leave it out" + (
-                f", or write {' or '.join(taken)}" if taken else ""
-            )
+            instead = f", or write {' or '.join(taken)}" if taken else ""
+            return f"{spec.provider} takes no {name}; leave it out{instead}"
     if spec.reasoning_effort and spec.thinking_level:
         return "reasoning_effort and thinking_level say one thing twice, which its provider refuses; give one of them"
     if spec.efforts:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +27,8 @@ _lock = threading.Lock()
 _shared: dict[tuple[Path, str, int], LocalServer] = {}
 
 
-class LocalServer(AbstractContextManager["LocalServer"]):
-    """A running server process; a context manager that stops it."""
+class LocalServer:
+    """A running server process."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
         self.url = url
@@ -46,9 +45,6 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         """Stop the process and remove its log; doing it twice does no harm."""
         _stop(self._process)
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def start_local_server(

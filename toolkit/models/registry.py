@@ -58,9 +58,8 @@ def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
             # Without interpolation: a key may hold a dollar sign.
             values = dotenv_values(path, interpolate=False)
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"{path} cannot be read ({type(error).__name__}): make it a readable UTF-8 file"
-            ) from None
+            message = f"{path} cannot be read ({type(error).__name__}): make it a readable UTF-8 file"
+            raise InputError(message) from None
         merged |= {name: value for name, value in values.items() if value}
     # An exported but empty variable must not hide the file's.
     return merged | {name: value for name, value in os.environ.items() if value.strip() or name not in merged}

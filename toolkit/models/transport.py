@@ -81,16 +81,13 @@ def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
             target = urlsplit("//unreadable")
         if (target.scheme, target.netloc) != (sent_to.scheme, sent_to.netloc):
             host = target.netloc.rpartition("@")[2][:100]
-            reason = (
-                f": its server points to another host, {host!r} (HTTP {response.status_code}), where nothing "
-            )
-            advice = "was sent; if that is where the prompts may go, name it by base_url in the study"
-            raise failure(spec, reason + advice, "redirected", fatal_for_provider=True)
+            reason = f": its server points to another host, {host!r} (HTTP {response.status_code})"
+            advice = "where nothing was sent; if that is where the prompts may go, name it by base_url in the study"
+            raise failure(spec, f"{reason}, {advice}", "redirected", fatal_for_provider=True)
 
+    most = limits.connections
     return {
-        "limits": httpx2.Limits(
-            max_connections=limits.connections, max_keepalive_connections=limits.connections
-        ),
+        "limits": httpx2.Limits(max_connections=most, max_keepalive_connections=most),
         "trust_env": not is_loopback(spec.base_url),
         "event_hooks": {"response": [refuse_redirect]},
     }
@@ -138,9 +135,8 @@ class ClientModel:
             raise body_failure(self.spec, f"holds no {self.content}")
         text, finish = answer
         options: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
-        usage = usage_of(
-            self.spec, request, raw.get("usage"), text=text, thoughts=thoughts_in(raw), **options
-        )
+        options |= {"text": text, "thoughts": thoughts_in(raw)}
+        usage = usage_of(self.spec, request, raw.get("usage"), **options)
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
@@ -157,9 +153,8 @@ class ClientModel:
         except BaseException as error:
             if isinstance(error, ModelError) or not (isinstance(error, Exception) or is_panic(error)):
                 raise
-        return ModelReply(
-            "", UNKNOWN_FINISH, usage_of(self.spec, request, None, text=""), self.spec.model, raw
-        )
+        usage = usage_of(self.spec, request, None, text="")
+        return ModelReply("", UNKNOWN_FINISH, usage, self.spec.model, raw)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -172,9 +167,8 @@ class ClientModel:
 
     async def get(self, path: str, **params: Any) -> dict[str, Any]:
         """Get a JSON object."""
-        return await self._object(
-            self._client.get(path, cast_to=httpx2.Response, options={"params": params}), None
-        )
+        work = self._client.get(path, cast_to=httpx2.Response, options={"params": params})
+        return await self._object(work, None)
 
     async def get_lines(
         self, path: str, *, seconds: float, most: int | None = None
@@ -417,9 +411,8 @@ _FINISHES: Final = {word: ours for ours, words in toml_table("finish_reasons").i
 
 def finish_of(reason: Any) -> str:
     """Return why a reply ended, in our word; some servers send the provider's word in a list or an object."""
-    parts = (
-        reason.values() if isinstance(reason, Mapping) else reason if isinstance(reason, list) else [reason]
-    )
+    several = list(reason.values()) if isinstance(reason, Mapping) else reason
+    parts = several if isinstance(several, list) else [several]
     words = (re.sub(r"[\s-]+", "_", part.strip().lower()) for part in parts if isinstance(part, str))
     return next((ours for word in words if (ours := _FINISHES.get(word))), UNKNOWN_FINISH)
 
@@ -453,9 +446,8 @@ def _without(schema: Mapping[str, Any], refused: frozenset[str]) -> dict[str, An
         else:
             accepted[key] = _inside(key, value, refused)
     if descriptions:
-        accepted["description"] = ". ".join(
-            [*filter(None, [accepted.get("description")]), ", ".join(descriptions)]
-        )
+        words = [accepted.get("description"), ", ".join(descriptions)]
+        accepted["description"] = ". ".join(filter(None, words))
     return accepted
 
 

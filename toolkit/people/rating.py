@@ -160,35 +160,26 @@ def open_round(
     ordered = tuple(replies[run_id] for run_id in order_now if run_id in replies)
     blobs = {reply.run_id: reply.blob_id for reply in ordered}
     ratings = {run: rating for (_, run), rating in newest_ratings(store, blobs, rubric_hash, rater).items()}
-    _at_once(
-        keep_judgements, store, tuple(ratings.values())
-    )  # a killed process may have missed this last step
+    # A killed process may have missed this last step.
+    _at_once(keep_judgements, store, tuple(ratings.values()))
     return Round(rater, seed, ordered, ratings, (limit, order_now) if stored is None else None)
 
 
 def end_round(plan: Plan, store: Store, round_: Round) -> Round:
     """End a round with the replies that have all scores; partly scored ones stay in the history and do not count."""
-    finished = tuple(
-        reply for reply in round_.replies if (rating := round_.ratings.get(reply.run_id)) and rating.finished
-    )
+    scored = {run_id for run_id, rating in round_.ratings.items() if rating.finished}
+    finished = tuple(reply for reply in round_.replies if reply.run_id in scored)
     if round_.unkept is None:
-        ended = (
-            plan.study.name,
-            round_.rater,
-            plan.rubric.digest,
-            round_.seed,
-            [reply.run_id for reply in finished],
-        )
-        _at_once(end_order, store, *ended)
+        key = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed)
+        _at_once(end_order, store, *key, [reply.run_id for reply in finished])
     ratings = {reply.run_id: round_.ratings[reply.run_id] for reply in finished}
     return replace(round_, replies=finished, ratings=ratings)
 
 
 def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
     """Discard a round: its ratings no longer count, and their history ends with a version without scores."""
-    ratings = (
-        rating for rating in round_.ratings.values() if rating.source == "desk"
-    )  # ratings from a file belong to no round
+    # Ratings from a file belong to no round.
+    ratings = [rating for rating in round_.ratings.values() if rating.source == "desk"]
     _at_once(keep_ratings, store, [replace(rating, scores={}, reasons=None) for rating in ratings])
     return end_round(plan, store, replace(round_, ratings={}))
 
@@ -198,9 +189,8 @@ def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
     unrated = [reply for reply in turned if reply.run_id not in round_.ratings]
-    unfinished = [
-        reply for reply in turned if (rating := round_.ratings.get(reply.run_id)) and not rating.finished
-    ]
+    partly = {run_id for run_id, rating in round_.ratings.items() if not rating.finished}
+    unfinished = [reply for reply in turned if reply.run_id in partly]
     return next(iter([*unrated, *unfinished]), None)
 
 
@@ -240,9 +230,8 @@ def checked_scores(scores: Mapping[str, float | None], scheme: Scheme) -> dict[s
     """Return the given scores in the order of the dimensions."""
     for name in scores:
         if name not in scheme.names:
-            raise InputError(
-                f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
-            )
+            message = f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
+            raise InputError(message)
     values = {name: on_scale(scores.get(name), name, scheme.scale) for name in scheme.names}
     return {name: score for name, score in values.items() if score is not None}
 

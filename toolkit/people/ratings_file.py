@@ -178,9 +178,8 @@ def _line_rater(line: _Line, rater: str | None, names: dict[str, str], store: St
             line.refuse("rater", str(error))
         for spelling in names.values():
             if spelling != name and spelling.casefold() == name.casefold():
-                line.refuse(
-                    "rater", f"{name!r} and {spelling!r} would be two raters; write both the same way"
-                )
+                problem = f"{name!r} and {spelling!r} would be two raters; write both the same way"
+                line.refuse("rater", problem)
         names[written] = name
     return names[written]
 
@@ -192,10 +191,8 @@ def _scores(line: _Line, scheme: Scheme) -> dict[str, float]:
         dimension = line.cells["dimension"]
         named = {dimension: _score(line, "score", scheme)}
         if dimension not in scheme.names and (dimension or named[dimension] is not None):
-            line.refuse(
-                "dimension",
-                f"{dimension!r} is unknown; {choices(dimension, scheme.names, 'the rubric has')}",
-            )
+            allowed = choices(dimension, scheme.names, "the rubric has")
+            line.refuse("dimension", f"{dimension!r} is unknown; {allowed}")
     return {name: score for name, score in named.items() if score is not None}
 
 

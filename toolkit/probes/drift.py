@@ -93,9 +93,8 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
     """Return what is asked anew today (UTC): the anchor set of this size as it was drawn first, or a new one."""
     name, today = plan.study.name, day or utc_now().date()
     if not (plan.test.judged and plan.judges):
-        raise InputError(
-            f"study {name}: no judge scores its replies (test {plan.test.name}), so none can drift"
-        )
+        message = f"study {name}: no judge scores its replies (test {plan.test.name}), so none can drift"
+        raise InputError(message)
     replies = usable_replies(plan, store)
     for anchor in anchors_of(store, name):
         if anchor["size"] == size and (targets := _targets_of(plan, replies, anchor)):
@@ -107,9 +106,8 @@ def drift_job(plan: Plan, store: Store, size: int, day: date | None = None) -> J
         for run_id, judgements in stored_judgements(store, whole, plan.rubric.digest).items()
         if not any(judgement.failed for judgement in judgements.values())
     }
-    chosen = balanced_sample(
-        [run for run in plan.runs if replies.get(run.key, ("", ""))[0] in scored], size, plan.study.seed
-    )
+    candidates = [run for run in plan.runs if replies.get(run.key, ("", ""))[0] in scored]
+    chosen = balanced_sample(candidates, size, plan.study.seed)
     if not chosen:
         raise InputError(
             f"study {name}: no run is scored by all judges as the study file has them now; finish it by `toolkit run`"
@@ -199,12 +197,8 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     fields: dict[str, Any] = {
         **{"study": study.name, "day": str(job.day), "size": job.anchor["size"], "anchor": job.anchor["_id"]},
         **{"fingerprint": job.anchor["fingerprint"], "replies": len(job.anchor["replies"])},
-        **{
-            "judgements": len(judgements),
-            "unreadable": unread,
-            "unanswered": unanswered,
-            "new_calls": len(new),
-        },
+        **{"judgements": len(judgements), "unreadable": unread, "unanswered": unanswered},
+        "new_calls": len(new),
         **{"spent_aud": spent, "tolerance": tolerance, "outside": dict(outside)},
         "drift": drift.to_dict() if drift else None,
     }
@@ -221,9 +215,8 @@ def changed_drifts(plan: Plan, store: Store) -> Iterator[str]:
         return ledger.whole(request.identity())
 
     for anchor in anchors_of(store, plan.study.name):
-        targets = {
-            (target.run_id, target.judge.role): target for target in _targets_of(plan, replies, anchor)
-        }
+        anchored = _targets_of(plan, replies, anchor)
+        targets = {(target.run_id, target.judge.role): target for target in anchored}
         for stored in store.find_where(Drift, {"anchor": anchor["_id"]}):
             target = targets.get((stored["run_id"], stored["judge"]))
             if target is None:  # the study file, or the reply, is another one now

@@ -70,9 +70,8 @@ def probe_targets(
     """Return the replies that `probe_judges` would probe, with their altered versions; no model is called."""
     name, seed = plan.study.name, plan.study.seed
     if not (plan.test.judged and plan.judges):
-        raise InputError(
-            f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
-        )
+        message = f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
+        raise InputError(message)
     usable = {key: reply for key, reply in usable_replies(plan, store).items() if reply[1].strip()}
     chosen = balanced_sample([run for run in plan.runs if run.key in usable], replies, seed)
     if not chosen:
@@ -170,18 +169,12 @@ def probe_judges(
                 for spec, repeat_spec, probe, text in _judge_texts(plan, target):
                     tasks[index, spec.role, probe] = group.create_task(judge_text(target, repeat_spec, text))
         judgements = {key: task.result() for key, task in tasks.items()}
-        pairs = [
-            Pair(
-                target,
-                spec,
-                probe,
-                judgements[index, spec.role, None],
-                judgements.get((index, spec.role, probe)),
-            )
-            for index, target in enumerate(targets)
-            for spec in plan.judges_of(target.model).values()
-            for probe in target.probes
-        ]
+        pairs = []
+        for index, target in enumerate(targets):
+            for spec in plan.judges_of(target.model).values():
+                original = judgements[index, spec.role, None]
+                altered = ((probe, judgements.get((index, spec.role, probe))) for probe in target.probes)
+                pairs += [Pair(target, spec, probe, original, judgement) for probe, judgement in altered]
         spent = total_aud(answer.aud_cost for answer in new)
         return ProbeResult(plan.study.name, targets, tuple(pairs), len(new), spent, plan.rubric.scheme)
 
@@ -204,10 +197,8 @@ class Pair(NamedTuple):
         row |= {name: getattr(self.probe, name) for name in ("kind", "variant", "detail")}
         for name, judgement in (("original", self.original), ("altered", self.altered)):
             row[name] = None
-            if judgement and judgement.scores is not None:
-                row[name] = (
-                    judgement.scores[score] if score in judgement.scores else getattr(judgement, score)
-                )
+            if judgement and (scores := judgement.scores) is not None:
+                row[name] = scores[score] if score in scores else getattr(judgement, score)
         reason = ""
         if self.altered is None:
             reason = self.probe.reason or "not made"
@@ -287,13 +278,8 @@ def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) ->
     from toolkit.report.plots.judge_card import write_judge_cards
 
     source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    return write_judge_cards(
-        cards_of(study, result),
-        folder,
-        end=join(source, study.note),
-        study=study.name,
-        scale=study.plan.rubric.scale,
-    )
+    cards, end, scale = cards_of(study, result), join(source, study.note), study.plan.rubric.scale
+    return write_judge_cards(cards, folder, end=end, study=study.name, scale=scale)
 
 
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------

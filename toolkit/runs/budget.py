@@ -239,9 +239,8 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     if not note.strip():
         raise InputError("--note: say how it is known, as in --note 'invoice of May shows 12 requests'")
     if living(store, study):
-        raise InputError(
-            f"{study}: a process works on this study; stop it, or wait for its end, and settle then"
-        )
+        message = f"{study}: a process works on this study; stop it, or wait for its end, and settle then"
+        raise InputError(message)
     calls = unsure_calls(store, study, ())
     if not calls:
         fields = {"study": study, "settled_calls": 0, "settled_aud": 0.0}

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from toolkit.errors import InputError, PriceError
+from toolkit.files import sha256_of
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
@@ -162,8 +163,7 @@ def _file_digest(path: Path, size: int, changed_ns: int) -> str:
     # To read 40 GB takes minutes at every start, and other weights or another quantization differ in nearly every
     # piece.
     if size <= _WHOLE:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     digest = hashlib.sha256()
     with path.open("rb") as file:
         for piece in range(_PIECES):
@@ -205,9 +205,8 @@ def bases_of(plan: Plan) -> set[str]:
 
 def digest_of(content: Mapping[str, str]) -> str:
     """Return the SHA-256 of what was decided; what providers ask for it is no part of that."""
-    return _sha256(
-        json.dumps({k: v for k, v in content.items() if not k.startswith(f"{_PRICE}.")}, sort_keys=True)
-    )
+    without_prices = {key: value for key, value in content.items() if not key.startswith(f"{_PRICE}.")}
+    return _sha256(json.dumps(without_prices, sort_keys=True))
 
 
 def keep_decision(plan: Plan, store: Store) -> None:
@@ -218,9 +217,8 @@ def keep_decision(plan: Plan, store: Store) -> None:
         return
     # The ledger, which is written first: after a kill it may know a reply of which no run says anything yet. A run
     # rests on a call of another study where that has paid for it.
-    replied = store.has(Call, {"study": study, "purpose": "run", "state": "done"}) or store.has(
-        Run, {"study": study, "status": "succeeded"}
-    )
+    replied = store.has(Call, {"study": study, "purpose": "run", "state": "done"})
+    replied = replied or store.has(Run, {"study": study, "status": "succeeded"})
     # After the one before it, whatever the clock says; two processes that decide the same at once write it once.
     now = datetime.now(UTC)
     at = max(now, _utc(last["at"]) + timedelta(milliseconds=1)) if last else now

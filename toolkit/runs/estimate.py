@@ -133,9 +133,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
             context_text = [*(state for state, _ in shares), *chain.from_iterable(pairs[role])]
-            read = all(
-                state.request is None or experiences[state.run.model].measured for state in context_text
-            )
+            unread = (state.run.model for state in context_text if state.request is not None)
+            read = all(experiences[name].measured for name in unread)
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
         calls_each = len(judge_requests(plan, role)[0])
@@ -226,9 +225,8 @@ def _row(
     batch = price != full and calls > 0
     # What is written to the provider's cache may cost more; with Anthropic that is what a request marks.
     marked = spec.provider != "anthropic" or (role != "model" and plan.manner.focus == "per_sentence")
-    cheap, likely, dear = (
-        [(sent[at], got[at], longest[at]) for _, sent, got, longest in expected_calls] for at in range(3)
-    )
+    by_call = [list(zip(*tokens, strict=True)) for _, *tokens in expected_calls]
+    cheap, likely, dear = ([tokens[at] for tokens in by_call] for at in range(3))
     expected = Usage(math.ceil(sum(row[0] for row in likely)), math.ceil(sum(row[1] for row in likely)))
     return {
         "who": role,
@@ -271,9 +269,8 @@ def _seconds(
     if experience is None:
         return 0.0
     limit = plan.study.limit(spec.provider)
-    at_once = min(
-        at_once_of(plan, entry, served) for entry, served in named_models(plan) if served.room == spec.room
-    )
+    sharing = ((entry, served) for entry, served in named_models(plan) if served.room == spec.room)
+    at_once = min(at_once_of(plan, entry, served) for entry, served in sharing)
     if len(plan.runs) <= IN_ORDER_UP_TO:  # one run after the other, but its judges together
         together = sum(served.room == spec.room for served in plan.judge_models.values())
         at_once = min(at_once, together if judge else 1)
@@ -302,9 +299,8 @@ def _too_long(
 
 
 def _table(frame: pd.DataFrame) -> str:
-    money: dict[Any, Callable[..., str]] = dict.fromkeys(
-        ("low_aud", "expected_aud", "worst_aud"), "{:.4f}".format
-    )
+    amounts = ("low_aud", "expected_aud", "worst_aud")
+    money: dict[Any, Callable[..., str]] = dict.fromkeys(amounts, "{:.4f}".format)
     times = ["within a day" if seconds != seconds else duration(seconds) for seconds in frame["seconds"]]
     table = frame.drop(columns=["seconds", "worst_seconds"])
     table.insert(len(table.columns) - 1, "time", times)
@@ -413,9 +409,8 @@ def judge_tokens(
     got_low, got = experience.limited(request.max_tokens)
     got_most = request.max_tokens * (1 + repair)
     for state, unpaid in unpaid_states:
-        context_text = shown_before(
-            plan.rubric, plan.manner, state.run.prompt.text, state.run.prompt.context or ""
-        )
+        prompt = state.run.prompt
+        context_text = shown_before(plan.rubric, plan.manner, prompt.text, prompt.context or "")
         text = words + (times * count(context_text, encoding) if context_text else 0)
         low, expected, longest = _reply_tokens(state, replies)
         share, most_share = shares[state.run.model]
@@ -466,9 +461,8 @@ def _fixed_tokens(
     """Return the tokens of a request's words, and those that a provider may bill besides: the schema, not by all."""
     encoding, times = spec.counted_by
     words = times * sum(count(message.content, encoding) for message in request.messages)
-    return words, MESSAGE_TOKENS * len(request.messages) + times * count(
-        request.response_schema or "", encoding
-    )
+    schema = times * count(request.response_schema or "", encoding)
+    return words, MESSAGE_TOKENS * len(request.messages) + schema
 
 
 def _reply_tokens(state: RunState, replies: Mapping[str, Experience]) -> Three:

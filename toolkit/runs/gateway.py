@@ -631,7 +631,5 @@ def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
 def at_once_of(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
     """Return how many requests a model may have under way, by all processes of the study."""
     own_limit = entry.concurrency or plan.study.limit(spec.provider).concurrency
-    by_default = (
-        1 if spec.provider == "local" else plan.study.concurrency
-    )  # the local one works on one at a time
-    return own_limit or by_default
+    # The local one works on one at a time.
+    return own_limit or (1 if spec.provider == "local" else plan.study.concurrency)

@@ -111,16 +111,14 @@ def vote_counts(plan: Plan, store: Store) -> dict[str, Any]:
         for ballot in ballots(plan)
     )
     missing = {role: planned[role] for role in plan.judges if planned[role]}
-    unread = Counter(
-        reason_key(vote["reason"]) for vote in votes.values() if vote["reason"] and vote["answered"]
-    )
+    unread = (vote["reason"] for vote in votes.values() if vote["reason"] and vote["answered"])
     return {
         "planned": planned.total(),
         **{name: planned[name] for name in ("left_out", "answered")},
         "cast": sum(vote["vote"] is not None for vote in votes.values()),
         "missing": sum(missing.values()),
         "missing_by_judge": missing,
-        "unread": dict(unread),
+        "unread": dict(Counter(map(reason_key, unread))),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -102,9 +103,7 @@ class Progress:
     def _words(self, count: int | None = None) -> str:
         before = self._before
         now = before if self._counted is None else _counts(self._counted)
-        failed, retried, spent, doubted = (
-            count - earlier for count, earlier in zip(now, before, strict=True)
-        )
+        failed, retried, spent, doubted = map(operator.sub, now, before)
         parts = [f"{failed} failed"] if failed else []
         parts += [f"{retried} retried"] if retried else []
         parts += [f"{doubted} counts of tokens not believed"] if doubted else []

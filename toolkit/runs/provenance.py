@@ -80,9 +80,8 @@ def asked_models(
         paid_calls = {call["_id"]: call for call in paid}
         shared = [call_id for call_id in calls if call_id not in paid_calls]
         related = calls_beside(store, plan.study.name, shared) if shared else []
-        calls |= paid_calls | {
-            call["_id"]: call for call in store.find_by(Call, "_id", related, only=_FIELDS)
-        }
+        beside = store.find_by(Call, "_id", related, only=_FIELDS)
+        calls |= paid_calls | {call["_id"]: call for call in beside}
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for call in calls.values():
         if call["state"] == "done":
@@ -96,20 +95,8 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
 
     A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
     """
-    count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
-    # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
-    query = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
-    groups = store.grouped(Call, query, {"_id": "$answered_by", **count})
-    pairs: Counter[tuple[str, str]] = Counter()
-    for group in groups:
-        if not (name := group["_id"]):
-            continue
-        if group["asked"] == group["last"]:
-            pairs[group["asked"], name] = group["calls"]
-        else:
-            several = store.each_where(Call, {"study": study, "answered_by": name}, only=("model",))
-            pairs.update((call["model"], name) for call in several)
-    return other_models(pairs)
+    calls = store.each_where(Call, {"study": study}, only=("model", "answered_by"))
+    return other_models(Counter((call["model"], name) for call in calls if (name := call.get("answered_by"))))
 
 
 def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
@@ -161,6 +148,5 @@ def rates_sentence(several: Iterable[Mapping[float, int]], exchange: Exchange) -
     if set(rates) <= {exchange.aud_per_usd}:
         return ""
     booked = ", ".join(f"{counted(number, 'calls')} at {rate:g}" for rate, number in sorted(rates.items()))
-    return (
-        f"Calls keep the exchange rate they were booked with ({booked} AUD a USD); new ones are at {exchange}"
-    )
+    earlier = f"Calls keep the exchange rate they were booked with ({booked} AUD a USD)"
+    return f"{earlier}; new ones are at {exchange}"

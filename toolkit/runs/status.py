@@ -94,9 +94,8 @@ class _EndedCalls:
 
     FIELDS: ClassVar = ("provider", "model", "answered_by", "updated_at", "latency_ms", "aud_per_usd")
     now: datetime = field(default_factory=utc_now)
-    pairs: Counter[tuple[str, str]] = field(
-        default_factory=Counter
-    )  # of a model asked and the one that answered
+    # Of a model asked and the one that answered.
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     recent: Counter[tuple[str, str]] = field(default_factory=Counter)  # by provider and model
     first_sent: datetime | None = None
     rates: Counter[float] = field(default_factory=Counter)  # that they were booked with
@@ -187,9 +186,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
             }
             for settlement in settled
         ],
-        "exchange_rates": [
-            {"aud_per_usd": rate, "calls": count} for rate, count in sorted(ended.rates.items())
-        ],
+        "exchange_rates": [{"aud_per_usd": rate, "calls": n} for rate, n in sorted(ended.rates.items())],
         "exchange": rates_sentence([ended.rates], plan.exchange),
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
@@ -269,9 +266,8 @@ def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Itera
 def _now(status: Mapping[str, Any]) -> str:
     if not status["at_work"]:
         return "no process is at work"
-    parts = [
-        counted(count, f"{purpose} calls in flight") for purpose, count in sorted(status["in_flight"].items())
-    ]
+    in_flight = sorted(status["in_flight"].items())
+    parts = [counted(count, f"{purpose} calls in flight") for purpose, count in in_flight]
     if status["calls_per_minute"] is not None:
         parts += [
             f"{status['calls_per_minute']:.1f} calls a minute",

@@ -55,9 +55,8 @@ def read_athenabench(path: Path, numbered: list[tuple[int, dict[str, Any]]], met
         )
         counts[base, name] += 1
     notes = [f"task {task}, {counts.total()} answers"]
-    notes += (
-        [one_line(f"score is {selected}, of {', '.join(parts)} (--metric NAME)", 200)] if selected else []
-    )
+    if selected:
+        notes.append(one_line(f"score is {selected}, of {', '.join(parts)} (--metric NAME)", 200))
     if task.upper() in _DISTANCE:
         notes.append("the score is the distance of two CVSS base scores: less is better")
     if lost := sum(1 for row in rows if row["failure"]):

@@ -134,9 +134,8 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         return rows, []
     for name in judges:
         if names.count(name) != 1:
-            raise InputError(
-                f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
-            )
+            message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
+            raise InputError(message)
     if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
@@ -217,18 +216,14 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
 
 
 def _refuse_twice(checked: pd.DataFrame, refuse: Any) -> None:
-    keys = [
-        name
-        for name in ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
-        if name in checked
-    ]
+    names = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
+    keys = [name for name in names if name in checked]
     twice = checked.duplicated(keys)
     if twice.any():
         at = int(twice.to_numpy().argmax())
         cells = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
-        raise refuse(
-            at, f"{cells} has a score already; keep one, or name what tells them apart (--column repeat=NAME)"
-        )
+        advice = "keep one, or name what tells them apart (--column repeat=NAME)"
+        raise refuse(at, f"{cells} has a score already; {advice}")
 
 
 def _empty(value: Any) -> bool:
@@ -358,9 +353,8 @@ def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
         return values, ""
     notes = []
     if {text.lower() for text in texts} <= {"true", "false"}:
-        return [
-            value if _empty(value) else float(value.strip().lower() == "true") for value in values
-        ], "True is 1"
+        truths = [value if _empty(value) else float(value.strip().lower() == "true") for value in values]
+        return truths, "True is 1"
     if all(text.endswith("%") for text in texts):
         values = [value if _empty(value) else value.strip()[:-1].rstrip() for value in values]
         texts = [text[:-1].rstrip() for text in texts]
@@ -405,9 +399,8 @@ def _number(value: Any) -> float:
 def _is_person(value: Any, at: int, refuse: Any) -> bool:
     word = str(value).strip().lower()
     if word not in _PEOPLE | _JUDGES:
-        raise refuse(
-            at, f"{one_line(repr(value), 80)} does not say whether a person rated; write human or llm"
-        )
+        fault = "does not say whether a person rated; write human or llm"
+        raise refuse(at, f"{one_line(repr(value), 80)} {fault}")
     return word in _PEOPLE
 
 

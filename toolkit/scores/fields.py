@@ -54,9 +54,8 @@ def reading(path: Path, location: str, writer: str) -> Iterator[None]:
         yield
     except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
         reason = one_line(f"{type(error).__name__}: {error}", 200)
-        raise InputError(
-            f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
-        ) from None
+        message = f"{path}{location}: cannot {writer} ({reason}); correct it, or write it again"
+        raise InputError(message) from None
 
 
 def table(value: Any, label: str) -> Mapping[str, Any]:

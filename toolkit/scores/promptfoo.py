@@ -47,9 +47,8 @@ def read_promptfoo(path: Path, results: Any) -> Read:
     """
     listed = results.get("results") if isinstance(results, Mapping) else results
     if not isinstance(listed, list) or not listed:
-        raise InputError(
-            f"{path}: holds no results of promptfoo; export it with `promptfoo eval -o FILE.json`"
-        )
+        message = f"{path}: holds no results of promptfoo; export it with `promptfoo eval -o FILE.json`"
+        raise InputError(message)
     rows: Rows = []
     prompts: dict[str, dict[tuple[Any, Any], int]] = {}
     for number, result in enumerate(listed, 1):
@@ -79,9 +78,8 @@ def read_promptfoo(path: Path, results: Any) -> Read:
         several = prompts[row["model"]]
         if len(several) > 1:
             labels = [named for named, _ in several]
-            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in labels) and len(
-                {*labels}
-            ) == len(labels)
+            short = all(isinstance(name, str) and len(name) <= _PROMPT for name in labels)
+            short = short and len({*labels}) == len(labels)
             row["model"] += f", {row['prompt'][0]}" if short else f", prompt {several[row['prompt']]}"
         row["repeat"] = counts[row["base"], row["model"]]
         counts[row["base"], row["model"]] += 1
@@ -89,15 +87,13 @@ def read_promptfoo(path: Path, results: Any) -> Read:
     if (most := max(map(len, prompts.values()))) > 1:
         notes.append(f"{most} prompts: each with its provider is a model")
     if repeats := max(counts.values()) - 1:
-        notes.append(
-            f"tests with the same variables are repeats of one item: up to {repeats + 1} an item and model"
-        )
+        reach = f"up to {repeats + 1} an item and model"
+        notes.append(f"tests with the same variables are repeats of one item: {reach}")
     if graders := sum(1 for row in rows if row["failure"] and row["failure"].startswith("the grader")):
         notes.append(f"{graders} of {len(rows)} scores are missing because their grader failed")
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1))
-    return Read(
-        frame[["base", "model", "repeat", "score", "failure"]], "results of promptfoo", notes, unit="result"
-    )
+    columns = frame[["base", "model", "repeat", "score", "failure"]]
+    return Read(columns, "results of promptfoo", notes, unit="result")
 
 
 def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:

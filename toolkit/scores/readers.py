@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,17 +66,11 @@ def name_methods(logs: Iterable[Read]) -> None:
             by_model.setdefault(log.rows["model"].iloc[0], []).append(log)
     for model, group in by_model.items():
         names = sorted({name for log in group for name in log.settings})
-        differing = [
-            name
-            for name in names
-            if any(log.settings.get(name) != group[0].settings.get(name) for log in group)
-        ]
+        first = group[0].settings
+        differing = [n for n in names if any(log.settings.get(n) != first.get(n) for log in group)]
         for log in group if differing else ():
-            label = ", ".join(
-                f"{name} {one_line(json_text(log.settings[name]), 60)}"
-                for name in differing
-                if name in log.settings
-            )
+            pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
+            label = ", ".join(f"{name} {one_line(json_text(value), 60)}" for name, value in pairs)
             log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
             log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
 
@@ -156,9 +151,8 @@ def _lm_eval(
             if row.get("filter") is not None:
                 checked_name(row["filter"], "filter")
     filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
-    saved, notes = _first_filter(
-        path, [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
-    )
+    filtered = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
+    saved, notes = _first_filter(path, filtered)
     names = _metrics(saved[0][1])
     lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in saved)]
     usable = [name for name in names if name not in lists]
@@ -171,21 +165,15 @@ def _lm_eval(
     for line, row in saved:
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
             score = parse_score(worth(row.get(selected), values), selected)
-        rows.append(
-            {
-                "base": f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}",
-                "model": model,
-                "score": score,
-            }
-        )
+        base = f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}"
+        rows.append({"base": base, "model": model, "score": score})
     notes.insert(0, f"score is the metric {selected}{_alternatives(usable, selected, 'metric')}")
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
     if not (results_file := path.with_name(f"results_{stamp}.json")).is_file():
         notes.append(f"no {results_file.name} beside it: the model is named after the folder, {model}")
-    return Read(
-        pd.DataFrame(rows, index=[line for line, _ in saved]), "samples of lm-eval", notes, unit="line"
-    )
+    frame = pd.DataFrame(rows, index=[line for line, _ in saved])
+    return Read(frame, "samples of lm-eval", notes, unit="line")
 
 
 def _first_filter(
@@ -204,9 +192,8 @@ def _first_filter(
         raise InputError(
             f"{path}: document {document} is there {times} times under one filter; keep one line a document"
         )
-    return saved, [
-        f"every document is there {max(counts.values())} times, filters without names: the first is taken"
-    ]
+    times = max(counts.values())
+    return saved, [f"every document is there {times} times, filters without names: the first is taken"]
 
 
 def _is_plain(value: Any) -> bool:
@@ -269,10 +256,8 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     """Return a log of inspect_ai: a scorer is a judge, an epoch a repeat, a key of a score a dimension."""
     with reading(path, "", "be read as a log of inspect_ai"):
         head = table(log["eval"], "eval")
-        task, model = (
-            checked_name(head.get("task", path.stem), "task"),
-            checked_name(head.get("model", "model"), "model"),
-        )
+        task = checked_name(head.get("task", path.stem), "task")
+        model = checked_name(head.get("model", "model"), "model")
         listed = enumerate(samples, 1)
     read: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for number, sample in listed:
@@ -296,16 +281,14 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     ours = "run_id" in read[0][0]
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     if lost := sum(1 for sample_row, by_scorer in read if sample_row["failure"] and by_scorer):
-        notes.append(
-            f"{lost} of {len(read)} samples have an error besides scores: they are missing, not scored"
-        )
+        several = f"{lost} of {len(read)} samples"
+        notes.append(f"{several} have an error besides scores: they are missing, not scored")
     worths: dict[tuple[str, str | None], list[float | None]] = {}
     lettered = False
     for judge in [metric] if metric else scorers:
         column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
-        parts = _score_keys(
-            column if any(map(is_filled, column)) else (by_scorer.get(judge) for _, by_scorer in read), ours
-        )
+        by_sample = (by_scorer.get(judge) for _, by_scorer in read)
+        parts = _score_keys(column if any(map(is_filled, column)) else by_sample, ours)
         cells = {
             name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
             for name in parts
@@ -345,14 +328,8 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     elif frame["dimension"].isna().any():
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
-    return Read(
-        frame,
-        _INSPECT,
-        notes,
-        scale=_own_scale(head) if ours else None,
-        unit="sample",
-        settings=_settings(log, head),
-    )
+    scale, settings = _own_scale(head) if ours else None, _settings(log, head)
+    return Read(frame, _INSPECT, notes, scale=scale, unit="sample", settings=settings)
 
 
 _INSPECT: Final = "a log of inspect_ai"
@@ -367,12 +344,7 @@ def _own_scale(head: Mapping[str, Any]) -> tuple[float, float]:
 def _settings(log: Any, head: Mapping[str, Any]) -> dict[str, Any]:
     """Return with what settings a model answered: two logs that differ in them are two methods."""
     plan = log.get("plan")
-    settings: dict[str, Any] = {}
-    for part in (
-        plan.get("config") if isinstance(plan, Mapping) else None,
-        head.get("model_generate_config"),
-    ):
-        settings |= part if isinstance(part, Mapping) else {}
+    settings = {**mapping(mapping(plan).get("config")), **mapping(head.get("model_generate_config"))}
     return {name: value for name, value in settings.items() if value is not None and name not in _RUNNING}
 
 
@@ -436,9 +408,8 @@ def _archive(path: Path) -> Read:
     def documents(name: str) -> Iterator[Mapping[str, Any]]:
         return (document for block in archive.blocks(name) for document in block)
 
-    prompts = {
-        (document["prompt_id"], document["dataset_version"]): document for document in documents("prompts")
-    }
+    name_of = itemgetter("prompt_id", "dataset_version")
+    prompts = {name_of(document): document for document in documents("prompts")}
     bases = {key: document["metadata"]["base_scenario"] for key, document in prompts.items()}
     first: dict[str, str] = {}
     cluster = {base: base for base in bases.values()}
@@ -453,7 +424,7 @@ def _archive(path: Path) -> Read:
         cluster[ends[1]] = ends[0]
     runs = {}
     for run in documents("runs"):
-        key = (run["prompt_id"], run["dataset_version"])
+        key = name_of(run)
         row = {"base": bases[key], "model": run["model"], "repeat": run["repeat"]}
         row |= {"cluster": home(bases[key]), "scenario": prompts[key].get("scenario")}
         row |= {"length_bin": run.get("prompt_length_bin"), "failure": run.get("failure")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.analyses import BY_JUDGES, BY_KEY, BY_LENGTH, PAIRWISE, Analyses
 from toolkit.errors import InputError
+from toolkit.files import sha256_of
 from toolkit.reporting import Reported
 from toolkit.words import Summary, counted, one_line
 
@@ -76,36 +76,27 @@ class Scores(Reported):
         values: Mapping[Any, Any] | None = None,
         output: Path | str | None = None,
     ) -> None:
-        from toolkit.scores.columns import (
-            check_scale,
-            checked_rows,
-            long_rows,
-            parse_values,
-            take_columns,
-            usual_scale,
-            without_codes,
-        )
+        from toolkit.scores import columns as cells
         from toolkit.scores.frames import by_themselves, make_frames
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
         source = frame.attrs.get("file", name)
-        frame, notes = long_rows(frame, judges, source)
-        rows, self.taken = take_columns(frame, columns or {}, source)
-        checked = checked_rows(rows, source, parse_values(values or {}))
+        frame, notes = cells.long_rows(frame, judges, source)
+        rows, self.taken = cells.take_columns(frame, columns or {}, source)
+        checked = cells.checked_rows(rows, source, cells.parse_values(values or {}))
         notes += checked.attrs.get("notes", ())
         if scale is None:
-            checked["score"], codes = without_codes(checked["score"], rows, source)
+            checked["score"], codes = cells.without_codes(checked["score"], rows, source)
             notes += codes
         if checked["score"].isna().all():
             raise InputError(f"{source}: no row has a score; there is nothing to analyse")
         self._name = name
-        self.scale = scale or checked.attrs.get("scale") or usual_scale(checked["score"])
+        self.scale = scale or checked.attrs.get("scale") or cells.usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
-            raise InputError(
-                f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
-            )
-        check_scale(checked["score"], self.scale, rows, source)
+            message = f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
+            raise InputError(message)
+        cells.check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
         self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
         self.sources: dict[str, str] = {}
@@ -185,7 +176,7 @@ class Scores(Reported):
             values=values,
         )  # fmt: skip
         scores.notes = tuple(dict.fromkeys([*notes, *scores.notes]))
-        scores.sources = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+        scores.sources = {file.name: sha256_of(file) for file in files}
         return scores
 
     def __repr__(self) -> str:

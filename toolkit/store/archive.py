@@ -188,9 +188,8 @@ def check_archive(path: Path) -> Archive:
                 key = _key_of(name, document)
                 fault = fault_of(_PARTS[name][0], document) or _misfit(study, name, document, stored)
                 if fault or key <= last:
-                    raise ValueError(
-                        f"{name} {' '.join(key)[:40]}: {fault or 'is there twice, or not in its place'}"
-                    )
+                    message = f"{name} {' '.join(key)[:40]}: {fault or 'is there twice, or not in its place'}"
+                    raise ValueError(message)
                 last = key
                 counts[name] += 1
             if counts[name] != contents["parts"][name]["documents"]:
@@ -422,12 +421,8 @@ _ID: Final = ("_id",)
 _VOTE: Final = ("first_run_id", "second_run_id", "judge", "call_id")
 _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], tuple[str, ...], _Merge | None]]] = {
     "prompts": (Prompt, ("prompt_id", "dataset_version"), ("text",), _same_prompt),
-    "output_blobs": (
-        OutputBlob,
-        ("blob_id",),
-        (),
-        None,
-    ),  # named by the hash of its content, so it is the same
+    # Named by the hash of its content, so it is the same.
+    "output_blobs": (OutputBlob, ("blob_id",), (), None),
     "calls": (Call, _ID, ("state", "study", "attempts", "unsure_aud", *_REPLY_IS), _call),
     "runs": (Run, ("run_id",), ("status", "updated_at"), _newest),
     "judgements": (Judgement, ("run_id", "judge", "call_id"), ("answered", "updated_at"), _newest),

@@ -154,7 +154,6 @@ class Store:
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
-        sort: Mapping[str, int] | None = None,
         limit: int = 0,
     ) -> Iterator[dict[str, Any]]:
         """Yield the raw documents that match a query, whole also where they are stored in parts.
@@ -167,9 +166,7 @@ class Store:
             name for name in document._db_field_map.values() if only and name not in wanted
         }
         fields = dict.fromkeys(wanted, 1) if only else dict.fromkeys(left, 0)
-        cursor = self._collection(document).find(
-            query, fields or None, batch_size=WINDOW, limit=limit, sort=sort and list(sort.items())
-        )
+        cursor = self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
         parts = self.database[PARTS]
         return joined(cursor, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), left)
 
@@ -182,12 +179,6 @@ class Store:
     def has(self, document: type[me.Document], query: Mapping[str, Any]) -> bool:
         """Return whether a document matches a query."""
         return self._collection(document).find_one(query, {"_id": 1}) is not None
-
-    def grouped(
-        self, document: type[me.Document], query: Mapping[str, Any], group: Mapping[str, Any]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the groups of the documents that match a query; not for sums of money, which have 15 digits here."""
-        yield from self._collection(document).aggregate([{"$match": query}, {"$group": group}])
 
     def sizes(self, *documents: type[me.Document]) -> list[int]:
         """Return about how many documents there are of each class, without reading any."""

@@ -187,28 +187,32 @@ class Run(_Changing):
     meta = _indexed("runs", ("study", "test", "prompt_id", "model", "repeat", "call_id"), "call_id")
 
 
-class _Judged(_Changing):
-    run_id = me.StringField(required=True)
+class _Answered(_Changing):
+    study = me.StringField(required=True)
     judge = me.StringField(required=True)
     model = me.StringField(required=True)
-    rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
     call_id = me.StringField(required=True)
     # all that were answered, that one first; not kept of judgements before
     call_ids = me.ListField(me.StringField())
-    scores = _table(_scores, null=True)
-    composite = me.FloatField(null=True, **_SCORE)
-    composite_strict = me.FloatField(null=True, **_SCORE)
-    zeros = me.IntField(null=True, **_COUNT)
-    failed = me.BooleanField(required=True)
-    reason = me.StringField(null=True)
-    reasons = me.StringField(null=True)
+    reason = me.StringField(null=True)  # why there is no score, or no vote
+    reasons = me.StringField(null=True)  # the judge's own
     answered = me.BooleanField(required=True)
     aud_cost = me.FloatField(null=True, **_AUD)
     latency_ms = me.FloatField(null=True, **_COUNT)
     input_tokens = me.IntField(null=True, **_COUNT)
     output_tokens = me.IntField(null=True, **_COUNT)
-    study = me.StringField(required=True)
+    meta = {"abstract": True}
+
+
+class _Judged(_Answered):
+    run_id = me.StringField(required=True)
+    rubric = me.StringField(required=True)
+    scores = _table(_scores, null=True)
+    composite = me.FloatField(null=True, **_SCORE)
+    composite_strict = me.FloatField(null=True, **_SCORE)
+    zeros = me.IntField(null=True, **_COUNT)
+    failed = me.BooleanField(required=True)
     # how it was asked, and what came beside the scores; see toolkit.judges.judgement
     judge_repeat = me.IntField(required=True, default=0, **_COUNT)
     focus = me.StringField(required=True, choices=("off", "listed", "per_sentence"), default="off")
@@ -227,10 +231,9 @@ class Judgement(_Judged):
     meta = _indexed("judgements", ("run_id", "judge", "call_id"), ["study", "rubric_hash"])
 
 
-class PairVote(_Changing):
+class PairVote(_Answered):
     """The vote of one judge on two replies to one prompt, in the order in which they were shown."""
 
-    study = me.StringField(required=True)
     prompt_id = me.StringField(required=True)
     repeat = me.IntField(required=True, **_COUNT)
     first_run_id = me.StringField(required=True)
@@ -238,25 +241,12 @@ class PairVote(_Changing):
     # the texts that were shown: of others nothing is known
     first_blob_id = me.StringField(required=True)
     second_blob_id = me.StringField(required=True)
-    swapped = me.BooleanField(
-        required=True
-    )  # whether the model named later in the study file was shown first
-    judge = me.StringField(required=True)
-    model = me.StringField(required=True)
-    rubric_hash = me.StringField(required=True)
+    # whether the model named later in the study file was shown first
+    swapped = me.BooleanField(required=True)
     vote_key = me.StringField(required=True)
     vote = me.StringField(choices=("first", "second", "tie"))
-    reason = me.StringField(null=True)  # why there is no vote
-    reasons = me.StringField(null=True)  # the judge's own
-    answered = me.BooleanField(required=True)
     related = me.BooleanField(required=True)
     repaired = me.BooleanField(required=True)
-    call_id = me.StringField(required=True)
-    call_ids = me.ListField(me.StringField())
-    aud_cost = me.FloatField(null=True, **_AUD)
-    latency_ms = me.FloatField(null=True, **_COUNT)
-    input_tokens = me.IntField(null=True, **_COUNT)
-    output_tokens = me.IntField(null=True, **_COUNT)
     meta = _indexed("pair_votes", ("first_run_id", "second_run_id", "judge", "call_id"), "study")
 
 

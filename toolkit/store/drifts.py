@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import pandas as pd
@@ -34,9 +35,7 @@ def anchor_document(
 
 def anchors_of(store: Store, study: str) -> list[dict[str, Any]]:
     """Return the anchor sets of a study, the first first."""
-    return sorted(
-        store.find_where(Anchor, {"study": study}), key=lambda anchor: (anchor["at"], anchor["_id"])
-    )
+    return sorted(store.find_where(Anchor, {"study": study}), key=itemgetter("at", "_id"))
 
 
 def anchor_label(anchor: _Document) -> str:
@@ -74,7 +73,4 @@ def _scores(judgement: _Document) -> dict[str, float | None]:
     """Return the scores and composites of a judgement, nothing of one that could not be read."""
     if judgement.get("scores") is None:
         return {}
-    return {
-        **judgement["scores"],
-        **{name: judgement.get(name) for name in COMPOSITES},
-    }
+    return judgement["scores"] | {name: judgement.get(name) for name in COMPOSITES}

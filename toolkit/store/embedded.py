@@ -109,13 +109,11 @@ def socket_of(folder: Path) -> Path:
     parent.mkdir(mode=0o700, exist_ok=True)
     status = parent.lstat()
     if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
-        raise StoreError(
-            f"{parent}: is not this user's alone; remove it, or choose an `output` with a shorter path"
-        )
+        message = f"{parent}: is not this user's alone; remove it, or choose an `output` with a shorter path"
+        raise StoreError(message)
     if not _is_utf8(parent):
-        raise StoreError(
-            f"{parent}: its name is no UTF-8, and no socket can be named; set TMPDIR to another folder"
-        )
+        message = f"{parent}: its name is no UTF-8, and no socket can be named; set TMPDIR to another folder"
+        raise StoreError(message)
     return parent / f"{name}.sock"
 
 

@@ -211,9 +211,8 @@ def _values(name: str, filtered: Any, allowed: Iterable[Any]) -> tuple[Any, ...]
             raise InputError(f"filter {name}: this study has no {value!r}; {advice}")
         chosen[choosable[value]] = None
     if not chosen:
-        raise InputError(
-            f"filter {name}: the list is empty; name at least one value, or leave the filter out"
-        )
+        message = f"filter {name}: the list is empty; name at least one value, or leave the filter out"
+        raise InputError(message)
     return tuple(chosen)
 
 

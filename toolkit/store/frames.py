@@ -118,9 +118,8 @@ def _run_columns(
     # A run that is still to be judged by this rubric may have been judged by one with other dimensions or scales.
     fits = [ensemble.get("scheme") == scheme.stored.get("scheme") for ensemble in ensembles]
     ensembles = [ensemble if fit else {} for ensemble, fit in zip(ensembles, fits, strict=True)]
-    means = [
-        run.get("scores") or {} if ensemble else {} for run, ensemble in zip(runs, ensembles, strict=True)
-    ]
+    pairs = zip(runs, ensembles, strict=True)
+    means = [run.get("scores") or {} if ensemble else {} for run, ensemble in pairs]
     limits = [(ensemble.get("confidence_intervals") or {}).get("composite") for ensemble in ensembles]
     bases = [prompt["metadata"]["base_scenario"] for prompt in asked_with]
     return {
@@ -210,9 +209,8 @@ def _judgement_columns(judgements: _Documents, of_run: pd.DataFrame, scheme: Sch
 
 def with_replies(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
     """Return runs with the text of each reply; a run without one has none."""
-    blobs = store.find_by(
-        documents.OutputBlob, "blob_id", runs["output_blob_id"].dropna(), only=("blob_id", "content")
-    )
+    ids = runs["output_blob_id"].dropna()
+    blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id", "content"))
     texts = {blob["blob_id"]: blob["content"] for blob in blobs}
     return runs.assign(reply=runs["output_blob_id"].map(texts).astype("string"))
 
@@ -356,12 +354,8 @@ def human_frame(
         row = {name: getattr(rating if name in _OF_RATING else judgement, name) for name in fields}
         row |= {name: run[name] for name in _WHERE}
         rows.append({**row, "failure": judgement.reason, **(judgement.scores or {})})
-    return _of_scheme(
-        typed(rows, types_of("human", scheme)).sort_values(
-            ["rater", "created_at", "run_id"], ignore_index=True
-        ),
-        scheme,
-    )
+    frame = typed(rows, types_of("human", scheme))
+    return _of_scheme(frame.sort_values(["rater", "created_at", "run_id"], ignore_index=True), scheme)
 
 
 def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:

@@ -85,13 +85,11 @@ _STORED: Final = tuple(field.name for field in fields(Rating) if field.name != "
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
     """Return every version of every rating of some runs under one rubric, the oldest of each first."""
     scheme = store.scheme_of(rubric_hash)
-    ratings = [
-        Rating(
-            **{"scores": {}} | {name: document[name] for name in _STORED if name in document}, scheme=scheme
-        )
-        for document in store.find_by(HumanRating, "run_id", run_ids)
-        if document["rubric_hash"] == rubric_hash
-    ]
+    ratings = []
+    for document in store.find_by(HumanRating, "run_id", run_ids):
+        if document["rubric_hash"] == rubric_hash:
+            content = {name: document[name] for name in _STORED if name in document}
+            ratings.append(Rating(**{"scores": {}, **content}, scheme=scheme))
     return sorted(ratings, key=lambda rating: (rating.rater, rating.run_id, rating.version))
 
 
@@ -122,9 +120,8 @@ async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
             _document(rating, versions[rating.rater, rating.run_id, rating.rubric_hash] + 1)
             for rating in unsaved
         ]
-        writes = (
-            store.writer.write("human_ratings", InsertOne(document), flush=True) for document in numbered
-        )
+        inserts = map(InsertOne, numbered)
+        writes = (store.writer.write("human_ratings", insert, flush=True) for insert in inserts)
         ended = await asyncio.gather(*writes, return_exceptions=True)
         for failure in ended:
             if isinstance(failure, BaseException) and not isinstance(failure, Duplicate):

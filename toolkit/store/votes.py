@@ -81,9 +81,8 @@ def stored_votes(plan: Plan, store: Store, stored: Replies) -> dict[Ballot, Mapp
 
 def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """Return one row a vote, in the order in which the pairs were drawn."""
-    votes = (
-        stored_votes(plan, store, stored_runs(store, plan.study.name, plan.call_ids)) if plan.pairs else {}
-    )
+    stored = stored_runs(store, plan.study.name, plan.call_ids) if plan.pairs else {}
+    votes = stored_votes(plan, store, stored)
     prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
     rows = []
     for ballot, vote in votes.items():

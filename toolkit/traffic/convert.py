@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -14,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from toolkit.errors import InputError
+from toolkit.files import sha256_of
 from toolkit.table_files import csv_text
 from toolkit.traffic.pseudonyms import Pseudonyms
 from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
@@ -95,18 +95,15 @@ def convert(
                     raise
                 damage = str(error)
         if not tables.packets:
-            empty = (
-                f"no packet passes the filter {display_filter!r}" if display_filter else "it holds no packet"
-            )
+            empty = f"no packet passes the filter {display_filter!r}"
+            empty = empty if display_filter else "it holds no packet"
             raise InputError(f"{capture}: {empty}; nothing was written")
         tables.flush()
         unchanged = pseudonyms.unchanged if pseudonyms else ()
         note, truncated = _note(tables.packets, special, damage, unchanged), bool(damage or special["cut"])
         identity: dict[str, object] = {}
         if capture_hash:
-            with capture.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            identity = {"capture_sha256": digest, "capture_bytes": capture.stat().st_size}
+            identity = {"capture_sha256": sha256_of(capture), "capture_bytes": capture.stat().st_size}
 
         def shareable(text: str | None) -> str | None:
             return pseudonyms.text(text) if pseudonyms and text else text
@@ -129,10 +126,8 @@ def convert(
         }
         files = []
         for stem, packets in tables.rows.items():
-            name_of_stream = (
-                stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
-            )
-            fields = {**provenance, "packets": packets, "stream": name_of_stream}
+            stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
+            fields = {**provenance, "packets": packets, "stream": stream}
             text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
             (staging / f"{stem}.json").write_text(text, encoding="utf-8")
             files.append(final.with_name(f"{stem}.csv"))
@@ -148,9 +143,8 @@ def convert(
 
 def _note(packets: int, special: Counter[str], damage: str, unchanged: Collection[str]) -> str | None:
     """Return what to know about a conversion, as one line."""
-    several, tunnelled, cut, http2, sctp = (
-        special[name] for name in ("several", "tunnelled", "cut", "http2", "sctp")
-    )
+    names = ("several", "tunnelled", "cut", "http2", "sctp")
+    several, tunnelled, cut, http2, sctp = (special[name] for name in names)
     shows = "of which the table shows the"
     parts = (
         (damage, f"{damage}; packets before that, which are in the table: {packets:,}"),

@@ -88,8 +88,8 @@ def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") 
     alt_text = (
         f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
         f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
-        f"{n['unexpected']} unexpected "
-        f"and {n['hallucinated']} hallucinated of {counted(n['experiments'], 'experiments')}."
+        f"{n['unexpected']} unexpected and {n['hallucinated']} hallucinated of "
+        f"{counted(n['experiments'], 'experiments')}."
     )
     estimates = [group.raw for group in groups]
     return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates)
@@ -116,15 +116,13 @@ def _row(group: GroupScore) -> dict[str, object]:
 def _interval_text(groups: Sequence[GroupScore]) -> str:
     """Say what the intervals are, and what is missing."""
     missing = sum(group.missing for group in groups)
-    no_verdict = (
-        f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
-    )
+    lost = f"{counted(missing, 'experiments')} {agreeing(missing, 'have')}"
     raws = [(group.label, group.raw) for group in groups]
     unscored = [f"{label} ({raw.reason})" for label, raw in raws if raw.estimate is None]
     partly = [f"{label} ({raw.note})" for label, raw in raws if raw.estimate is not None and raw.missing]
     return captions.join(
         captions.interval_words(raw for _, raw in raws),
-        no_verdict if missing else "",
+        f"{lost} no verdict: missing, not zero." if missing else "",
         f"Not scored: {'; '.join(unscored)}." if unscored else "",
         f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
     )

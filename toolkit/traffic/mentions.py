@@ -24,9 +24,9 @@ WORDS: Final[dict[str, KeysView[str]]] = {
 }
 """Lists of words, each in its order and looked up like a set."""
 METHODS: Final = tuple(WORDS["methods"])
-_SOURCES: Final = _data("patterns.toml")
+SOURCES: Final = _data("patterns.toml")
 # The longest alternative first; ``_`` in a word stands for a blank.
-_PARTS: Final = _SOURCES["parts"] | {
+_PARTS: Final = SOURCES["parts"] | {
     name: "|".join(sorted((word.replace("_", " ") for word in words), key=len, reverse=True))
     for name, words in WORDS.items()
 }
@@ -35,7 +35,7 @@ _PARTS: Final = _SOURCES["parts"] | {
 def patterns(table: str, around: str = "{}") -> dict[str, re.Pattern[str]]:
     """Return the expressions of one table of ``patterns.toml``, each put into the braces of ``around``."""
     expressions = {}
-    for name, source in _SOURCES[table].items():
+    for name, source in SOURCES[table].items():
         text = re.sub(r"\{([a-z]\w*)\}", lambda part: str(_PARTS[part[1]]), "".join(source))
         expressions[name] = re.compile(around.replace("{}", text))
     return expressions
@@ -192,7 +192,7 @@ _ACCEPTED: Final[dict[str, Callable[[re.Match[str]], bool]]] = {
 
 NUMBER_WORDS: Final = dict(zip(WORDS["numbers"], [*range(20), *range(20, 100, 10)], strict=True))
 _SCALES: Final[dict[str, tuple[float, ...]]] = {
-    unit: tuple(factors) for units, factors in _SOURCES["scales"].items() for unit in units.split()
+    unit: tuple(factors) for units, factors in SOURCES["scales"].items() for unit in units.split()
 }
 
 
@@ -253,11 +253,8 @@ def _numbers(match: re.Match[str]) -> Iterator[Number]:
         written = [f"{written[0]}.{match['rest'][1:]}"]
     elif len(groups) == 2 and mark in (",", "."):  # a mark of thousands or of decimals; bytes are whole
         written.insert(mark == "," or name in ("b", "byte", "bytes"), ".".join(groups))
-    sign = (
-        match["sign"]
-        if match["sign"] and not text[max(0, match.start() - 1) : match.start()].isalnum()
-        else ""
-    )
+    after_word = text[max(0, match.start() - 1) : match.start()].isalnum()
+    sign = "" if after_word else match["sign"] or ""
     minus, more = (-1 if sign in ("-", "−") else 1), 0.5 if match["half"] else 0.0
     readings = tuple(minus * (float(value + (match["power"] or "")) + more) for value in written)
     values = tuple(value * factor for value in readings for factor in scale)

@@ -164,9 +164,8 @@ class OneShotTest(PromptResponseTest):
         self.judges = tuple(judges)
         self.hallucination_judge, self.answer_format = hallucination_judge, answer_format
         if answer_format == "evidence":
-            raise InputError(
-                'one-shot test: answer_format "evidence" is no more; use answer_format = "typed"'
-            )
+            message = 'one-shot test: answer_format "evidence" is no more; use answer_format = "typed"'
+            raise InputError(message)
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
@@ -211,11 +210,8 @@ class OneShotTest(PromptResponseTest):
         for variant, question in product(self.variants, self.questions):
             basis = expected[question.id] if typed else None
             context = OneShotContext(variant.id, question, facts[question.sample], basis)
-            form = _form(basis) if basis else ""
-            name, text = (
-                f"{variant.id}/{question.id}",
-                variant.prompt(question.text + form, context.facts.csv),
-            )
+            name = f"{variant.id}/{question.id}"
+            text = variant.prompt(question.text + (_form(basis) if basis else ""), context.facts.csv)
             items.append(TestItem(name, (PromptWithContext(name, text, context),), context))
         self._items = tuple(items)
 
@@ -317,9 +313,8 @@ class OneShotTest(PromptResponseTest):
             results += method_estimates(by_name.get(item.item_id, unplanned), self.confidence)
         count, omission = len(self.left_out), ""
         if count:
-            omission = (
-                f"{counted(count, 'questions')} {agreeing(count, 'are left out')}, because no judge is named"
-            )
+            omitted = f"{counted(count, 'questions')} {agreeing(count, 'are left out')}"
+            omission = f"{omitted}, because no judge is named"
         for variant, kind in product(self.variants, ("score", "raw")):
             in_variant = [method for method in scored if method.variant == variant.id]
             mean = overall(f"mean {kind}, {variant.id}", in_variant, kind, self.confidence)

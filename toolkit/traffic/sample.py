@@ -70,9 +70,8 @@ class Sample:
 
     def _size(self) -> str:
         rows, columns = self.frame.shape
-        return (
-            f"Sample {self.name}: {counted(rows, 'packets')}, {counted(columns, 'columns')}, the first ones:"
-        )
+        size = f"{counted(rows, 'packets')}, {counted(columns, 'columns')}"
+        return f"Sample {self.name}: {size}, the first ones:"
 
     def _head(self) -> pd.DataFrame:
         return self.frame.iloc[:5, :9].map(lambda cell: visible(cell) if isinstance(cell, str) else cell)

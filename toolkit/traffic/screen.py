@@ -19,6 +19,7 @@ from urllib.parse import unquote_plus
 from toolkit.traffic.measures import Table
 from toolkit.traffic.mentions import (
     METHODS,
+    SOURCES,
     WORDS,
     Mention,
     Number,
@@ -221,10 +222,8 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
     for kind in ("agent", "protocol", "method"):
         for match in _SCREEN[kind].finditer(bare) if _COLUMNS[kind][0] in facts.frame else ():
             word = match[0].lower()
-            lacking = word not in facts.rows[kind] and (
-                kind == "protocol" or word.rstrip("s") not in facts.text
-            )
-            yield kind, match.start(), match.end(), lacking
+            absent = kind == "protocol" or word.rstrip("s") not in facts.text
+            yield kind, match.start(), match.end(), absent and word not in facts.rows[kind]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -350,9 +349,8 @@ def _of_packets(bare: str, named: Sequence[Mention], facts: Facts) -> _Spans:
         for kind, value, start, end in _values(bare, begin, stop, named, match.span("number")):
             rows, basis = facts.rows[kind].get(value), itself if kind == "size" else exchange
             # A value of the packet in brackets behind it, or where a response leads to.
-            elsewhere = _SCREEN["bracket_next"].match(bare, end) or (
-                kind == "path" and "redirect" in bare[begin:stop]
-            )
+            redirected = kind == "path" and "redirect" in bare[begin:stop]
+            elsewhere = redirected or _SCREEN["bracket_next"].match(bare, end)
             differs = (rows or kind == "size") and facts.with_value[kind] & basis
             if rows and rows & basis:
                 spans[start, end] = (kind, "bound")
@@ -390,19 +388,6 @@ def _clause(bare: str, start: int, end: int) -> tuple[int, int]:
 
 # --- chance -----------------------------------------------------------------------------------------------------------
 
-_SENTENCES: Final = {
-    "count alone in its clause": "There are {} packets. It has {} HTTP requests. It holds {} responses.",
-    "count among other words": "It sends {} small packets. It makes {} quick requests. It gets {} late replies.",
-    "status": "The status code is {}.",
-    "port": "It listens on port {}.",
-    "packet number": "Packet {} is the last.",
-    "time": "It takes {} seconds.",
-    "size": "It sends {} bytes.",
-    "share": "{} % of them fail.",
-    "other number": "It has {} of them.",
-}
-"""Sentences in which values of a range are tried."""
-
 
 def chance_acceptance(facts: Facts) -> dict[str, float | None]:
     """Return by kind the share of values that the rules do not refute, whether right or wrong.
@@ -416,7 +401,7 @@ def chance_acceptance(facts: Facts) -> dict[str, float | None]:
     ranges |= {kind: (0.0, facts.most.get(kind, 0.0)) for kind in ("time", "size")}
     columns = {"status": "status", "port": "source_port", "packet number": "number"}
     shares: dict[str, float | None] = {}
-    for kind, text in _SENTENCES.items():
+    for kind, text in SOURCES["chance"].items():
         low, high = ranges.get(kind, (0.0, float(size)))
         if not size or high <= low or columns.get(kind, str(facts.frame.columns[0])) not in facts.frame:
             shares[kind] = None

@@ -61,9 +61,8 @@ def row_cells(record: Record) -> tuple[str, ...]:
     special, cut = peculiarities(record), set()
     if "cut" in special:
         cut.add("protocol")  # it rests on all layers
-    if (
-        "cut" in special and "several" not in special
-    ):  # of several messages the row shows the first, which is complete
+    # Of several messages the row shows the first, which is complete.
+    if "cut" in special and "several" not in special:
         lines = record[_AT["http.request.line"]] or record[_AT["http.response.line"]]
         last = lines.split(SEVERAL)[-1]
         if not lines and not record[_AT["http.request.version"]]:
@@ -101,9 +100,8 @@ def _cells(record: Record) -> tuple[str, ...]:
     head = (value(0), value(1), *ends, value(_AT["_ws.col.protocol"]), value(_AT["frame.len"]))
     if layers.quotes:
         return (*head, *("",) * 9)
-    flags, stream, length = (
-        value(_AT[f"tcp.{name}"], layers.occurrence) for name in ("flags", "stream", "len")
-    )
+    tcp_fields = (_AT[f"tcp.{name}"] for name in ("flags", "stream", "len"))
+    flags, stream, length = (value(field, layers.occurrence) for field in tcp_fields)
     http = (value(field) for field in range(_AT["http.request.method"], _AT["tcp.len"]))
     return (*head, _flags(flags), stream, *http, length)
 
@@ -129,14 +127,8 @@ def _layers(protocols: str) -> _Layers:
     top = next((index for index in range(last, end) if outer[index] in _TRANSPORT), None)
     transport, occurrence = (0, 0) if top is None else (_TRANSPORT[outer[top]], outer[:top].count(outer[top]))
     carried = any(outer[index] != "eth" for index in networks[:-1])
-    return _Layers(
-        network,
-        outer[:last].count(outer[last]) if outer else 0,
-        transport,
-        occurrence,
-        end < len(layers),
-        carried,
-    )
+    before = outer[:last].count(outer[last]) if outer else 0
+    return _Layers(network, before, transport, occurrence, end < len(layers), carried)
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -34,21 +34,8 @@ _COMPOSITES: Final = ("composite", "composite_strict", "composite_std", "composi
 _SCORES: Final = (*_COMPOSITES, "zeros", "people_composite")
 
 
-@dataclass(frozen=True)
-class LedgerCall:
-    """A call in the ledger."""
-
-    call_id: str
-    state: str
-    answered_by: str | None
-    text: str | None
-    finish_reason: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    aud_cost: float | None
-    latency_ms: float | None
-    attempts: tuple[tuple[str, float | None], ...]
-    failure: str | None
+LedgerCall = Mapping[str, Any]
+"""A call as the ledger has it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +105,7 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
         *(call_id for judgement in all_judgements for call_id in _call_ids(judgement)),
     ]
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
-    calls = {call["_id"]: _ledger_call(call) for call in documents}
+    calls = {call["_id"]: call for call in documents}
     thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}
     opened = []
     for run_id in run_ids:
@@ -151,9 +138,8 @@ def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tu
     """Return the marked spans of a reply and their name: segments with a fault, or focus sentences."""
     manner = plan.manner
     if manner.focus == "per_sentence" and judgements:
-        findings = [
-            fault for judgement in judgements for fault in (judgement.detail or {}).get("findings", ())
-        ]
+        details = (judgement.detail or {} for judgement in judgements)
+        findings = (fault for detail in details for fault in detail.get("findings", ()))
         spans = spans_in_order((fault["start"], fault["end"]) for fault in findings)
         return spans, "segments in which a judge found a fault" if spans else ""
     sentences = focus_sentences(reply, manner.focus_sentences)
@@ -180,18 +166,6 @@ def _thoughts_of(plan: Plan, call: Mapping[str, Any]) -> str:
     if plan.study.replies.thoughts == "strip":
         shown.append(split_thoughts(call.get("text") or "")[1])
     return "\n\n".join(filter(None, shown))
-
-
-def _ledger_call(call: Mapping[str, Any]) -> LedgerCall:
-    values: dict[str, Any] = {column.name: call.get(column.name) for column in fields(LedgerCall)}
-    values |= {
-        "call_id": call["_id"],
-        "attempts": tuple(
-            (str(attempt.get("outcome")), attempt.get("ms")) for attempt in call.get("attempts") or ()
-        ),
-        "failure": ": ".join(str(part) for part in (call.get("failure") or {}).values()) or None,
-    }
-    return LedgerCall(**values)
 
 
 def disagreement(runs: pd.DataFrame, points: float | None = None) -> str:

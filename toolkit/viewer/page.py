@@ -90,11 +90,8 @@ def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
 def run_html(run: OpenRun) -> str:
     """Return a run as HTML: facts, prompt, reply, judges, calls."""
     prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
-    thoughts = (
-        box("Thoughts, which are not judged", scrolled("Thoughts", escaped(run.thoughts)))
-        if run.thoughts
-        else ""
-    )
+    thoughts = box("Thoughts, which are not judged", scrolled("Thoughts", escaped(run.thoughts)))
+    thoughts = thoughts if run.thoughts else ""
     calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
     return (
         f"<h2>{escaped(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
@@ -159,10 +156,8 @@ def _reply(run: OpenRun) -> str:
 def _judges(run: OpenRun) -> str:
     name = "Judges and people" if run.people else "Judges"
     if run.hidden_for:
-        notice = (
-            f"Being rated blind by {run.hidden_for}: no score of it is shown until that round is finished."
-        )
-        return f"<h3>{name}</h3><p class='tv-bad'>{escaped(notice)}</p>"
+        notice = f"{run.hidden_for}: no score of it is shown until that round is finished."
+        return f"<h3>{name}</h3><p class='tv-bad'>Being rated blind by {escaped(notice)}</p>"
     none = "<p class='tv-soft'>No judgement of this reply counts in this study.</p>" * (not run.judges)
     table = _score_table(run) if run.judges or run.people else ""
     comments = [*map(_judge_comment, run.judges), *map(_remark, run.people)]
@@ -189,18 +184,15 @@ def _score_table(run: OpenRun) -> str:
 
 
 def _scores(run: OpenRun, judgements: Sequence[Judgement], name: str) -> str:
-    people_judgements = [rating.judgement() for rating in run.people]
     if name.startswith("composite"):
-        values, people = (
-            [getattr(judgement, name) for judgement in scored] for scored in (judgements, people_judgements)
-        )
+        values = [getattr(judgement, name) for judgement in judgements]
+        people = [getattr(rating.judgement(), name) for rating in run.people]
     else:
         values = [(judgement.scores or {}).get(name) for judgement in judgements]
         people = [rating.scores.get(name) for rating in run.people]
     mean = [f"<b>{number(run.facts[name])}</b>"] if judgements else []
-    return "".join(
-        f"<td class='tv-number'>{value}</td>" for value in (*map(number, values), *mean, *map(number, people))
-    )
+    cells = (*map(number, values), *mean, *map(number, people))
+    return "".join(f"<td class='tv-number'>{cell}</td>" for cell in cells)
 
 
 def _remark(rating: Rating) -> str:
@@ -245,27 +237,28 @@ def _calls(calls: Sequence[LedgerCall], *, texts: bool) -> str:
 
 
 def _call(call: LedgerCall, texts: bool) -> str:
-    attempts = ", ".join(f"{outcome} ({number(ms, 0)} ms)" for outcome, ms in call.attempts) or MISSING
+    attempts = call.get("attempts") or ()
+    tried = (f"{row.get('outcome')} ({number(row.get('ms'), 0)} ms)" for row in attempts)
     fields = {
-        "Call": call.call_id[:16],
-        "State": call.state,
-        "Answered by": call.answered_by or MISSING,
-        "Tokens": f"{number(call.input_tokens, 0)} in, {number(call.output_tokens, 0)} out",
-        "Cost": number(call.aud_cost, 6, "AUD"),
-        "Latency": f"{number(call.latency_ms, 0)} ms",
-        "Attempts": attempts,
-        "Ended by": call.finish_reason or MISSING,
+        "Call": call["_id"][:16],
+        "State": call["state"],
+        "Answered by": call.get("answered_by") or MISSING,
+        "Tokens": f"{number(call.get('input_tokens'), 0)} in, {number(call.get('output_tokens'), 0)} out",
+        "Cost": number(call.get("aud_cost"), 6, "AUD"),
+        "Latency": f"{number(call.get('latency_ms'), 0)} ms",
+        "Attempts": ", ".join(tried) or MISSING,
+        "Ended by": call.get("finish_reason") or MISSING,
     }
-    failure = f"<p class='tv-bad'>{escaped(call.failure)}</p>" if call.failure else ""
-    text = scrolled("Raw reply", escaped(call.text)) if texts and call.text is not None else ""
+    reason = ": ".join(map(str, (call.get("failure") or {}).values()))
+    failure = f"<p class='tv-bad'>{escaped(reason)}</p>" if reason else ""
+    text = scrolled("Raw reply", escaped(call["text"])) if texts and call.get("text") is not None else ""
     return f"{_spans(fields)}{failure}{text}"
 
 
 def box(summary: str, content: str, *, opened: bool = False) -> str:
     """Return a box that opens and closes; ``summary`` and ``content`` are HTML."""
-    return (
-        f"<details{' open' if opened else ''}><summary {_NO_SHORTCUTS}>{summary}</summary>{content}</details>"
-    )
+    head = f"<summary {_NO_SHORTCUTS}>{summary}</summary>"
+    return f"<details{' open' if opened else ''}>{head}{content}</details>"
 
 
 def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
@@ -302,9 +295,8 @@ def static_html(table: Mapping[str, Sequence[Any]], opened: Sequence[OpenRun], c
             for value, digits in values
         ]
         lines.append(f"<tr>{''.join(f'<td>{escaped(text)}</td>' for text in texts)}</tr>")
-    notice = (
-        f"{len(lines):,} of {count:,} runs. The viewer itself needs a running notebook, or an exported page."
-    )
+    need = "The viewer itself needs a running notebook, or an exported page."
+    notice = f"{len(lines):,} of {count:,} runs. {need}"
     articles = "".join(f"<article>{run_html(run)}</article>" for run in opened)
     return (
         f"<div class='tv'><p class='tv-soft'>{notice}</p><table><thead><tr>{heads}</tr></thead>"
