@@ -95,7 +95,8 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
 
     A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
     """
-    calls = store.each_where(Call, {"study": study}, only=("model", "answered_by"))
+    query = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
+    calls = store.each_where(Call, query, only=("model", "answered_by"))
     return other_models(Counter((call["model"], name) for call in calls if (name := call.get("answered_by"))))
 
 
