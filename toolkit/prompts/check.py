@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import isnan
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from toolkit.files import read_toml
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.content import dates_in, readability, scars_in, sums_in, technical_in
 from toolkit.prompts.dataset import (
@@ -42,6 +44,9 @@ ALIKE: Final = 0.05  # largest difference in tokens between a length arm and wha
 EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE: Final = 200
 """Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
+_TEXTS: Final = read_toml(Path(__file__).parent / "problems.toml")
+KINDS: Final = {kind: title.format(alike=ALIKE) for kind, title in _TEXTS["kinds"].items()}
+"""Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,14 @@ def _by_base(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
     return bases
 
 
+def _problem(name: str, prompt: Prompt, **values: Any) -> Problem:
+    """Return a problem of a prompt in the words of ``problems.toml``."""
+    text = _TEXTS[name]
+    return Problem(
+        text.get("kind", name), prompt.prompt_id, text["fault"].format(**values), text["mend"].format(**values)
+    )
+
+
 def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
     for number, prompt in enumerate(prompts):
@@ -146,37 +159,32 @@ def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         outside = {encoding: tokens for encoding, tokens in counts.items() if not low <= tokens <= high}
         if outside:
             tokens = " and ".join(f"{tokens} {encoding}" for encoding, tokens in outside.items())
-            fault = f"{tokens} tokens, length bin {prompt.length_bin} has {low} to {high}"
             verdict = "refuses" if BINNED_BY in outside else "takes"
             direction = "longer" if min(outside.values()) < low else "shorter"
-            mend = f"make it {direction}; a study {verdict} it as it is, by its {BINNED_BY} tokens"
-            yield Problem("range", prompt.prompt_id, fault, mend)
+            yield _problem(
+                "range", prompt, tokens=tokens, length_bin=prompt.length_bin, low=low, high=high,
+                direction=direction, verdict=verdict, encoding=BINNED_BY,
+            )  # fmt: skip
 
 
 def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    for base in _by_base(prompts).values():
-        first = base[0]
+    for name, base in _by_base(prompts).items():
         counts = Counter(prompt.length_bin for prompt in base)
-        if missing := [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]:
-            fault = f"base {first.base} has no prompt in length bin {', '.join(missing)}"
-            mend = "write it, or that length is not compared on this base"
-            yield Problem("length_bins", first.prompt_id, fault, mend)
+        if missing := ", ".join(length_bin for length_bin in LENGTH_BINS if length_bin not in counts):
+            yield _problem("length_missing", base[0], base=name, missing=missing)
         for length_bin, count in counts.items():
             if count > 1:
                 duplicate = [prompt for prompt in base if prompt.length_bin == length_bin][1]
-                fault = f"base {first.base} has {count} prompts in length bin {length_bin}"
-                mend = "give it a base of its own in the column base, or leave it out"
-                yield Problem("length_bins", duplicate.prompt_id, fault, mend)
+                yield _problem("length_twice", duplicate, base=name, count=count, length_bin=length_bin)
 
 
 def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    for base in _by_base(prompts).values():
-        for prompt in base[1:]:
+    for base, (first, *others) in _by_base(prompts).items():
+        for prompt in others:
             for key in ("scenario", "category"):
-                label, expected = getattr(prompt, key), getattr(base[0], key)
-                if label != expected:
-                    fault = f"base {prompt.base} has {key} {label} here and {expected} in {base[0].prompt_id}"
-                    yield Problem("labels", prompt.prompt_id, fault, f"give all prompts of a base one {key}")
+                values = {"label": getattr(prompt, key), "expected": getattr(first, key)}
+                if values["label"] != values["expected"]:
+                    yield _problem("labels", prompt, base=base, key=key, first=first.prompt_id, **values)
 
 
 def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -188,20 +196,17 @@ def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 lines = set(_lines(by_bin[longer].text))
                 missing = [line for line in _lines(by_bin[shorter].text) if line not in lines]
                 pairs.append((by_bin[shorter], by_bin[longer], missing))
-    mend = "say it there too, word for word, so that a longer prompt only adds"
     lacking = [pair for pair in pairs if pair[2]]
     # One cause: the texts were not written to contain each other.
     if len(lacking) >= max(SHARED, 0.9 * len(pairs)):
         short, long, missing = lacking[0]
-        total = sum(len(lines) for _, _, lines in lacking)
-        fault = f"in {len(lacking)} of {len(pairs)} pairs the longer prompt lacks lines of the shorter one, {total} in "
-        fault += f"all, the first of {short.prompt_id}: {missing[0]}"
-        yield Problem("containment", long.prompt_id, fault, mend)
+        counts = {"pairs": len(pairs), "total": sum(len(lines) for _, _, lines in lacking)}
+        values = {"lacking": len(lacking), "shorter": short.prompt_id, "line": missing[0], **counts}
+        yield _problem("containment_of_most", long, **values)
         return
     for short, long, missing in lacking:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        fault = f"lacks this line{more} of {short.prompt_id}: {missing[0]}"
-        yield Problem("containment", long.prompt_id, fault, mend)
+        yield _problem("containment", long, more=more, shorter=short.prompt_id, line=missing[0])
 
 
 def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -212,29 +217,25 @@ def _repeated_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
         texts = frozenset(" ".join(prompt.text.split()) for prompt in members)
         if len(members) > 1 and texts in first_base:
             copies.add(base)
-            fault = f"base {base} is a copy of base {first_base[texts]}"
-            mend = "write it anew, or leave it out: a copy adds calls and no evidence"
-            yield Problem("copied_base", members[0].prompt_id, fault, mend)
+            yield _problem("copied_base", members[0], base=base, first=first_base[texts])
         first_base.setdefault(texts, base)
     for prompt in prompts:
         text = " ".join(prompt.text.split())
         if text in first and prompt.base not in copies:
-            mend = "write another text, or leave it out"
-            fault = f"has the same text as {first[text].prompt_id}"
-            yield Problem("same_text", prompt.prompt_id, fault, mend)
+            yield _problem("same_text", prompt, first=first[text].prompt_id)
         first.setdefault(text, prompt)
 
 
 def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for prompt in prompts:
-        sentences = [s for line in _lines(prompt.text) for s in re.split(r"(?<=[.!?;])\s+", line)]
+        sentences = [s for line in _lines(prompt.text) for s in _SENTENCES.split(line)]
         counts = Counter(" ".join(s.casefold().strip("-*.!?; ").split()) for s in sentences)
         for sentence, count in counts.items():
             if count > 1 and len(sentence.split()) >= SHORTEST_SENTENCE:
-                mend = "say it once; more words are no more facts"
-                yield Problem("repeated_sentence", prompt.prompt_id, f"says {count} times: {sentence}", mend)
+                yield _problem("repeated_sentence", prompt, count=count, sentence=sentence)
 
 
+_SENTENCES: Final = re.compile(r"(?<=[.!?;])\s+")
 _DOUBLED: Final = re.compile(
     r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b"
 )
@@ -255,28 +256,23 @@ _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s
 
 def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for prompt in prompts:
-        doubled = _DOUBLED.search(prompt.text)
-        if doubled:
-            around = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())
-            yield Problem("doubled_token", prompt.prompt_id, f"doubles a token: {around}", "say it once")
+        if doubled := _DOUBLED.search(prompt.text):
+            context = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())
+            yield _problem("doubled_token", prompt, context=context)
         for promised in _PROMISED.finditer(prompt.text):
             line_end, _, after = prompt.text[promised.end() :].partition("\n")
             listed = len(line_end.partition(":")[2].split()) > 1
             if not listed and not any(map(_ITEM.match, after.splitlines())):
-                fault = f"points to {promised.group()!r}, and no list follows"
-                mend = "give the list, or do not announce it"
-                yield Problem("nothing_below", prompt.prompt_id, fault, mend)
+                yield _problem("nothing_below", prompt, promise=promised.group())
                 break
 
 
 def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for base in _by_base(prompts).values():
-        tasks = {p.prompt_id: p.text.rpartition(TASK)[2].strip() for p in base if TASK in p.text}
-        for prompt_id, task in tasks.items():
-            if task != next(iter(tasks.values())):
-                fault = f"asks for something else than {next(iter(tasks))}"
-                mend = "give all lengths of a base the same task, word for word"
-                yield Problem("task", prompt_id, fault, mend)
+        tasks = [(p, p.text.rpartition(TASK)[2].strip()) for p in base if TASK in p.text]
+        for prompt, task in tasks:
+            if task != tasks[0][1]:
+                yield _problem("task", prompt, first=tasks[0][0].prompt_id)
 
 
 def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -298,56 +294,47 @@ def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 reported.add(first.base)
                 same = first.category == second.category
                 location = "its own category" if same else f"category {second.category}"
-                fault = f"shares {share:.0%} of its word 5-grams with {second.prompt_id} of {location}"
-                mend = "write another situation: other numbers in the same text are no other base"
-                yield Problem("near_copy", first.prompt_id, fault, mend)
+                yield _problem("near_copy", first, share=share, other=second.prompt_id, location=location)
 
 
 def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     bases: dict[str, dict[str, Prompt]] = defaultdict(dict)
     for prompt in prompts:
         for line in _lines(prompt.text):
-            for sentence in re.split(r"(?<=[.!?;])\s+", line.strip("-* ")):
+            for sentence in _SENTENCES.split(line.strip("-* ")):
                 if len(sentence.split()) >= BOILERPLATE:
                     bases[sentence.casefold()].setdefault(prompt.base, prompt)
     for sentence, by_base in bases.items():
         if len(by_base) >= SHARED:
             first = next(iter(by_base.values()))
-            fault = f"a sentence stands in {len(by_base)} bases: {sentence}"
-            yield Problem("boilerplate", first.prompt_id, fault, "say in each base what is its own")
+            yield _problem("boilerplate", first, count=len(by_base), sentence=sentence)
 
 
 def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("elements", "csf"):
-        if any(key in prompt.metadata for prompt in firsts):
-            for prompt in firsts:
-                if key not in prompt.metadata:
-                    fault = f"base {prompt.base} has no {key}, others have"
-                    yield Problem("elements", prompt.prompt_id, fault, "give it to all bases or to none")
+        lacking = [prompt for prompt in firsts if key not in prompt.metadata]
+        for prompt in lacking if len(lacking) < len(firsts) else ():
+            yield _problem("elements_missing", prompt, base=prompt.base, key=key)
     for prompt in firsts:
         listed = Counter(str(text).casefold() for text in prompt.metadata.get("elements", ()))
         for element, count in listed.items():
             if count > 1:
-                yield Problem("elements", prompt.prompt_id, f"lists {count} times: {element}", "list it once")
+                yield _problem("element_twice", prompt, count=count, element=element)
             if ";" in element:
-                fault = f"an element makes two claims: {element}"
-                yield Problem("elements", prompt.prompt_id, fault, "make each claim an element of its own")
+                yield _problem("element_of_two", prompt, element=element)
 
 
 def _cues(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    for base in _by_base(prompts).values():
-        shortest = base[0]
+    for shortest, *others in _by_base(prompts).values():
         given = _stems(shortest.text)
-        lines = dict.fromkeys(line for prompt in base[1:] for line in _lines(prompt.text))
+        lines = dict.fromkeys(line for prompt in others for line in _lines(prompt.text))
         later = [(line, _stems(line) - given) for line in lines if line not in _lines(shortest.text)]
         for element in map(str, shortest.metadata.get("elements", ())):
             words = _stems(element)
             for line, stems in later:
                 if len(words & stems) >= max(CUED_WORDS, CUED_SHARE * len(words)):
-                    fault = f"the element {element!r} has words that only a longer prompt states: {line}"
-                    mend = "word the element by what S states, or change the fact"
-                    yield Problem("cue", shortest.prompt_id, fault, mend)
+                    yield _problem("cue", shortest, element=element, line=line)
 
 
 def _stems(text: str) -> set[str]:
@@ -356,16 +343,13 @@ def _stems(text: str) -> set[str]:
 
 
 def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    for base in _by_base(prompts).values():
+    for name, base in _by_base(prompts).items():
         references = [str(prompt.metadata.get("reference", "")).split() for prompt in base]
         if any(reference != references[0] for reference in references):
-            fault = f"base {base[0].base} has several reference answers"
-            yield Problem("reference", base[0].prompt_id, fault, "give all prompts of a base the same")
+            yield _problem("several_references", base[0], base=name)
         for prompt, reference in zip(base, references, strict=True):
             if reference and f" {' '.join(reference)} " in f" {' '.join(prompt.text.split())} ":
-                yield Problem(
-                    "reference", prompt.prompt_id, "holds its reference answer", "take it out of the text"
-                )
+                yield _problem("reference", prompt)
 
 
 def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -375,24 +359,23 @@ def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 
 def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    first = [base[0] for base in _by_base(prompts).values()]
+    firsts = [base[0] for base in _by_base(prompts).values()]
     for key in ("category", "scenario"):
-        counts = Counter(getattr(prompt, key) for prompt in first)
-        for name, count in counts.items():
-            if len(counts) > EVEN and count > EVEN * len(first) / len(counts):
-                prompt = next(member for member in first if getattr(member, key) == name)
-                fault = f"{key} {name} holds {count} of {len(first)} bases"
-                yield Problem("balance", prompt.prompt_id, fault, "spread the bases over the categories")
+        by_label: dict[str, list[Prompt]] = defaultdict(list)
+        for prompt in firsts:
+            by_label[getattr(prompt, key)].append(prompt)
+        for label, members in by_label.items():
+            if len(by_label) > EVEN and len(members) > EVEN * len(firsts) / len(by_label):
+                counts = {"count": len(members), "total": len(firsts)}
+                yield _problem("balance", members[0], key=key, label=label, **counts)
 
 
 def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     for base in _by_base(prompts).values():
-        grades = {prompt.prompt_id: readability(prompt.text) for prompt in base}
-        low, high = min(grades, key=grades.__getitem__), max(grades, key=grades.__getitem__)
-        if grades[high] - grades[low] > GRADES:
-            fault = f"reads at grade {grades[high]:.1f} and {low} at {grades[low]:.1f} (Flesch-Kincaid)"
-            mend = "write both alike, or length and difficulty change together"
-            yield Problem("readability", high, fault, mend)
+        grades = [(prompt, readability(prompt.text)) for prompt in base]
+        (easiest, low), (hardest, high) = (end(grades, key=itemgetter(1)) for end in (min, max))
+        if high - low > GRADES:
+            yield _problem("readability", hardest, grade=high, easiest=easiest.prompt_id, easiest_grade=low)
 
 
 _FACT_SIGN: Final = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:\.[\w@-]+)*\.[A-Za-z]{2,}\b")
@@ -400,13 +383,11 @@ _FACT_SIGN: Final = re.compile(r"`[^`]+`|\d[\d.,:/-]*\d|\d|(?<![\w@-])[\w@-]+(?:
 
 
 def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    for base in _by_base(prompts).values():
-        texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in base}
+    for base, members in _by_base(prompts).items():
+        texts = {prompt.metadata.get("length_arm") or prompt.length_bin: prompt for prompt in members}
         arms = [name for name in LENGTH_ARMS if name in texts]
         if arms and (absent := [name for name in (*LENGTH_BINS, *LENGTH_ARMS) if name not in texts]):
-            fault = f"base {base[0].base} has length arms and lacks {', '.join(absent)}"
-            mend = "write it, or give the base no arms: length and information are parted by all of them"
-            yield Problem("arms", texts[arms[0]].prompt_id, fault, mend)
+            yield _problem("arms", texts[arms[0]], base=base, missing=", ".join(absent))
         elif arms:
             facts = {name: _facts(prompt.text) for name, prompt in texts.items()}
             for name in ("neutral_m", "neutral_l"):
@@ -419,35 +400,33 @@ def _arms(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 def _neutral(
     arm: Prompt, like: Prompt, facts: Sequence[str], short_facts: Sequence[str], long_facts: Sequence[str]
 ) -> Iterator[Problem]:
-    if lost := [fact for fact in short_facts if fact not in facts]:
-        fault = f"lacks {counted(len(lost), 'facts')} of S, the first: {lost[0]}"
-        yield Problem("arm_facts", arm.prompt_id, fault, "give all of S's facts, word for word")
-    if more := [fact for fact in facts if fact in long_facts and fact not in short_facts]:
-        fault = f"has {counted(len(more), 'facts')} of M or L, the first: {more[0]}"
-        yield Problem("arm_facts", arm.prompt_id, fault, "put background in its place that bears on nothing")
+    lost = [fact for fact in short_facts if fact not in facts]
+    more = [fact for fact in facts if fact in long_facts and fact not in short_facts]
+    for name, listed in (("arm_lacks", lost), ("arm_adds", more)):
+        if listed:
+            yield _problem(name, arm, facts=counted(len(listed), "facts"), fact=listed[0])
     share = arm.token_count / like.token_count - 1
     if abs(share) > ALIKE:
-        fault = f"has {arm.token_count} tokens ({BINNED_BY}), {share:+.1%} of the {like.token_count} of "
-        fault += like.prompt_id
-        direction = "shorter" if share > 0 else "longer"
-        yield Problem("arm_length", arm.prompt_id, fault, f"make it {direction}: at most {ALIKE:.0%} apart")
+        yield _problem(
+            "arm_length", arm, tokens=arm.token_count, encoding=BINNED_BY, share=share, most=ALIKE,
+            expected=like.token_count, like=like.prompt_id, direction="shorter" if share > 0 else "longer",
+        )  # fmt: skip
 
 
 def _short(arm: Prompt, facts: Sequence[str], long_facts: Sequence[str]) -> Iterator[Problem]:
     if len(facts) != len(long_facts):
-        fault = f"has {counted(len(facts), 'facts')}, L has {len(long_facts)}"
-        yield Problem("arm_facts", arm.prompt_id, fault, "tell every fact of L in short, one for one")
+        yield _problem("arm_count", arm, facts=counted(len(facts), "facts"), expected=len(long_facts))
         return
     for number, (short, long) in enumerate(zip(facts, long_facts, strict=True), 1):
         present, expected = (set(_FACT_SIGN.findall(fact)) for fact in (short, long))
-        words = [
+        differences = " and ".join(
             f"{verb} {', '.join(sorted(signs))}"
             for verb, signs in (("lacks", expected - present), ("adds", present - expected))
             if signs
-        ]
-        if words:
-            fault = f"fact {number} {' and '.join(words)}: {short}"
-            yield Problem("arm_facts", arm.prompt_id, fault, f"say what L says: {one_line(long, 80)}")
+        )
+        if differences:
+            values = {"differences": differences, "fact": short, "long": one_line(long, 80)}
+            yield _problem("arm_facts", arm, number=number, **values)
 
 
 def _facts(text: str) -> list[str]:
@@ -456,49 +435,13 @@ def _facts(text: str) -> list[str]:
     return listed.split("\n- ") if listed else _lines(text)
 
 
-CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[str, str]]] = {
-    _ranges: {"range": "token count outside of its length bin"},
-    _bins: {"length_bins": "a base without exactly one prompt at each length"},
-    _labels: {"labels": "a base of more than one scenario or category"},
-    _containment: {"containment": "a longer prompt lacks a line of the shorter one"},
-    _repeated_texts: {"copied_base": "a base is a copy of another", "same_text": "a text is used twice"},
-    _filler: {"repeated_sentence": "a sentence is said twice in one prompt"},
-    _scars: {
-        "doubled_token": "a word or prefix stands twice in a row",
-        "nothing_below": "the text points to a list or an attachment that is not there",
-    },
-    _tasks: {"task": "the lengths of a base ask for different work"},
-    _content: {
-        "placeholder": "a place was never filled in",
-        "model_talk": "a model talks about its own text",
-        "hidden_character": "a character that cannot be seen, or a wrong encoding",
-        "broken_text": "an empty place, doubled punctuation, or something not closed",
-        "unfinished": "the text ends in the middle of a sentence",
-        "date": "a date or time that cannot be",
-        "sum": "numbers that do not fit each other",
-        "hash": "a hash of no hash's length",
-        "address": "an address or domain that is none or belongs to somebody",
-        "identifier": "a CVE, ATT&CK technique or port that cannot be",
-    },
-    _near_copies: {"near_copy": "a base is another one with other numbers"},
-    _boilerplate: {"boilerplate": "a sentence stands in several bases"},
-    _elements: {"elements": "bases do not all tell their elements or CSF function, each element one claim"},
-    _cues: {"cue": "a longer prompt hands over an element of a good answer"},
-    _references: {"reference": "a base has several reference answers, or the prompt gives it away"},
-    _fingerprints: {"fingerprint": "many bases share a form, as if one hand had filled in a template"},
-    _balance: {"balance": "a category holds most of the bases"},
-    _readabilities: {"readability": "the lengths of a base differ in difficulty"},
-    _arms: {
-        "arms": "a base has some of the length arms and not all, or lacks what they are compared with",
-        "arm_facts": "a length arm differs in facts from S or L",
-        "arm_length": f"background does not make S as long as M or L, to {ALIKE:.0%}",
-    },
-}
-"""Every check with the kinds of problems that it finds; a new check is a function and a row here."""
+CHECKS: Final = (
+    _ranges, _bins, _labels, _containment, _repeated_texts, _filler, _scars, _tasks, _content, _near_copies,
+    _boilerplate, _elements, _cues, _references, _fingerprints, _balance, _readabilities, _arms,
+)  # fmt: skip
+"""Every check; a new one is a function and a name here, and its problems have their words in ``problems.toml``."""
 _ALSO_OF_ARMS: Final = (_ranges, _labels, _filler, _scars, _tasks, _content, _references, _arms)
 """Checks of each prompt by itself, or of what the arms of a base share with it; the others compare S, M and L."""
-KINDS: Final = {kind: words for kinds in CHECKS.values() for kind, words in kinds.items()}
-"""Kinds of problems with their sentences; ``accept_flaws`` of a study file uses the kinds."""
 
 
 def flaw_counts(problems: Iterable[Problem]) -> dict[str, int]:
