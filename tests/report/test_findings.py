@@ -15,7 +15,7 @@ from whole_study import make_study
 from toolkit.analyses import Analyses
 from toolkit.errors import InputError
 from toolkit.report.show import Files, NothingToShow
-from toolkit.stats import gain_cost
+from toolkit.stats import gain_per_cost, point_cost
 from toolkit.stats.one_shot.methods import score_methods
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -66,7 +66,9 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         assert f"scored {abs(number.estimate or 0):.2f} points" in found["statement"]
     icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
     assert length.loc[3, "estimate"] == icc["ICC(A,k)"].estimate
-    assert length.loc[4, "estimate"] == gain_cost(analyses.runs).per_point[0].estimate
+    gains = [point_cost(gain) for gain in gain_per_cost(analyses.runs)]
+    assert np.array_equal(length.loc[4, ["estimate"]].astype(float), [gains[0].estimate or np.nan], equal_nan=True)
+    assert all(f"with {gain.facets['model']}" in length.loc[4, "statement"] for gain in gains if gain.estimable)
     models = of(findings, "Models")
     best, worst = sorted(analyses.compare_models().models, key=lambda one: -one[1].estimate)
     assert f"{best[0]} has the highest mean, {best[1].estimate:.2f}" in models.loc[0, "statement"]
@@ -220,24 +222,25 @@ def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.Data
 
 def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() -> None:
     """By hand: 0.015 AUD more for 0.4 points; no price where a gain is not shown or nothing is paid."""
-    found = gain_cost(gains(0.4, 0.01))
-    assert [one.name for one in found.per_run] == ["S", "M"]
-    assert found.per_run[1].estimate == pytest.approx(0.025)
-    (point,) = found.per_point
+
+    def price(runs: pd.DataFrame) -> Estimate:
+        (gain,) = gain_per_cost(runs)
+        return point_cost(gain)
+
+    point = price(gains(0.4, 0.01))
     assert point.estimate == pytest.approx(0.015 / 0.4)
-    assert point.low is not None
-    assert point.low < 0.0375 < (point.high or 0)
-    assert gain_cost(gains(0.0, 0.01)).per_point[0].reason == "it is not shown that M gains points over S"
-    assert gain_cost(gains(-0.4, 0.01)).per_point[0].estimate is None
-    assert gain_cost(gains(0.4, 0.0)).per_point[0].reason == "M costs no more than S"
-    doubled = pd.concat([gains(0.4, 0.01, model=name) for name in "xy"])
-    assert gain_cost(doubled).per_point[0].estimate == pytest.approx(0.0375)
+    assert (point.low or 0) < 0.0375 < (point.high or 0)
+    (gain,) = gain_per_cost(gains(0.4, 0.01))
+    assert (point.low, point.high) == pytest.approx((1 / (gain.high or 0), 1 / (gain.low or 0)))
+    assert price(gains(0.0, 0.01)).reason == "no gain is shown"
+    assert price(gains(-0.4, 0.01)).estimate is None
+    assert price(gains(0.4, 0.0)).reason == "the longer prompts cost no more"
+    assert [price(gains(0.4, 0.01, model=name)).estimate for name in "xy"] == [point.estimate] * 2
     unscored = gains(0.4, 0.01)
     unscored.loc[0, "composite_strict"] = np.nan  # the base lacks S: it is left out and counted
-    assert gain_cost(unscored).per_point[0].missing == 1
-    assert gain_cost(gains(0.4, 0.01)[lambda rows: rows["length_bin"] == "S"]).per_point == ()
+    assert price(unscored).missing == 1
     with pytest.raises(InputError, match="lack the column"):
-        gain_cost(gains(0.4, 0.01), cost="tokens")
+        gain_per_cost(gains(0.4, 0.01), cost="tokens")
 
 
 def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""What a study says of each of its questions: what was compared, the estimate, the verdict, the judges, the cost."""
+"""What a study says of each of its questions: what was compared, the estimate, the verdict, the judges, the cost.
+
+The sentences stand in ``findings.toml``; here are the numbers that fill them, and the order in which a thesis reads.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
-from toolkit.stats.comparisons.cost_quality import cost_column
-from toolkit.stats.comparisons.gain_cost import gain_cost
+from toolkit.stats.comparisons.cost_quality import cost_column, gain_per_cost, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
@@ -27,6 +29,7 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.methods import joined
+from toolkit.thesis.references import data_file
 from toolkit.words import agreeing, counted, coverage, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
@@ -40,22 +43,7 @@ SMALL: Final = "different, within the margin"
 EQUIVALENT: Final = "equivalent within the margin"
 UNDECIDED: Final = "undecided"
 NOT_ANSWERED: Final = "not answered"
-_VERDICTS: Final = {
-    DIFFERENT: "the two differ",
-    SMALL: "the two differ, and by less than the margin that counts as equal",
-    EQUIVALENT: "the two are equivalent within the margin that was fixed beforehand",
-    UNDECIDED: "undecided, because neither a difference nor equality is shown",
-}
-_TOTALS: Final = "Missing scores and cost"
-_TITLES: Final = {
-    "length": "Prompt length (RQ1)",
-    "length_and_information": "Length and information (RQ1)",
-    "accuracy": "Accuracy",
-    "compare_models": "Models",
-    "compare_pairs": "Models by votes",
-    "reliability": "Judges",
-    "calibration": "Judges and people",
-}
+TEXTS: Final[Mapping[str, Any]] = data_file("findings.toml")
 
 
 @dataclass(frozen=True)
@@ -136,35 +124,33 @@ def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]
 
     ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked.
     """
-    parts: tuple[tuple[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]], ...] = (
-        ("length", _length),
-        ("length_and_information", _information),
-        ("accuracy", _accuracy),
-        ("compare_models", _models),
-        ("position_effect", _position),
-        ("compare_pairs", _pairs),
-        ("reliability", _judges),
-        ("calibration", _people),
-    )
-    titles = QUESTIONS | _TITLES
+    parts: Mapping[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]] = {
+        "length": _length,
+        "length_and_information": _information,
+        "accuracy": _accuracy,
+        "compare_models": _models,
+        "position_effect": _position,
+        "compare_pairs": _pairs,
+        "reliability": _judges,
+        "calibration": _people,
+    }
     foreign = {*(QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else BY_KEY)}
     foreign |= {*(["compare_pairs"] if analyses.pairs.empty else [])}
     foreign |= {*(["length_and_information"] if analyses.runs_with_arms.empty else [])}
-    for name, write in parts:
-        if name in foreign:
-            continue
-        if name in reasons:
-            lack = Statement(
-                titles[name], f"This question was not answered: {reasons[name]}", None, NOT_ANSWERED
-            )
-            yield lack
-            continue
+    for name, write in parts.items():
+        title = TEXTS["titles"].get(name, QUESTIONS[name])
         try:
-            yield from write(analyses, titles[name], reasons)
+            if name in reasons and name not in foreign:
+                raise NotAnswerable(title, reasons[name])
+            yield from write(analyses, title, reasons) if name not in foreign else ()
         except NotAnswerable as error:
-            yield Statement(titles[name], f"This question was not answered: {error.why}", None, NOT_ANSWERED)
+            yield Statement(title, TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
     if analyses.is_judged:
-        yield from _missing(analyses)
+        lacking, answers = int((~analyses.runs["judged"].astype(bool)).sum()), len(analyses.runs)
+        counts = {"lacking": lacking, "answers": counted(answers, "answers"), "verb": agreeing(lacking, "have")}
+        yield Statement(TEXTS["totals"], TEXTS["missing"]["scores"].format(**counts))
+        frames = {"the answers": analyses.runs, "their judgements": analyses.judgements}
+        yield from spent_findings(frames | {"the votes": analyses.pairs})
 
 
 def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
@@ -183,11 +169,11 @@ def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str
     return DIFFERENT if is_different else UNDECIDED
 
 
-def _interval(number: Estimate, decimals: int = 2) -> str:
+def _interval(number: Estimate) -> str:
     """Return interval, P value and n in brackets, as far as they are there."""
     parts = []
     if number.low is not None and number.high is not None:
-        _, low, high = _rounded((number.estimate, number.low, number.high), decimals)
+        _, low, high = _rounded(number.estimate, number.low, number.high)
         parts.append(f"{coverage(number.confidence)} interval [{low}, {high}]")
     if number.p_value is not None:
         corrected = f" ({number.correction})" if number.correction != "none" else ""
@@ -197,17 +183,16 @@ def _interval(number: Estimate, decimals: int = 2) -> str:
     return f"({'; '.join([*parts, f'n = {number.counts}'] if number.n else parts)})"
 
 
-def _rounded(values: Sequence[float | None], decimals: int = 2) -> list[str]:
-    digits = digits_apart(values, decimals)
+def _rounded(*values: float | None) -> list[str]:
+    digits = digits_apart(values, 2)
     return ["" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
 
 
-def _value(number: Estimate, decimals: int = 2, unit: str = "") -> str:
+def _value(number: Estimate) -> str:
     """Return a number with its interval, or why there is none."""
     if number.estimate is None:
         return f"not estimable ({number.why_no_number})"
-    value = _rounded((number.estimate, number.low, number.high), decimals)[0]
-    return f"{value}{unit and ' '}{unit} {_interval(number, decimals)}"
+    return f"{_rounded(number.estimate, number.low, number.high)[0]} {_interval(number)}"
 
 
 def _money(value: float | None) -> str:
@@ -227,8 +212,8 @@ def _turned(number: Estimate) -> Estimate:
 
 def _compared(
     question: str,
-    higher: str,
-    lower: str,
+    first: str,
+    second: str,
     number: Estimate,
     *,
     unit: str = " points",
@@ -236,16 +221,18 @@ def _compared(
     equivalence: Estimate | None = None,
 ) -> Statement:
     """Return the sentence on a difference, in words that follow its sign."""
-    verdict = verdict_of(number, equivalence)
+    verdict, texts = verdict_of(number, equivalence), TEXTS["compared"]
+    names = {"lead": lead, "first": first, "second": second, "unit": unit}
     if number.estimate is None:
-        text = f"{higher} and {lower} could not be compared: {number.why_no_number}"
+        text = texts["not_estimable"].format(**names, reason=number.why_no_number)
         return Statement(question, text, number, verdict)
     size, direction = _turned(number), "higher" if number.estimate >= 0 else "lower"
-    amount = _rounded((size.estimate, size.low, size.high))[0]
-    text = f"{lead}{higher} scored {amount}{unit} {direction} than {lower} {_interval(size)}"
+    values = {"amount": _rounded(size.estimate, size.low, size.high)[0], "interval": _interval(size)}
     if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
-        text = f"{lead}{higher} less {lower}: {_rounded((number.estimate,))[0]}{unit} {_interval(number)}"
-    return Statement(question, f"{text}: {_VERDICTS[verdict]}", number, verdict)
+        values = {"amount": _rounded(number.estimate)[0], "interval": _interval(number)}
+    form = texts["higher" if verdict == DIFFERENT else "less"]
+    text = form.format(**names, **values, direction=direction, verdict=TEXTS["verdicts"][verdict])
+    return Statement(question, text, number, verdict)
 
 
 def _stated(
@@ -266,42 +253,48 @@ def _stated(
 
 
 def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    compared, within = analyses.length(), f"within bases and on a scale of {scale_words(analyses.scale)}, "
+    """Yield the contrasts, how reliable the scores are that they rest on, what people make of them, and the cost."""
+    compared, texts, names = analyses.length(), TEXTS["length"], TEXTS["prompts"]
+    within = texts["within"].format(scale=scale_words(analyses.scale))
     tests = {test.facets["contrast"]: test for test in compared.equivalence}
     contrasts = zip(CONTRASTS, compared.contrasts, strict=True)
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
-        role = "By the one confirmatory contrast, " if number.role == "confirmatory" else "Exploratory: "
-        pair = f"{longer} prompts", f"{shorter} prompts"
-        yield _compared(question, *pair, number, lead=role + within, equivalence=tests.get(number.name))
+        lead = texts["confirmatory" if number.role == "confirmatory" else "exploratory"] + within
+        pair, test = (names[longer], names[shorter]), tests.get(number.name)
+        yield _compared(question, *pair, number, lead=lead, equivalence=test)
         within = ""
-    yield from _trust(analyses, question, reasons)
-    cost = cost_column(analyses.runs)
-    if "pareto" in reasons or analyses.runs[cost].isna().all():
-        return
-    price = analyses.once(gain_cost, analyses.runs, score=analyses.score, cost=cost)
-    means = ", ".join(f"{_money(item.estimate)} at {item.name}" for item in price.per_run)
-    text = f"A run cost, in {price.per_run[0].unit} as the mean over bases, {means}"
-    for point in price.per_point:
-        lack = f"has no price, because {point.why_no_number}"
-        ends = f" [{_money(point.low)}, {_money(point.high)}]" if point.low is not None else ""
-        paid = lack if point.estimate is None else f"cost {_money(point.estimate)}{ends}"
-        text += f"; each point gained from {point.facets['step']} {paid}"
-    yield Statement(question, text, (*price.per_point, *price.per_run)[0])
-
-
-def _trust(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    """Yield how reliable the scores are that a comparison of lengths rests on, and what people make of it."""
     if "reliability" not in reasons:
         judges = counted(int(analyses.judgements["judge"].nunique()), "judges")
-        yield _reliability(
-            analyses, question, "ICC(A,k)", f"These scores are means of {judges}, whose reliability"
-        )
+        yield _reliability(analyses, question, "ICC(A,k)", texts["judges"].format(judges=judges))
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
         if mean.calibrated.facets.get("length_bin") == " - ".join(CONTRASTS[0]):
-            longer, shorter = (f"{name} prompts" for name in CONTRASTS[0])
-            yield _compared(
-                question, longer, shorter, mean.calibrated, lead="Corrected by the ratings of people, "
-            )
+            pair = names[CONTRASTS[0][0]], names[CONTRASTS[0][1]]
+            yield _compared(question, *pair, mean.calibrated, lead=texts["people"])
+    cost = cost_column(analyses.runs)
+    if "pareto" not in reasons and analyses.runs[cost].notna().any():
+        gains = analyses.once(gain_per_cost, analyses.runs, score=analyses.score, cost=cost)
+        prices = [point_cost(gain, cost) for gain in gains]
+        steps = [texts["step"].format(step=step, prices=_prices(prices, step)) for step in _steps(prices)]
+        text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
+        yield Statement(question, text, prices[0])
+
+
+def _steps(prices: Iterable[Estimate]) -> list[str]:
+    return list(dict.fromkeys(price.facets["step"] for price in prices))
+
+
+def _prices(prices: Iterable[Estimate], step: str) -> str:
+    """Return what a point of a step costs with each model, and the models with which it has no price, by the reason."""
+    parts: list[str] = []
+    lacking: dict[str, list[str]] = {}
+    for price in prices:
+        if price.facets["step"] == step and price.estimate is None:
+            lacking.setdefault(price.reason, []).append(price.facets["model"])
+        elif price.facets["step"] == step:
+            amount, low, high = map(_money, (price.estimate, price.low, price.high))
+            parts.append(f"{amount} [{low}, {high}] with {price.facets['model']}")
+    parts += [f"no price with {joined(models)} ({reason})" for reason, models in lacking.items()]
+    return joined(parts)
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
@@ -309,22 +302,11 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     return _stated(question, f"{lead}, {form}, is", number, end=f", {number.note}" if number.note else "")
 
 
-_ARMS: Final = {
-    **{name: f"{name} prompts" for name in ("S", "M", "L")},
-    "neutral_m": "the facts of S in the length of M",
-    "neutral_l": "the facts of S in the length of L",
-    "short_l": "the facts of L in the length of M",
-}
-
-
 def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    parted = analyses.length_and_information()
-    for lead, pairs, numbers in (
-        ("At equal information, ", LENGTH_PAIRS, parted.length),
-        ("At equal length, ", INFORMATION_PAIRS, parted.information),
-    ):
-        for (more, less, _), number in list(zip(pairs, numbers, strict=True))[:2]:
-            yield _compared(question, _ARMS[more], _ARMS[less], number, lead=lead)
+    parted, names = analyses.length_and_information(), TEXTS["prompts"]
+    for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
+        for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
+            yield _compared(question, names[more], names[less], number, lead=TEXTS["information"][lead])
 
 
 def tied_sets(names: Sequence[str], distinct: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
@@ -347,13 +329,12 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
-    within = "within prompts that both answered"
+    within = TEXTS["models"]["prompts"]
     yield from _ranked(question, compared.models, compared.differences, words, within)
     points = [] if "pareto" in reasons else analyses.pareto(cost=cost_column(analyses.runs)).points
-    if front := [point for point in points if point.on_front]:
-        names = joined([f"{item.cost.facets['point']} ({_money(item.cost.estimate)})" for item in front])
-        text = "No other model and length is both better and cheaper than these"
-        yield Statement(question, f"{text} ({front[0].cost.unit} a run): {names}")
+    if front := [point.cost for point in points if point.on_front]:
+        names = joined([f"{cost.facets['point']} ({_money(cost.estimate)})" for cost in front])
+        yield Statement(question, TEXTS["models"]["front"].format(unit=front[0].unit, points=names))
 
 
 def _ranked(
@@ -367,93 +348,79 @@ def _ranked(
     estimable = [(name, mean) for name, mean in means if mean.estimate is not None]
     ranked = sorted(estimable, key=lambda pair: -(pair[1].estimate or 0.0))
     by_pair = dict(zip(combinations([name for name, _ in means], 2), differences, strict=True))
+    quantity, unit = words
+    texts = TEXTS["models"]
     if len(ranked) > 1:
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
-        lead = f"Of {counted(len(means), 'models')}, compared {within}, {best} has the highest {words[0]},"
-        yield _stated(question, lead, top, end=f", and {worst} the lowest, {_value(bottom)}")
+        names = {"models": counted(len(means), "models"), "within": within, "best": best}
+        lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
+        yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
         forward = (best, worst) in by_pair
         number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
-        yield _compared(question, best, worst, number, unit=words[1])
+        yield _compared(question, best, worst, number, unit=unit)
     if len(by_pair) < 2:
         return
     distinct = [pair for pair, number in by_pair.items() if verdict_of(number) == DIFFERENT]
     tied = [part for part in tied_sets([name for name, _ in ranked], distinct) if len(part) > 1]
-    text = f"{len(distinct)} of {counted(len(by_pair), 'pairs')} {agreeing(len(distinct), 'are')} told apart"
-    sets = f"; statistically tied, which is undecided and not equal: {'; '.join(map(joined, tied))}"
-    yield Statement(question, text + sets * bool(tied), None, UNDECIDED if tied else DIFFERENT)
+    count, pairs = len(distinct), counted(len(by_pair), "pairs")
+    text = texts["apart"].format(count=count, pairs=pairs, verb=agreeing(count, "are"))
+    text += texts["tied"].format(sets="; ".join(map(joined, tied))) if tied else ""
+    yield Statement(question, text, None, UNDECIDED if tied else DIFFERENT)
 
 
 def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    measured = analyses.accuracy()
+    measured, texts = analyses.accuracy(), TEXTS["accuracy"]
     guesses, prices = (
         {item.facets["model"]: item for item in group}
         for group in (measured.above_chance, measured.cost_per_right)
     )
     for number in measured.accuracies:
-        model = number.facets["model"]
-        lead, guess, price = f"{model} answered rightly a share of", guesses.get(model), prices.get(model)
-        end = (
-            f"; a right answer cost {price.unit} {_money(price.estimate)}" if price and price.estimate else ""
-        )
+        model, end = number.facets["model"], ""
+        guess, price = guesses.get(model), prices.get(model)
+        if price and price.estimate:
+            end = texts["price"].format(unit=price.unit, amount=_money(price.estimate))
         if guess is None or guess.estimate is None:
-            yield _stated(question, lead, number, end=end)
+            yield _stated(question, texts["lead"].format(model=model), number, end=end)
         else:
-            yield _stated(question, f"{lead} {_value(number)}, which less chance is", guess, 0, end)
+            lead = texts["chance"].format(model=model, value=_value(number))
+            yield _stated(question, lead, guess, 0, end)
 
 
 def _position(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     if tested := [number for number in analyses.position_effect().preferences if number.p_value is not None]:
         least = min(tested, key=lambda number: number.p_value or 0.0)
-        distinct = sum(verdict_of(number) == DIFFERENT for number in tested)
-        text = f"A preference for a position of the options is shown in {distinct} of {len(tested)} tests"
-        text += f"; furthest from an even choice is {least.facets['model']} at {least.facets['position']},"
-        yield _stated(question, text, least, 0)
+        counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
+        yield _stated(question, TEXTS["accuracy"]["position"].format(**counts, **least.facets), least, 0)
 
 
 def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    votes = analyses.compare_pairs()
+    votes, texts = analyses.compare_pairs(), TEXTS["models"]
     means = [(item.facets["model"], item) for item in votes.models]
-    within = "by votes on pairs of their replies"
-    yield from _ranked(question, means, votes.differences, ("strength", " logits"), within)
+    yield from _ranked(question, means, votes.differences, ("strength", " logits"), texts["votes"])
     for number in votes.judges:
-        judge = f"Judge {number.facets['judge']} prefers the reply shown first in a share of"
-        yield _stated(question, judge, number, 0.5)
+        yield _stated(question, texts["first"].format(judge=number.facets["judge"]), number, 0.5)
 
 
 def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     names = analyses.judgements.groupby("judge", observed=True)["judge_model"].first()
-    yield _reliability(analyses, question, "ICC(A,1)", "The reliability of one judge")
+    yield _reliability(analyses, question, "ICC(A,1)", TEXTS["judges"]["one"])
     if "length" in reasons:
-        yield _reliability(analyses, question, "ICC(A,k)", "The reliability of the mean of all judges")
+        yield _reliability(analyses, question, "ICC(A,k)", TEXTS["judges"]["all"])
     for judge, number in analyses.reliability().details.severity[analyses.score].leniency.items():
         name = names.get(judge, judge)
         title = name if name == judge else f"{name} ({judge})"
-        yield _compared(question, title, "the other judges", number)
+        yield _compared(question, title, TEXTS["judges"]["others"], number)
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    people = analyses.calibration()
+    people, texts = analyses.calibration(), TEXTS["people"]
     agreement, mean, test = people.agreement[0], people.means["all"], people.alt_tests["ensemble"]
-    yield _stated(
-        question, f"Agreement of the judges' mean with people, {agreement.statistic}, is", agreement
-    )
-    alone = f"; by the judges alone it is {_value(mean.judges)}" if mean.judges.estimable else ""
-    yield _stated(
-        question, "Corrected by the ratings of people the mean score is", mean.calibrated, end=alone
-    )
+    yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
+    alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
+    yield _stated(question, texts["mean"], mean.calibrated, end=alone)
     if test.passed is not None:
         may = "may" if test.passed else "is not shown to be fit to"
-        text = f"By the alternative annotator test the judges' mean {may} stand in for people, with a winning rate of"
-        yield _stated(question, text, test.winning_rate)
-
-
-def _missing(analyses: Analyses) -> Iterator[Statement]:
-    lacking = int((~analyses.runs["judged"].astype(bool)).sum())
-    text = f"{lacking} of {counted(len(analyses.runs), 'answers')} {agreeing(lacking, 'have')} no score"
-    yield Statement(_TOTALS, f"{text}; what is missing is never counted as zero")
-    yield from spent_findings(
-        {"the answers": analyses.runs, "their judgements": analyses.judgements, "the votes": analyses.pairs}
-    )
+        yield _stated(question, texts["test"].format(may=may), test.winning_rate)
 
 
 def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
@@ -464,53 +431,53 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
         if "aud_cost" in frame and frame["aud_cost"].notna().any()
     ]
     if amounts:
-        yield Statement(_TOTALS, f"As far as they are analysed here, {joined(amounts)}")
+        yield Statement(TEXTS["totals"], TEXTS["missing"]["cost"].format(amounts=joined(amounts)))
 
 
 def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
-    question = "Reading captured traffic in one shot"
+    texts = TEXTS["one_shot"]
     counts = [sum(getattr(item, key) for item in scores) for key in ("i1", "i0", "h", "missing")]
     names = (*VERDICTS, "without a verdict")
-    verdicts = joined([f"{count} {name}" for count, name in zip(counts, names, strict=True)])
-    experiments = counted(sum(item.experiments for item in scores), "experiments")
-    text = (
-        f"{counted(len(scores), 'methods')} (a prompt, a sample and a model each) were tried in {experiments}"
-    )
-    yield Statement(question, f"{text}: {verdicts}")
+    totals = {
+        "methods": counted(len(scores), "methods"),
+        "experiments": counted(sum(item.experiments for item in scores), "experiments"),
+        "verdicts": joined([f"{count} {name}" for count, name in zip(counts, names, strict=True)]),
+    }
+    yield Statement(texts["title"], texts["counts"].format(**totals))
     complete = [item for item in scores if item.score is not None]
     ranked = sorted(complete, key=lambda item: -(item.score.raw if item.score else 0.0))
     for method, end in zip(ranked[:1] + ranked[1:][-1:], ("highest", "lowest"), strict=False):
-        lead = f"The {end} raw score is that of {method.method} of {method.model},"
-        yield _stated(question, lead, method_estimates(method)[1], end=f", from {method.note}")
+        lead = texts["raw"].format(end=end, method=method.method, model=method.model)
+        yield _stated(texts["title"], lead, method_estimates(method)[1], end=f", from {method.note}")
     frame = methods_frame(scores)
     for by in ("variant", "model"):
         if frame[by].nunique() > 1:
             pairs = combinations(dict.fromkeys(frame[by]), 2)
             contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
             for (earlier, later), number in contrasts:
-                yield _compared(f"One-shot test, by {by}", later, earlier, number, unit="")
+                yield _compared(texts["by"].format(label=by), later, earlier, number, unit="")
 
 
 def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Iterator[Statement]:
     """Yield the results of a test of one's own, each of a model."""
+    texts = TEXTS["measured"]
     for model, number in results:
-        yield _stated(f"Results of the test {test}", f"{number.name} of {model} is", number)
+        lead = texts["lead"].format(name=number.name, model=model)
+        yield _stated(texts["title"].format(test=test), lead, number)
 
 
 def adaptive_findings(sequential: Sequential | None, benchmark: Benchmark | None) -> Iterator[Statement]:
     """Yield what adaptive asking says (RQ2): of the models while it asks, and of its cost on a finished study."""
-    question = "Adaptive benchmarking (RQ2)"
+    texts = TEXTS["adaptive"]
+    question = texts["title"]
     for number in sequential.differences if sequential else ():
-        yield _stated(question, f"On all bases of the dataset {number.name} is", number, 0)
+        yield _stated(question, texts["bank"].format(name=number.name), number, 0)
     if sequential:
         state = "asking may stop" if sequential.stop else "asking goes on"
-        text = f"The widest of these intervals is {_money(sequential.width)} points wide, so {state}"
-        yield Statement(question, text)
+        yield Statement(question, texts["width"].format(width=_money(sequential.width), state=state))
     for design, numbers in list(benchmark.results.items())[1:] if benchmark else ():
-        ratio, covered = (
-            next(item for item in numbers if item.statistic == name)
-            for name in ("cost over the baseline", "coverage of the differences")
-        )
-        end = f"; its intervals cover a share of {_value(covered)} of the differences"
-        yield _stated(question, f"The cost of {design}, as a multiple of the baseline's, is", ratio, 1, end)
+        by_statistic = {item.statistic: item for item in numbers}
+        end = texts["covered"].format(value=_value(by_statistic["coverage of the differences"]))
+        cost = by_statistic["cost over the baseline"]
+        yield _stated(question, texts["cost"].format(design=design), cost, 1, end)

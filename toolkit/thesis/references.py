@@ -67,7 +67,7 @@ def _methods(estimate: Estimate) -> list[str]:
 
 def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
     """Return what was estimated, how intervals and tests were made, and what they assume, each under its heading."""
-    data = _data("methods.toml")
+    data = data_file("methods.toml")
     section = {
         heading: tuple(
             Sentence(f"{entry['text']}{_listed(entry, evidence)}", tuple(entry.get("cite", ())))
@@ -94,7 +94,7 @@ def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> lis
     """Return the software that analyses and figures were made with: name and version, and the key of its reference."""
     return [
         (f"{package} {versions[package]}", str(entry["cite"]))
-        for package, entry in _data("methods.toml")["software"].items()
+        for package, entry in data_file("methods.toml")["software"].items()
         if versions.get(package) and (entry.keys() == {"cite"} or evidence.shows(entry))
     ]
 
@@ -106,7 +106,7 @@ def bibliography(keys: Iterable[str]) -> str:
 
 def known_references() -> list[str]:
     """Return the key of every reference that a bundle of any study may cite."""
-    return list(_data("references.toml"))
+    return list(data_file("references.toml"))
 
 
 def short_reference(key: str) -> str:
@@ -126,12 +126,13 @@ def _entry(key: str, fields: Mapping[str, Any]) -> str:
 
 
 def _reference(key: str) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] | None = _data("references.toml").get(key)
+    fields: Mapping[str, Any] | None = data_file("references.toml").get(key)
     if fields is None:
         raise InputError(f"reference {key!r}: is not in toolkit/thesis/references.toml; add it there")
     return fields
 
 
 @cache
-def _data(name: str) -> dict[str, Any]:
+def data_file(name: str) -> dict[str, Any]:
+    """Return the content of a data file of this folder."""
     return tomllib.loads((files("toolkit.thesis") / name).read_text(encoding="utf-8"))

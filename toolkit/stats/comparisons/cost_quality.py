@@ -209,6 +209,25 @@ def gain_per_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost"
     return tuple(gains)
 
 
+def point_cost(gain: Estimate, cost: str = "aud_cost") -> Estimate:
+    """Return what a point gained costs by `gain_per_cost`, its inverse; a point that may not be gained has no price.
+
+    Examples
+    --------
+    >>> gain = Estimate("quality gained per AUD", 40.0, 20.0, 50.0)
+    >>> price = point_cost(gain)
+    >>> price.estimate, price.low, price.high, price.unit
+    (0.025, 0.02, 0.05, 'AUD')
+    """
+    price = replace(gain, name="cost of a point gained", statistic="cost of a point gained")
+    price = replace(price, unit=_COST_UNITS.get(cost, cost))
+    if gain.estimate is None or gain.low is None or gain.high is None:
+        return price.not_estimable(gain.reason)
+    if gain.low <= 0:
+        return price.not_estimable("no gain is shown")
+    return price.valued(1 / gain.estimate, 1 / gain.high, 1 / gain.low)
+
+
 def _fieller(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
     n = len(price)
     if not n or price.mean() <= 0:
