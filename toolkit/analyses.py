@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit import stats
 from toolkit.analysis_frames import FrameSet
 from toolkit.errors import InputError, NotAnswerable
+from toolkit.files import read_toml
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,44 +39,24 @@ if TYPE_CHECKING:
     from toolkit.stats.prompt_length.mixed_model import MixedModel
     from toolkit.stats.prompt_length.reply_length import LengthBias
 
-QUESTIONS: Final = {
-    "reliability": "Agreement of the judges",
-    "generalizability": "Variance components and generalizability",
-    "length": "Prompt length, compared within bases",
-    "length_and_information": "Prompt length apart from information",
-    "length_bias": "Reply length and score",
-    "mixed_model": "Length, scenario and model together",
-    "pareto": "Quality and cost",
-    "missing": "What is missing",
-    "ceiling": "Scores at the ends of the scale",
-    "power": "What this study can tell apart",
-    "compare_models": "Models, compared in pairs within prompts",
-    "compare_pairs": "Models, compared in pairs of replies",
-    "pair_agreement": "Votes on pairs, compared with the rubric",
-    "required_elements": "Required elements, and the rubric held against them",
-    "focus": "Focus sentence prompting, on against off",
-    "reference_effect": "Reference answers, shown to the judges against not shown",
-    "calibration": "Judges held against people",
-    "judge_drift": "Judges asked anew on later days",
-    "dimension_profile": "Profile of the dimensions",
-    "length_by_model": "Prompt length, of each model by itself",
-    "judge_cards": "Cards of the judges",
-    "bland_altman": "Bland-Altman plots of the judges",
-    "accuracy": "Accuracy, beside chance and the commonest answer",
-    "position_effect": "Position of the right option",
-    "label_scores": "Labels, F1 and confusion",
-    "model_power": "Differences of models that this study can find",
-}
+_TABLE: Final[Mapping[str, Mapping[str, Any]]] = read_toml(Path(__file__).with_name("analyses.toml"))
+
+
+def _needing(what: str) -> tuple[str, ...]:
+    return tuple(name for name, row in _TABLE.items() if row.get("needs") == what)
+
+
+QUESTIONS: Final = {name: row["title"] for name, row in _TABLE.items()}
 """Title of each analysis, by the name of its method."""
-BY_JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
+BY_JUDGES: Final = _needing("judges")
 """Analyses that need two judges."""
-BY_LENGTH: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
+BY_LENGTH: Final = _needing("lengths")
 """Analyses that need two prompt lengths."""
-BY_KEY: Final = ("accuracy", "position_effect", "label_scores", "model_power")
+BY_KEY: Final = _needing("key")
 """Analyses of answers that were compared with a key."""
 ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
-PAIRWISE: Final = ("compare_pairs", "pair_agreement")
+PAIRWISE: Final = _needing("votes")
 """Analyses of votes on pairs of replies."""
 NO_ARMS: Final = (
     "no prompt of a length arm was asked: set length_arms = true where bases have them, and run the study"
@@ -83,12 +65,6 @@ NO_SCORES: Final = 'judges compare replies in pairs here ([judges] mode = "pairs
 NO_VOTES: Final = (
     'no judge compared replies in pairs: set [judges] mode = "pairs" or "both", and run the study'
 )
-_NOT_BUNDLED: Final = ("dimension_profile", "length_by_model", "judge_cards", "bland_altman")
-"""Analyses that the thesis bundle shows in figures only."""
-_FILE_NAMES: Final = {
-    "pareto": "cost_quality", "compare_models": "models", "required_elements": "elements", "compare_pairs": "pairs"
-}  # fmt: skip
-"""Names of files of the bundle that are not the name of the analysis."""
 
 
 class Analysable:
@@ -311,12 +287,8 @@ class Analysable:
         ``study.focus().frame()``, ``print(study.focus().sentence())``
         """
         frames = self._frames_for("focus")
-        if not frames.has_sides("focus"):
-            raise InputError(
-                f"study {frames.name}: its runs were not judged both with focus sentences and without; change "
-                "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
-            )
-        return frames.once(stats.focus_contrast, *frames.sides("focus"), score=score or frames.score)
+        sides = _sides(frames, "focus", "focus sentences", "bias_controls.fsp_enabled")
+        return frames.once(stats.focus_contrast, *sides, score=score or frames.score)
 
     def reference_effect(self, score: str | None = None) -> ReferenceEffect:
         """Return what reference answers do to scores: the same runs judged with them and without.
@@ -343,13 +315,9 @@ class Analysable:
         ``study.reference_effect().frame()``, ``print(study.reference_effect().sentence())``
         """
         frames = self._frames_for("reference_effect")
-        if not frames.has_sides("reference"):
-            raise InputError(
-                f"study {frames.name}: its runs were not judged both with reference answers and without; change "
-                "judges.reference and run toolkit judge: both versions are kept"
-            )
+        sides = _sides(frames, "reference", "reference answers", "judges.reference")
         settings = {"score": score or frames.score, "dimensions": frames.dimensions}
-        return frames.once(stats.reference_effect, *frames.sides("reference"), **settings)
+        return frames.once(stats.reference_effect, *sides, **settings)
 
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
@@ -536,19 +504,18 @@ class Analysable:
             return {}
         if not frames.is_judged:
             return {"pairs": (QUESTIONS["compare_pairs"], frames.compare_pairs())}
-        present = {
-            **dict.fromkeys(PAIRWISE, len(frames.pairs) > 0),
-            "compare_models": frames.runs["model"].nunique() > 1,
-            "required_elements": len(frames.elements) > 0,
-            "length_and_information": len(frames.runs_with_arms) > 0,
-            "focus": frames.has_sides("focus"),
-            "reference_effect": frames.has_sides("reference"),
-            "calibration": len(frames.human) > 0,
-            "judge_drift": len(frames.drift) > 0,
-        }
-        bundled = [name for name in QUESTIONS if name not in _NOT_BUNDLED]
-        names = [name for name in bundled if present.get(name, True) and name not in frames.unanswerable]
-        return {_FILE_NAMES.get(name, name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
+        left_out = frames.unanswerable | frames.absent
+        names = [name for name, row in _TABLE.items() if row.get("bundled", True) and name not in left_out]
+        return {_TABLE[name].get("file", name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
+
+
+def _sides(frames: Analyses, manner: str, shown: str, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    if not frames.has_sides(manner):
+        raise InputError(
+            f"study {frames.name}: its runs were not judged both with {shown} and without; change {key} and run "
+            "toolkit judge: both versions are kept"
+        )
+    return frames.sides(manner)
 
 
 def _compare_pairs(pairs: pd.DataFrame, seed: int) -> PairComparison:
@@ -594,7 +561,24 @@ class Analyses(Analysable, FrameSet):
         return self
 
     @property
-    def unanswerable(self) -> Mapping[str, str]:
+    def absent(self) -> dict[str, str]:
+        """Analyses of what was not done in these runs, by name, with the reason."""
+        lacking = {
+            "no run was judged both with focus sentences and without": (not self.has_sides("focus"), ("focus",)),
+            "no run was judged both with reference answers and without": (
+                not self.has_sides("reference"), ("reference_effect",)
+            ),
+            "no judge looked for required elements": (self.elements.empty, ("required_elements",)),
+            NO_VOTES: (self.pairs.empty, PAIRWISE),
+            NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),
+            "nobody rated a reply": (self.human.empty, ("calibration",)),
+            "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
+            "one model": (self.runs["model"].nunique() < 2, ("compare_models",)),
+        }  # fmt: skip
+        return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+
+    @property
+    def unanswerable(self) -> dict[str, str]:
         """Analyses that these frames do not allow, by name, with the reason."""
         by_key = {} if self.is_keyed else dict.fromkeys(BY_KEY, "answers are not compared with a key")
         return {**by_key, **self._unanswerable}

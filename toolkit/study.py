@@ -16,9 +16,7 @@ from toolkit.analyses import (
     BY_JUDGES,
     BY_KEY,
     BY_LENGTH,
-    NO_ARMS,
     NO_SCORES,
-    NO_VOTES,
     ON_ANSWERS,
     PAIRWISE,
     QUESTIONS,
@@ -368,21 +366,12 @@ class Study(Reported):
             reason = NO_SCORES if self.plan.compared and not self.plan.scored else "no run has a score"
             answered = () if frames.pairs.empty else ("compare_pairs",)
             return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
-        unpaired = "no run was judged both with focus sentences and without"
-        unshown = "no run was judged both with reference answers and without"
-        lacking = {
-            unpaired: (not frames.has_sides("focus"), ("focus",)),
-            unshown: (not frames.has_sides("reference"), ("reference_effect",)),
-            "no judge looked for required elements": (frames.elements.empty, ("required_elements",)),
-            NO_VOTES: (frames.pairs.empty, PAIRWISE),
-            NO_ARMS: (frames.runs_with_arms.empty, ("length_and_information",)),
-            "nobody rated a reply": (frames.human.empty, ("calibration",)),
-            "no judge was asked anew on a later day": (frames.drift.empty, ("judge_drift",)),
-            "one judge": (frames.judgements["judge"].nunique() < 2, BY_JUDGES),
-            "one prompt length": (frames.runs["length_bin"].nunique() < 2, BY_LENGTH),
-            "one model": (frames.runs["model"].nunique() < 2, ("compare_models", "model_power")),
-        }
-        reasons = {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+        reasons = frames.absent
+        reasons |= dict.fromkeys(("model_power",) if "compare_models" in reasons else (), "one model")
+        if frames.judgements["judge"].nunique() < 2:
+            reasons |= dict.fromkeys(BY_JUDGES, "one judge")
+        if frames.runs["length_bin"].nunique() < 2:
+            reasons |= dict.fromkeys(BY_LENGTH, "one prompt length")
         return {**reasons, **self._without_judges}
 
     def summary(self) -> Summary:

@@ -147,7 +147,10 @@ def _problem(name: str, prompt: Prompt, **values: Any) -> Problem:
     """Return a problem of a prompt in the words of ``problems.toml``."""
     text = _TEXTS[name]
     return Problem(
-        text.get("kind", name), prompt.prompt_id, text["fault"].format(**values), text["mend"].format(**values)
+        text.get("kind", name),
+        prompt.prompt_id,
+        text["fault"].format(**values),
+        text["mend"].format(**values),
     )
 
 

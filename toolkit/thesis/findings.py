@@ -147,7 +147,11 @@ def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]
             yield Statement(title, TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
     if analyses.is_judged:
         lacking, answers = int((~analyses.runs["judged"].astype(bool)).sum()), len(analyses.runs)
-        counts = {"lacking": lacking, "answers": counted(answers, "answers"), "verb": agreeing(lacking, "have")}
+        counts = {
+            "lacking": lacking,
+            "answers": counted(answers, "answers"),
+            "verb": agreeing(lacking, "have"),
+        }
         yield Statement(TEXTS["totals"], TEXTS["missing"]["scores"].format(**counts))
         frames = {"the answers": analyses.runs, "their judgements": analyses.judgements}
         yield from spent_findings(frames | {"the votes": analyses.pairs})

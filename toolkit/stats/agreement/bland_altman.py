@@ -35,15 +35,12 @@ class BlandAltman(Result):
     slope: Estimate
     points: pd.DataFrame = field(repr=False, compare=False)
     about = "what"
+    kinds = dict.fromkeys(("bias", "lower", "upper", "slope"), "Bland-Altman")
     apart = ("points",)
 
     def estimates(self) -> tuple[Estimate, ...]:
         """Return bias, both limits and slope."""
         return self.bias, self.lower, self.upper, self.slope
-
-    def rows(self) -> list[tuple[str, Estimate]]:
-        """Return bias, both limits and slope."""
-        return [("Bland-Altman", estimate) for estimate in self.estimates()]
 
 
 def bland_altman(

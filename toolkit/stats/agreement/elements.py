@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,10 +25,7 @@ class RequiredElements(Result):
     shares: tuple[Estimate, ...]
     alpha: Estimate
     rubric: tuple[Estimate, ...]
-
-    def rows(self) -> Iterable[tuple[str, Estimate]]:
-        """Return the shares, the judges' agreement, then the rubric held against them."""
-        return (("elements", estimate) for estimate in (*self.shares, self.alpha, *self.rubric))
+    kinds = dict.fromkeys(("shares", "alpha", "rubric"), "elements")
 
 
 def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredElements:

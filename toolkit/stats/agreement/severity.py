@@ -27,15 +27,8 @@ class Severity(Result):
 
     leniency: Mapping[str, Estimate]
     without: Mapping[str, tuple[Estimate, ...]]
-
     about = "judge"
-
-    def rows(self) -> list[tuple[str, Estimate]]:
-        """Return the leniency of each judge, then what is left without it."""
-        families = [(judge, (estimate,)) for judge, estimate in self.leniency.items()]
-        return [
-            (judge, estimate) for judge, family in [*families, *self.without.items()] for estimate in family
-        ]
+    kinds = dict.fromkeys(("leniency", "without"), "judge")
 
 
 def judge_severity(matrix: RatingMatrix) -> Severity:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pandas as pd
 from scipy import stats
@@ -22,10 +23,7 @@ class PairAgreement(Result):
     replies: Estimate
     models: Estimate
     notes: tuple[str, ...] = ()
-
-    def rows(self) -> Iterable[tuple[str, Estimate]]:
-        """Return the agreement on replies, then that on models."""
-        return (("replies", self.replies), ("models", self.models))
+    kinds: ClassVar[Mapping[str, str]] = {"replies": "replies", "models": "models"}
 
 
 @over_clusters

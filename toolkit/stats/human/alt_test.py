@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -38,11 +37,7 @@ class AltTest(Result):
     epsilon: float
     level: float
     notes: tuple[str, ...]
-
-    def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return what is known of the judge, then the test against each person."""
-        yield from (("judge", estimate) for estimate in (self.winning_rate, self.advantage))
-        yield from (("person", estimate) for estimate in self.raters)
+    kinds: ClassVar[dict[str, str]] = {"winning_rate": "judge", "advantage": "judge", "raters": "person"}
 
     def sentence(self) -> str:
         """Return the verdict in words ready for the thesis."""
