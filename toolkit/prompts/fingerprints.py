@@ -14,21 +14,8 @@ from typing import Final
 from toolkit.prompts.dataset import TASK, Prompt
 
 LEAST_BASES: Final = 20  # with fewer bases a share says little
-SHARES: Final = {
-    "opening": 0.25, "task": 0.34, "task_parts": 0.5, "facts_s": 0.6, "decoys": 0.6, "last_fact": 0.4, "name": 0.1,
-}  # fmt: skip
-"""The largest share of bases that may have the same value of each pattern."""
 NUMBER_BASES: Final = 10  # a number of two or three digits in fewer bases is no habit
 NUMBER_RATIO: Final = 3.0  # and one that is not this many times as frequent as its neighbours
-_MEANS: Final = {
-    "opening": "begin with the words {}",
-    "task": "have a task that begins with the words {}",
-    "task_parts": "ask for {} numbered parts",
-    "facts_s": "state {} facts in S",
-    "decoys": "have {} decoys",
-    "last_fact": "end L with a fact of the kind {}",
-    "name": "have an organisation that is called {}",
-}
 _PLACEHOLDER: Final = re.compile(r"\b(Example|Sample|Acme|Contoso|Fictional) [A-Z]")
 _NUMBER: Final = re.compile(r"(?<![\w.,:/-])\d{2,3}(?![\w:/-]|[.,]\d)")
 
@@ -43,12 +30,12 @@ def fingerprints_in(bases: Sequence[Mapping[str, Prompt]]) -> Iterator[tuple[Pro
     """
     if len(bases) < LEAST_BASES:
         return
-    for name, pattern in _PATTERNS.items():
+    for most, words, pattern in _PATTERNS:
         values = [pattern(base) for base in bases]
         for value, count in Counter(value for value in values if value is not None).items():
-            if count > SHARES[name] * len(bases):
+            if count > most * len(bases):
                 first = next(base for base, value_of in zip(bases, values, strict=True) if value_of == value)
-                fault = f"{count} of {len(bases)} bases {_MEANS[name].format(value)}"
+                fault = f"{count} of {len(bases)} bases {words.format(value)}"
                 yield _longest(first), fault, "vary it, so that the bases are independent cases"
     yield from _numbers(bases)
 
@@ -87,17 +74,22 @@ def _kinds(base: Mapping[str, Prompt]) -> list[str]:
     return list(_longest(base).metadata.get("fact_kinds", ()))
 
 
+def _facts_of_s(base: Mapping[str, Prompt]) -> int | None:
+    return base["S"].text.partition(TASK)[0].count("\n- ") if "S" in base else None
+
+
 def _name(base: Mapping[str, Prompt]) -> str | None:
     match = _PLACEHOLDER.search(_longest(base).text)
     return f"{match[1]} ..." if match else None
 
 
-_PATTERNS: Final[Mapping[str, Callable[[Mapping[str, Prompt]], object]]] = {
-    "opening": lambda base: _first_words(_longest(base).text),
-    "task": lambda base: _first_words(_task(base)) or None,
-    "task_parts": lambda base: len(re.findall(r"\(\d\)", _task(base))) or None,
-    "facts_s": lambda base: base["S"].text.partition(TASK)[0].count("\n- ") if "S" in base else None,
-    "decoys": lambda base: _kinds(base).count("decoy") if _kinds(base) else None,
-    "last_fact": lambda base: _kinds(base)[-1] if _kinds(base) else None,
-    "name": _name,
-}
+_PATTERNS: Final[tuple[tuple[float, str, Callable[[Mapping[str, Prompt]], object]], ...]] = (
+    (0.25, "begin with the words {}", lambda base: _first_words(_longest(base).text)),
+    (0.34, "have a task that begins with the words {}", lambda base: _first_words(_task(base)) or None),
+    (0.5, "ask for {} numbered parts", lambda base: len(re.findall(r"\(\d\)", _task(base))) or None),
+    (0.6, "state {} facts in S", _facts_of_s),
+    (0.6, "have {} decoys", lambda base: _kinds(base).count("decoy") if _kinds(base) else None),
+    (0.4, "end L with a fact of the kind {}", lambda base: _kinds(base)[-1] if _kinds(base) else None),
+    (0.1, "have an organisation that is called {}", _name),
+)
+"""The largest share of bases that may have the same value of a pattern, what such bases do, and the value of a base."""

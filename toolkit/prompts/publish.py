@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import read_json, write_atomically
+from toolkit.files import read_json, read_toml, write_atomically
 from toolkit.prompts.dataset import SHIPPED, Dataset, load_dataset
 from toolkit.table_files import csv_bytes
 from toolkit.words import Summary, counted
@@ -28,25 +28,7 @@ _ASKS: Final = {
     "LICENSE": "put there on what terms others may use them",
 }
 _TYPES: Final = {"tokens": "sc:Integer", "number": "sc:Integer"}
-_TABLES: Final = {
-    "prompts": {
-        "prompt_id": "Identifier of the prompt.",
-        "base": "The situation that the prompt is a length of.",
-        "scenario": "SOC_INCIDENT, GRC_MAPPING, CTI_ANALYSIS or a scenario of the dataset.",
-        "category": "Subject of the base.",
-        "csf": "Function of the NIST Cybersecurity Framework 2.0.",
-        "length_bin": "S, M or L.",
-        "length_arm": "Empty for S, M and L themselves; otherwise which text tells length and information apart.",
-        "tokens": "Length in tokens of o200k_base.",
-        "text": "The prompt.",
-    },
-    "elements": {
-        "base": "The situation.",
-        "number": "Number of the element within its base, from 1.",
-        "element": "A part of a good answer, the same at every length.",
-    },
-    "references": {"base": "The situation.", "reference": "A worked answer that counts as good."},
-}  # fmt: skip
+_TABLES: Final[Mapping[str, Mapping[str, str]]] = read_toml(_DATA / "published.toml")
 """Tables of a published dataset: column and description."""
 
 
