@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _TABLE: Final[Mapping[str, Mapping[str, Any]]] = read_toml(Path(__file__).with_name("analyses.toml"))
 
 
-def _needing(what: str) -> tuple[str, ...]:
-    return tuple(name for name, row in _TABLE.items() if row.get("needs") == what)
+def _needing(need: str) -> tuple[str, ...]:
+    return tuple(name for name, row in _TABLE.items() if row.get("needs") == need)
 
 
 QUESTIONS: Final = {name: row["title"] for name, row in _TABLE.items()}
@@ -504,15 +504,15 @@ class Analysable:
             return {}
         if not frames.is_judged:
             return {"pairs": (QUESTIONS["compare_pairs"], frames.compare_pairs())}
-        left_out = frames.unanswerable | frames.absent
-        names = [name for name, row in _TABLE.items() if row.get("bundled", True) and name not in left_out]
+        skipped = frames.unanswerable | frames.absent
+        names = [name for name, row in _TABLE.items() if row.get("bundled", True) and name not in skipped]
         return {_TABLE[name].get("file", name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
 
 
-def _sides(frames: Analyses, manner: str, shown: str, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _sides(frames: Analyses, manner: str, control: str, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     if not frames.has_sides(manner):
         raise InputError(
-            f"study {frames.name}: its runs were not judged both with {shown} and without; change {key} and run "
+            f"study {frames.name}: its runs were not judged both with {control} and without; change {key} and run "
             "toolkit judge: both versions are kept"
         )
     return frames.sides(manner)
