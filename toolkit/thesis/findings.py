@@ -13,6 +13,7 @@ import pandas as pd
 from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column
 from toolkit.stats.comparisons.gain_cost import gain_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
@@ -305,8 +306,16 @@ def _trust(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Stat
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
-    number = next(item for item in analyses.reliability().icc[analyses.score] if item.name == form)
-    return _stated(question, f"{lead}, {form}, is", number, end=f", {number.note}" if number.note else "")
+    reliability, score = analyses.reliability(), analyses.score
+    number = next(item for item in reliability.icc[score] if item.name == form)
+    end = f", {number.note}" if number.note else ""
+    for same in reliability.icc_these_judges[score]:
+        if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
+            _, low, high = _rounded((same.estimate, same.low, same.high))
+            end += (
+                f"; the interval holds for judges drawn anew, that for these judges alone is [{low}, {high}]"
+            )
+    return _stated(question, f"{lead}, {form}, is", number, end=end)
 
 
 _ARMS: Final = {
@@ -351,9 +360,12 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield from _ranked(question, compared.models, compared.differences, words, within)
     points = [] if "pareto" in reasons else analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
-        names = joined([f"{item.cost.facets['point']} ({_money(item.cost.estimate)})" for item in front])
-        text = "No other model and length is both better and cheaper than these"
-        yield Statement(question, f"{text} ({front[0].cost.unit} a run): {names}")
+        shares = ["" if point.probability is None else f"; {point.probability:.0%}" for point in front]
+        costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)}" for point in front]
+        names = joined([f"{cost}{share})" for cost, share in zip(costs, shares, strict=True)])
+        text = "No other model and length is both better and cheaper than these in its means"
+        unit = f"{front[0].cost.unit} a run" + "; share of resamples of bases in which it is so" * any(shares)
+        yield Statement(question, f"{text} ({unit}): {names}")
 
 
 def _ranked(
@@ -449,7 +461,7 @@ def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
 
 def _missing(analyses: Analyses) -> Iterator[Statement]:
     lacking = int((~analyses.runs["judged"].astype(bool)).sum())
-    text = f"{lacking} of {counted(len(analyses.runs), 'answers')} {agreeing(lacking, 'have')} no score"
+    text = f"{lacking} of {counted(len(analyses.runs), 'runs')} {agreeing(lacking, 'have')} no score"
     yield Statement(_TOTALS, f"{text}; what is missing is never counted as zero")
     yield from spent_findings(
         {"the answers": analyses.runs, "their judgements": analyses.judgements, "the votes": analyses.pairs}
