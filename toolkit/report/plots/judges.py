@@ -138,6 +138,8 @@ def _draw_agreement(
         # In turns, so that the model drawn last does not hide the others.
         for turn, (name, look) in product(range(_TURNS), styles.items()):
             marks = moved[rows["model"] == name][turn::_TURNS]
+            if marks.empty:
+                continue
             axes.plot(
                 marks["first_score"], marks["second_score"], linestyle="none", color=look.color,
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
