@@ -454,7 +454,7 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     panels[0].set_xlim(0, longest)
     if dense:  # one scale for all panels
         cells = [axes.collections[0] for axes in panels]
-        most = max(float(cell.get_array().max()) for cell in cells)
+        most = max(float(np.asarray(cell.get_array()).max()) for cell in cells)
         for cell in cells:
             cell.set_clim(1, max(most, 2.0))
         figure.colorbar(cells[0], ax=panels, label="Answers", aspect=25, ticks=MaxNLocator(4, integer=True))
@@ -470,7 +470,12 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
 
 
 def _slope_panel(
-    axes: Axes, data: pd.DataFrame, look: style.ModelStyle, extent: tuple[float, ...], *, dense: bool
+    axes: Axes,
+    data: pd.DataFrame,
+    look: style.ModelStyle,
+    extent: tuple[float, float, float, float],
+    *,
+    dense: bool,
 ) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     if dense:
