@@ -125,6 +125,16 @@ def test_pictures_of_word_have_their_alt_text(bundle) -> None:
     assert re.findall(r'descr="Means and differences: [^"]+"', document)
 
 
+def test_a_figure_of_a_column_is_not_blown_up_and_panels_have_heads(bundle) -> None:
+    """In Word a picture has its share of the text; a head within a table is bold, and Markdown has tables of pipes."""
+    with zipfile.ZipFile(bundle / "docx" / "bundle.docx") as file:
+        document = file.read("word/document.xml").decode()
+    widths = {int(width) for width in re.findall(r'<wp:extent cx="(\d+)"', document)}
+    assert min(widths) / max(widths) == pytest.approx(85 / 160, abs=0.01)
+    lines = (bundle / "md" / "bundle.md").read_text().splitlines()
+    assert any(line.startswith("|") and "**difference**" in line for line in lines)
+
+
 def test_what_is_not_known_or_lacking_is_one_line(tmp_path, monkeypatch) -> None:
     """Before anything is calculated."""
     scores = Scores(pd.DataFrame({"item": list("abc"), "score": [1, 2, 3]}), output=tmp_path)

@@ -341,7 +341,7 @@ THRESHOLDS = {
     "length_effects": "counts as equal: ±0.5",
     "equivalence": "+0.50",
     "icc_forest": ".75",
-    "decision_study": "dotted: target 0.90",
+    "decision_study": "target 0.90",
 }
 
 

@@ -115,6 +115,9 @@ def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
         thin = [line for axes in figure.figure.axes for line in axes.lines if line.get_linewidth() == 0.5]
         assert ("Shaded: how many answers" in figure.caption, bool(thin)) == (dense, not dense)
         assert len(hexagons) >= 2 * dense
+        cells = [one.get_clim() for one in hexagons if one.get_array() is not None]
+        assert len(set(cells)) <= 1  # one shade is one number of answers in all panels
+        assert ("Answers" in texts(figure)) == dense
 
 
 def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from whole_study import make_study
 from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.people.ratings_file import import_ratings
+from toolkit.prompts.check import KINDS as KINDS_OF_FLAWS
 from toolkit.prompts.dataset import load_dataset
 from toolkit.report.figure import About, about_study, save_figure, save_table
 from toolkit.report.registry import draw_study, write_statistics
@@ -76,7 +77,11 @@ def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
     path.write_text(path.read_text().replace('{ name = "scripted" }', PRICED))
     text, calls = told_of(path)
     assert len(calls) == 24
-    assert "6 prompts: 2 bases of the scenario CTI analysis, in the lengths S, M and L" in text
+    assert (
+        "2 bases of the scenario CTI analysis, in the lengths S (150 to 250 tokens), M (450 to 550 tokens) and L ("
+        in text
+    )
+    assert "A base is a situation, and its prompts of all lengths ask for the same work." in text
     assert "The model under test, with the days (UTC) of the replies, was scripted (scripted, " in text
     assert text.count(", 6 answers)") == 1
     assert text.count(", 6 judgements)") == 3
@@ -112,7 +117,11 @@ def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store
     path.write_text(ONE_JUDGE)
     text, calls = told_of(path)
     assert len(calls) == 4
-    assert "It asked 2 prompts: 2 bases of the scenario CTI analysis, in the length S." in text
+    assert (
+        "It asked 2 prompts: 2 bases of the scenario CTI analysis, in the length S (150 to 250 tokens)."
+        in text
+    )
+    assert "A base is a situation" not in text
     assert "Each prompt was put to 1 model once, 2 runs in all" in text
     assert "The judge was primary judge-a (scripted, " in text
     assert "It was asked for at most 1000 tokens, at temperature 0.1" in text
@@ -268,7 +277,7 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
         writer = csv.writer(sink)
         writer.writerow(COLUMNS)
         writer.writerows([getattr(one, column) for column in COLUMNS] for one in same)
-    path = study_file(settings='dataset = "mine.csv"\naccept_flaws = ["range"]\n')
+    path = study_file(settings='dataset = "mine.csv"\naccept_flaws = ["range"]\nnote = "A rehearsal."\n')
     with Study.load(path) as study:
         study.run(progress=False)
         call = study.plan.call_ids[0]
@@ -276,8 +285,10 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
     with Study.load(path) as study:
         told = methods_of(study)
     for words in (
-        "The study file accepts these flaws of the dataset (",
-        "The check of the prompts finds flaws besides that the study file does not name (",
+        "The study file accepts these flaws of the dataset: ",
+        "The check of the prompts finds flaws besides that the study file does not name: ",
+        f"{KINDS_OF_FLAWS['range']} (",
+        "security work, and judges scored their replies by a rubric. A rehearsal. It asked",
         "only 5 differ in their text",
         "independent group",
         "At most AUD 0.25 more may have been billed",

@@ -186,8 +186,6 @@ def write_figures(
 def _tables(analyses: Analyses, context: About) -> list[Table]:
     tables: list[Table] = []
     end = context.whole
-    if analyses.answers("reliability"):
-        tables += [table(analyses.reliability(), end=end) for table in (reliability_table, forms_table)]
     if analyses.answers("length"):
         second = analyses.length(analyses.other_score) if captions.zeros_left_out(analyses.runs) else None
         composites = captions.composites_words(analyses)
@@ -195,6 +193,8 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
     elif analyses.answers("compare_models"):
         title = "Means of the models, and their differences within items"
         tables.append(estimates_table("models", title, placed(analyses.compare_models()), end=context.end))
+    if analyses.answers("reliability"):
+        tables += [table(analyses.reliability(), end=end) for table in (reliability_table, forms_table)]
     if not analyses.answers("length") and len(analyses.human):  # a study has it in its statistics
         people = analyses.calibration()
         estimates = [

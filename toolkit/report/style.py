@@ -261,7 +261,7 @@ def forest(
 
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
     """Write beside a row; ``x`` is a share of the width of the panel."""
-    look = {"color": INK, "va": "center" if "\n" in text else "center_baseline", "linespacing": 0.9, **more}
+    look = {"color": INK, "va": "center" if "\n" in text else "center_baseline", "linespacing": 1.05, **more}
     axes.text(x, up, text, transform=axes.get_yaxis_transform(), **look)
 
 

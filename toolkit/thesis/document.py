@@ -14,9 +14,10 @@ from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture
 from toolkit.report.escape import label_of, readable
 from toolkit.report.show import plain_text
+from toolkit.report.style import COLUMN_MM, PAGE_MM
 from toolkit.words import choices
 
-FORMATS: Final = {"docx": "docx", "md": "markdown-raw_html-raw_tex-fenced_divs-native_divs"}
+FORMATS: Final = {"docx": "docx", "md": "gfm-raw_html"}
 """Formats of a document beside LaTeX, and how pandoc writes them."""
 _VERSION: Final = [1, 23]  # of pandoc's document types
 _EPOCH: Final = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
@@ -97,7 +98,7 @@ def _nodes(blocks: Sequence[Block], study: str, *, alt: bool) -> Iterator[Node]:
                 yield _picture(block, f"Figure {figures}. {block.caption}", study, alt=alt)
             case Grid():
                 tables += 1
-                yield _table(block.rows(), f"Table {tables}. {block.caption}")
+                yield _table(block, f"Table {tables}. {block.caption}")
 
 
 def _sentence(text: str, keys: Sequence[str]) -> list[Node]:
@@ -109,17 +110,25 @@ def _sentence(text: str, keys: Sequence[str]) -> list[Node]:
 
 def _picture(picture: Picture, caption: str, study: str, *, alt: bool) -> Node:
     """Return a figure; Markdown has one text for it, and that is its caption."""
-    attributes = ["", [], [["width", "100%"]]] if alt else _NO_ATTRIBUTES
+    width = "100%" if picture.wide else f"{COLUMN_MM / PAGE_MM:.0%}"
+    attributes = ["", [], [["width", width]]] if alt else _NO_ATTRIBUTES
     text = _inlines(picture.alt_text if alt else caption)
     image = _node("Image", [attributes, text, [f"figures/{picture.name}.png", ""]])
     label = [f"fig:{label_of(picture.name, study)}", [], []]
     return _node("Figure", [label, [None, _plain(caption)], [_node("Plain", [image])]])
 
 
-def _table(rows: Sequence[Sequence[str]], caption: str) -> Node:
-    cell = [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1]
-    head, *body = ([_NO_ATTRIBUTES, [[*cell, _plain(text)] for text in row]] for row in rows)
-    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in rows[0]]
+def _table(grid: Grid, caption: str) -> Node:
+    """Return a table; heads of panels are bold, or they would pass for rows."""
+    cell, rows = [_NO_ATTRIBUTES, {"t": "AlignDefault"}, 1, 1], []
+    for number, texts in enumerate(grid.rows(), start=-1):
+        is_head = number in (grid.panels or ())
+        inlines = (
+            [_node("Strong", _inlines(text))] if is_head and text else _inlines(text) for text in texts
+        )
+        rows.append([_NO_ATTRIBUTES, [[*cell, [_node("Plain", inline)]] for inline in inlines]])
+    head, *body = rows
+    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.heads]
     bodies = [[_NO_ATTRIBUTES, 0, [], body]]
     parts = [[None, _plain(caption)], columns, [_NO_ATTRIBUTES, [head]], bodies, [_NO_ATTRIBUTES, []]]
     return _node("Table", [_NO_ATTRIBUTES, *parts])

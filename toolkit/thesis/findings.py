@@ -16,6 +16,7 @@ import pandas as pd
 from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, gain_per_cost, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.one_shot.methods import (
@@ -302,8 +303,14 @@ def _prices(prices: Iterable[Estimate], step: str) -> str:
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
-    number = next(item for item in analyses.reliability().icc[analyses.score] if item.name == form)
-    return _stated(question, f"{lead}, {form}, is", number, end=f", {number.note}" if number.note else "")
+    reliability, score = analyses.reliability(), analyses.score
+    number = next(item for item in reliability.icc[score] if item.name == form)
+    end = f", {number.note}" if number.note else ""
+    for same in reliability.icc_these_judges[score]:
+        if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
+            _, low, high = _rounded((same.estimate, same.low, same.high))
+            end += TEXTS["judges"]["these"].format(low=low, high=high)
+    return _stated(question, f"{lead}, {form}, is", number, end=end)
 
 
 def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -336,9 +343,12 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     within = TEXTS["models"]["prompts"]
     yield from _ranked(question, compared.models, compared.differences, words, within)
     points = [] if "pareto" in reasons else analyses.pareto(cost=cost_column(analyses.runs)).points
-    if front := [point.cost for point in points if point.on_front]:
-        names = joined([f"{cost.facets['point']} ({_money(cost.estimate)})" for cost in front])
-        yield Statement(question, TEXTS["models"]["front"].format(unit=front[0].unit, points=names))
+    if front := [point for point in points if point.on_front]:
+        shares = ["" if point.probability is None else f"; {point.probability:.0%}" for point in front]
+        costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)}" for point in front]
+        names = joined([f"{cost}{share})" for cost, share in zip(costs, shares, strict=True)])
+        unit = f"{front[0].cost.unit} a run" + TEXTS["models"]["shares"] * any(shares)
+        yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=names))
 
 
 def _ranked(

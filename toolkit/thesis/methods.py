@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.errors import PriceError
 from toolkit.models.base import DEFECTS
+from toolkit.prompts.check import KINDS
 from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.report.escape import escape_breaking, readable
@@ -27,7 +28,7 @@ from toolkit.thesis.references import (
     short_reference,
     statistics_used,
 )
-from toolkit.words import agreeing, cents, counted, total_aud
+from toolkit.words import LENGTH_BINS, agreeing, cents, counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -76,10 +77,11 @@ class Done:
         """Whether bases are not independent of each other."""
         return any(cluster != base for base, cluster in self.plan.clusters.items())
 
-    def flaws(self, accepted: bool) -> dict[str, int]:
-        """Return the flaws of the dataset that the study file accepts, or the others."""
-        known = self.plan.study.accept_flaws
-        return {kind: count for kind, count in self.plan.flaws.items() if (kind in known) == accepted}
+    def flaws(self, accepted: bool) -> list[str]:
+        """Return the flaws of the dataset that the study file accepts, or the others, each with its number."""
+        named = self.plan.study.accept_flaws
+        flaws = self.plan.flaws.items()
+        return [f"{KINDS[kind]} ({count})" for kind, count in flaws if (kind in named) == accepted]
 
     def answered(self, purpose: str) -> dict[tuple[str, str], Asked]:
         """Return what came for a purpose, by provider and model."""
@@ -260,8 +262,8 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
-        "joined": joined, "listed": listed, "packages_used": packages_used, "parts": parts,
-        "rates_sentence": rates_sentence,
+        "joined": joined, "lengths_words": lengths_words, "listed": listed, "packages_used": packages_used,
+        "parts": parts, "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment
@@ -312,6 +314,11 @@ def joined(names: Sequence[str], last: str = "and") -> str:
 def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
     """Return numbers with what they are of; what there is none of is not named, but for the first."""
     return [f"{count} {words}" for index, (count, words) in enumerate(counts) if count or not index]
+
+
+def lengths_words(names: Iterable[str]) -> list[str]:
+    """Return prompt lengths with their range in tokens."""
+    return ["{} ({} to {} tokens)".format(name, *LENGTH_BINS[name]) for name in names]
 
 
 def listed(what: str, names: Sequence[str]) -> str:

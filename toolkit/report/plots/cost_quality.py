@@ -213,6 +213,7 @@ def _name_lengths(axes: Axes, marks: pd.DataFrame) -> None:
         if all(abs(at - other).max() > _NEAR for other in taken):
             taken.append(at)
             above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
+            above["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}  # no line runs through it
             axes.annotate(
                 row.length_bin, (row.cost, top), (0, 3 if pd.notna(row.quality_high) else 7), **above
             )

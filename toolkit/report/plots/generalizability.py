@@ -135,10 +135,6 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
         _panel(axes, data[(data["of"] == owner) & (data["facet"] == facet)])
         for target in targets:
             axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=5)
-            axes.text(
-                1.0, 0.02, f"dotted: target {target:.2f}", ha="right", va="bottom", transform=axes.transAxes,
-                fontsize="small",
-            )  # fmt: skip
         axes.set_title(f"Mean score of {owner}")
         axes.set_xlabel(f"Number of {facet}s")
         if number % across == 0:
@@ -147,7 +143,10 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
         style.handle(label, color=color, linestyle=line, marker=marker, markersize=4)
         for color, line, marker, label in _LINES.values()
     ]
-    style.legend(figure, handles, columns=1 if across == 1 else 2)
+    handles += [
+        style.handle(f"target {at:.2f}", color=style.INK, linestyle=":", linewidth=0.8) for at in targets
+    ]
+    style.legend(figure, handles, columns=1 if across == 1 else 3)
     return style.settle(figure)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ _MANY: Final = 5_000
 """Points of a panel from which they are one picture in a PDF or SVG, which otherwise has 22 MB and takes minutes."""
 _ACROSS: Final = 3
 _JITTER: Final = 0.06
+_TURNS: Final = 8
 _NARROW: Final = 22
 """Letters of a name of which three stand side by side in a legend."""
 _POINT: Final = 7.0
@@ -134,8 +135,11 @@ def _draw_agreement(
         moved = rows[["first_score", "second_score"]].astype(float)
         moved = moved + rng.uniform(-reach, reach, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
-        for name, look in styles.items():
-            marks = moved[rows["model"] == name]
+        # In turns, so that the model drawn last does not hide the others.
+        for turn, (name, look) in product(range(_TURNS), styles.items()):
+            marks = moved[rows["model"] == name][turn::_TURNS]
+            if marks.empty:
+                continue
             axes.plot(
                 marks["first_score"], marks["second_score"], linestyle="none", color=look.color,
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
@@ -215,7 +219,7 @@ def _draw_bland_altman(
         # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
         answers = points["answers"].astype(float)
         sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
-        marks: dict[str, Any] = {"color": style.INK, "alpha": 0.45, "linewidth": 0, "clip_on": False}
+        marks: dict[str, Any] = {"color": style.SHADES(1.0), "alpha": 0.45, "linewidth": 0, "clip_on": False}
         marks["rasterized"] = len(points) > _MANY
         axes.scatter(points["mean"], points["difference"], s=sizes, zorder=2, **marks)
         for row in style.rows_of(rows[rows["kind"] != "point"]):

@@ -446,11 +446,18 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     figure, panels, across = style.grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
     names = style.shortened(styles, 44 if across == 1 else 76 // across)
     dense = int((data["kind"] == "answer").sum()) > _MANY
+    longest = float(data["output_tokens"].max()) * 1.05 or 1.0
     for number, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
-        _slope_panel(axes, data[data["model"] == name], look, dense=dense)
+        _slope_panel(axes, data[data["model"] == name], look, (0, longest, *context.scale), dense=dense)
         axes.set_title(names[name])
         style.score_axis(axes, context.scale, "Composite score" if number % across == 0 else "")
-    panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
+    panels[0].set_xlim(0, longest)
+    if dense:  # one scale for all panels
+        cells = [axes.collections[0] for axes in panels]
+        most = max(float(np.asarray(cell.get_array()).max()) for cell in cells)
+        for cell in cells:
+            cell.set_clim(1, max(most, 2.0))
+        figure.colorbar(cells[0], ax=panels, label="Answers", aspect=25, ticks=MaxNLocator(4, integer=True))
     figure.supxlabel("Length of the reply (tokens)")
     label = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
     label += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
@@ -462,11 +469,20 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     return style.settle(figure)
 
 
-def _slope_panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle, *, dense: bool) -> None:
+def _slope_panel(
+    axes: Axes,
+    data: pd.DataFrame,
+    look: style.ModelStyle,
+    extent: tuple[float, float, float, float],
+    *,
+    dense: bool,
+) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     if dense:
-        cells: dict[str, Any] = {"gridsize": (16, 10), "cmap": style.SHADES, "linewidths": 0.1}
-        axes.hexbin(answers["output_tokens"], answers["score"], mincnt=1, zorder=1, **cells)
+        # An edge, or a cell of one answer would be white on paper.
+        cells: dict[str, Any] = {"gridsize": (18, 12), "cmap": style.SHADES, "edgecolors": style.GREY}
+        at = answers[["output_tokens", "score"]].astype(float).to_numpy().T
+        axes.hexbin(*at, mincnt=1, extent=extent, linewidths=0.2, zorder=1, **cells)
     for _, replies in answers.groupby("base") if not dense else ():
         axes.plot(
             replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1

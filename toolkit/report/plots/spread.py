@@ -125,8 +125,8 @@ def base_models(analyses: Analyses, context: About) -> FigureWithCaption:
     cells = lengths.groupby(level=["base", "model"]).mean().unstack("model")
     cells = cells.loc[cells.mean(axis=1).sort_values(ascending=False, kind="stable").index]
     cells = cells.rename(index=str, columns=str)
-    names = {str(name): str(name) for name in (*cells.index, *cells.columns)}
-    return _heat("base_models", cells, context, context.n, names, names)
+    bases, models = ({name: name for name in names} for names in (cells.index, cells.columns))
+    return _heat("base_models", cells, context, context.n, bases, models)
 
 
 def _heat(
