@@ -90,7 +90,7 @@ class Reader:
         for line in code.splitlines():
             words = shlex.split(line, comments=True)
             match words[:2]:
-                case []:
+                case _ if not words or line.startswith(tuple(ELSEWHERE)):
                     continue
                 case ["python3", "-m"] | [".", _] | ["pip", "install"]:
                     # The environment is there already; that it is the project's is in the file of the project.
@@ -99,8 +99,6 @@ class Reader:
                     )
                 case ["cd", folder]:
                     os.chdir(folder)
-                case _ if line.startswith(tuple(ELSEWHERE)):
-                    continue
                 case ["toolkit" | ".venv/bin/toolkit", *_]:
                     with contextlib.redirect_stdout(io.StringIO()) as out, pytest.raises(SystemExit) as end:
                         main([path for word in words[1:] for path in self._expanded(word)])

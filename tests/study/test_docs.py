@@ -87,15 +87,31 @@ def desk(
     demo_like_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
 ) -> Iterator[Path]:
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
+    monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "templates", tmp_path / "templates")
     text = demo_like_study.read_text(encoding="utf-8").replace("results/small", "results/my_study")
     for name in ("my_study", "gpt4o", "claude"):
-        (tmp_path / f"{name}.toml").write_text(text.replace('"small"', f'"{name}"'), encoding="utf-8")
+        (tmp_path / f"{name}.toml").write_text(
+            text.replace('"small"', f'"{name}"\ndataset = "rq1_controlled"\nbases = 12'), encoding="utf-8"
+        )
     shutil.copy(
         Path(toolkit.__file__).parent / "traffic" / "data" / "plain_gets.pcapng", tmp_path / "flow.pcapng"
     )
-    shutil.copytree(ROOT / "tests" / "golden" / "foreign", tmp_path / "logs")
-    monkeypatch.chdir(tmp_path)
+    foreign = ROOT / "tests" / "golden" / "foreign"
+    (tmp_path / "logs").mkdir()
+    shutil.copy(foreign / "inspect_sums.eval", tmp_path / "logs")
+    shutil.copy(foreign / "inspect_graded_1.eval", tmp_path / "grades.eval")
+    rows = [
+        (f"q{item}", model, judge, judge == "anna", (item + len(model) + len(judge)) % 5 + 1)
+        for item in range(12)
+        for model in ("alpha", "gamma-2")
+        for judge in ("gpt-4o", "claude", "anna")
+    ]
+    scores = pd.DataFrame(rows, columns=["item", "model", "judge", "human", "score"])
+    scores.to_csv("scores.csv", index=False)
+    scores.rename(columns={"item": "doc_id"}).to_csv("table.csv", index=False)
+    wide = scores.pivot(index=["item", "model"], columns="judge", values="score")
+    wide[["gpt-4o", "claude"]].to_csv("t.csv")
     with Study.load("my_study.toml") as study:
         study.run(progress=False)
         runs = study.runs()["run_id"].head(2)
