@@ -246,7 +246,7 @@ def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) 
                 (tmp_path / "page.toml").write_text(named, encoding="utf-8")
                 assert Study.load(tmp_path / "page.toml").file.models, name
             elif not {"product", "base", "question", "dimensions"} & set(table):  # other files than studies
-                StudyFile.model_validate({"name": "page", "models": ["gpt-6-luna"], **table})
+                StudyFile.model_validate({"name": "page", "models": ["gpt-6-luna", "gpt-oss-120b"], **table})
         for span in spans(text) if name.endswith((".md", ".ipynb")) else ():
             if re.match(r"\w+ = |\[\[?\w+\]", span) and span != "STUDY = ...":
                 tomllib.loads(re.sub(r"^(\[\w+\]) ", r"\1\n", span))
