@@ -50,15 +50,10 @@ def _mathml(translator, node):
 
 
 def _prepare(app, page, source):
-    """Lead to the copy of a page from outside of docs/, and leave out patterns of pages still to be written."""
+    """Lead to the copy of a page from outside of docs/."""
     source[0] = source[0].replace(
-        "](../toolkit/prompts/data/rq1_controlled/DATASHEET.md)", "](generated/datasheet.md)"
+        "](../../toolkit/prompts/data/rq1_controlled/DATASHEET.md)", "](../generated/datasheet.md)"
     )
-    if page == "index":
-        lines = source[0].splitlines()
-        source[0] = "\n".join(
-            x for x in lines if not (x.endswith("*") and not any(app.srcdir.glob(f"{x}.*")))
-        )
 
 
 def setup(app):

@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/explain_statistics.md: python scripts/draw_explanations.py FINISHED_PLANTED_STUDY.toml.
+"""Draw the pictures of docs/explain/statistics.md: python scripts/draw_explanations.py FINISHED_PLANTED_STUDY.toml.
 
-They are small SVG files in docs/pictures, in which text stays text; `make test-all` draws and compares them again.
+They are small SVG files in docs/explain/pictures, in which text stays text; `make test-all` compares them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolkit.report.style import GREY, INK, PALETTE, new_figure, thesis_style
 from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums
 from toolkit.stats.human.ppi import prediction_powered_mean
 
-PICTURES: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+PICTURES: Final = Path(__file__).resolve().parent.parent / "docs" / "explain" / "pictures"
 SCORE: Final = "composite_strict"
 FEW_BASES: Final = 5
 """So few that the planted equality of M and L cannot be shown any more."""

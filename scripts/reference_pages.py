@@ -191,7 +191,7 @@ def study_page() -> str:
         "# The study file, key by key\n",
         "A study file is TOML. It says everything that a researcher decides before the first call. Two keys are",
         "needed, `name` and `models`; every other one has a default. An unknown key is an error, so that a misspelt",
-        "setting is noticed. Paths are relative to the file. [Running a study](../running.md) explains the settings",
+        "setting is noticed. Paths are relative to the file. [How-to guides](../how_to/index.md) show the settings",
         "in their context.\n",
     ]
     given = examples()

@@ -1,4 +1,4 @@
-"""Write docs/one_shot_instrument.md: how often the verdicts and flags of the one-shot test are right, and on what.
+"""Write docs/explain/one_shot_instrument.md: how often verdicts and flags of the one-shot test are right.
 
 `--first-look` stores the verdicts of the rules beside labelled typed answers that have none yet, and never changes one.
 """
@@ -20,7 +20,7 @@ from toolkit.traffic.sample import load_sample, shipped_samples
 from toolkit.traffic.screen import Facts, chance_acceptance, screen
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "one_shot_instrument.md"
+PAGE = ROOT / "docs" / "explain" / "one_shot_instrument.md"
 DATA = ROOT / "tests" / "traffic" / "data"
 KINDS = {
     "number": ("integer", "number", "share", "time", "duration"),

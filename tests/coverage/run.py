@@ -1,8 +1,8 @@
 """Simulate studies with a known truth and count how often each interval holds it and each test rejects it.
 
 ``make coverage`` writes ``tests/coverage/verified.csv`` (the counts), ``build/statistics_verified.md`` (every row) and
-``docs/statistics_verified.md`` (one page). Each check, setting and block of 50 studies has its own generator, so that a
-number does not depend on the processes or on which other checks run.
+``docs/explain/statistics_verified.md`` (one page). Each check, setting and block of 50
+studies has its own generator, so that a number does not depend on the processes or on which other checks run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from draw import BAND, CHECKS, NOMINAL, Check, Setting
 from statsmodels.stats.proportion import proportion_confint
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "statistics_verified.md"
+PAGE = ROOT / "docs" / "explain" / "statistics_verified.md"
 FULL_PAGE = ROOT / "build" / "statistics_verified.md"
 COUNTS = Path(__file__).parent / "verified.csv"
 COLUMNS = ("check", "setting", "quantity", "studies", "counted", "hits")
@@ -187,8 +187,8 @@ def summary(rows: Sequence[Tally], studies: int, seed: int) -> str:
 HEAD = """\
 # Every interval and test, verified by simulation
 
-Made by `make coverage STUDIES={studies} SEED={seed}`; docs/statistics_verified.md explains the shares. *MC* is the \
-Wilson interval of a share. *without* counts studies without an interval or p value, with a reason in the result.
+Made by `make coverage STUDIES={studies} SEED={seed}`; docs/explain/statistics_verified.md explains the shares. *MC* \
+is the Wilson interval of a share. *without* counts studies without an interval or p value, with a reason in the result.
 
 *holds*: {bands}. *conservative*: too wide, rejects too seldom, or finds more than promised. *misses*: too short, \
 rejects too often, or finds less than promised. *fails*: an error.

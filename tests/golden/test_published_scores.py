@@ -97,7 +97,7 @@ def test_the_paired_test_gives_fishers_count_for_darwins_maize():
 
 
 def test_the_scores_of_hanna_give_what_another_program_gives():
-    """Means, paired differences and correlations with people; docs/scores.md shows both columns."""
+    """Means, paired differences and correlations with people; docs/explain/beside_others.md shows both columns."""
     table = pd.read_csv(HERE.parents[1] / "templates" / "hanna" / "ratings.csv")
     ratings = table.melt(["item", "model", "dimension"], var_name="judge", value_name="score")
     ratings["human"] = ratings["judge"].str.startswith("human_")

@@ -19,7 +19,7 @@ from toolkit.measure import reply_of
 from toolkit.stats import wilson
 
 LABELLED = Path(__file__).parent / "refusals.csv"
-PAGE = Path(__file__).parents[2] / "docs" / "refusals.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explain" / "refusals.md"
 
 
 def rows() -> list[tuple[str, bool, str]]:

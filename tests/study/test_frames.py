@@ -261,7 +261,9 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
 
 def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
     """The page says what the tables say, each column on a line of its own."""
-    page = (Path(__file__).parents[2] / "docs" / "data_dictionary.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "data_dictionary.md").read_text(
+        encoding="utf-8"
+    )
     assert page == dictionary_text()
     for kind, columns in KINDS.items():
         part = page.split(f"## `study.{kind}()`")[1].split("\n## ")[0]

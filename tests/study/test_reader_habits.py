@@ -124,7 +124,7 @@ def test_money_is_told_with_its_name_before_it_and_a_small_amount_is_not_nothing
 TOOLKIT = Path(sys.executable).with_name("toolkit")
 LINES = re.findall(
     r"^(.*_TOOLKIT_COMPLETE=(\w+)_source toolkit.*?) +# \w+$",
-    (Path(__file__).parents[2] / "docs" / "running.md").read_text(encoding="utf-8"),
+    (Path(__file__).parents[2] / "docs" / "how_to" / "completion.md").read_text(encoding="utf-8"),
     flags=re.MULTILINE,
 )
 

@@ -1,7 +1,7 @@
 """Whether a reply declines to do what was asked: by the forms that models use, or by a judge.
 
 A benign request that is declined is a false refusal. Forms are quick, free and the same for every reply; they know
-English alone, and what they miss is measured in ``docs/refusals.md``. A judge is asked one question with yes or no. A
+English alone, and ``docs/explain/refusals.md`` says what they miss. A judge is asked one question with yes or no. A
 reply that its provider ended as a refusal often has no text at all: without its end it would be missing, and the most
 cautious model would seem to refuse nothing.
 """

@@ -302,7 +302,7 @@ def corrected_prevalence(
     / (Se' + Sp' - 1)^2`, clipped to 0-1 and, where rounding of small samples puts the estimate outside, extended to it.
 
     For a judge of sensitivity .9 and specificity .7, 30 to 100 labelled items of each kind and 100 or 300 unlabelled
-    ones, it held prevalences of 0 to 1 in 95.2-97.3 % of simulated studies (``docs/statistics_verified.md``
+    ones, it held prevalences of 0 to 1 in 95.2-97.3 % of simulated studies (``docs/explain/statistics_verified.md``
     has four of these cases), the plain large-sample interval in 89.3-97.8 %. At 0 and 1 an interval can miss on one
     side only, so that 97.5 % are right there.
 
