@@ -37,7 +37,7 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     end = _draw_shares(panels[0], drawn, context)
     if len(reasons):
         _draw_reasons(panels[1], reasons, "runs and judgements" if "judge" in result.shares else "runs")
-    groups = " and by ".join(_GROUPS.get(name, name) for name in result.shares)
+    groups = ", by ".join(_GROUPS.get(name, name) for name in result.shares)
     remaining = [row.missing for row in style.rows_of(reasons) if row.name == "other reasons"]
     shares = drawn.to_dict("records")
     rows = "; ".join(f"{_label(row, context)} {row['missing']} of {row['of']}" for row in shares)
