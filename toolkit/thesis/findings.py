@@ -469,8 +469,8 @@ def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
                 )
                 yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)
     lacking, experiments = sum(item.missing for item in scores), int(frame["experiments"].sum())
-    counts = {"lacking": lacking, "experiments": counted(experiments, "experiments")}
-    yield Statement(TEXTS["totals"], texts["missing"].format(**counts, verb=agreeing(lacking, "have")))
+    total = {"lacking": lacking, "experiments": counted(experiments, "experiments")}
+    yield Statement(TEXTS["totals"], texts["missing"].format(**total, verb=agreeing(lacking, "have")))
 
 
 def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Iterator[Statement]:
