@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from toolkit.stats.inference.proportions import wilson
 from toolkit.traffic.one_shot import OneShotTest
 from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample, shipped_samples
-from toolkit.traffic.screen import Facts, chance_acceptance, screen
+from toolkit.traffic.screen import Facts, screen
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explain" / "one_shot_instrument.md"
@@ -35,6 +36,19 @@ EXAMINER = {"text": ((8, 20), (12, 20)), "evidence": ((13, 20), (16, 20))}
 """Hits and n of 80 answers to three samples by an examiner who had not read the rules (issue 29)."""
 SPLITS = {"held out": "text", "blind": "text", "evidence": "evidence"}
 """Splits with stored verdicts of the former rules, and their format."""
+
+SENTENCES = {
+    "count alone in its clause": "There are {} packets. It has {} HTTP requests. It holds {} responses.",
+    "count among other words": "It sends {} small packets. It makes {} quick requests. It gets {} late replies.",
+    "status": "The status code is {}.",
+    "port": "It listens on port {}.",
+    "packet number": "Packet {} is the last.",
+    "time": "It takes {} seconds.",
+    "size": "It sends {} bytes.",
+    "share": "{} % of them fail.",
+    "other number": "It has {} of them.",
+}
+"""Sentences in which values of a range are tried."""
 
 HEAD = """# Accuracy of the verdicts of the one-shot test
 
@@ -195,6 +209,31 @@ def flags_table(rows: Sequence[dict[str, Any]]) -> str:
         lines.append([f"text, {split}, seen", kind, rate(sum(invented), len(invented))])
         lines[-1].append(rate(len(right) - sum(right), len(right)))
     return table(("answers", "question", "invented, flagged", "right, not flagged"), lines)
+
+
+def chance_acceptance(facts: Facts) -> dict[str, float | None]:
+    """Return by kind the share of values that the rules do not refute, whether right or wrong.
+
+    Counts, packets and bare numbers are tried from 0 to the number of rows, statuses from 100 to 599, ports from 0 to
+    65,535, times and sizes from 0 to those of the sample, shares from 0 to 100: every status, and of the others at
+    most 101 values, evenly apart. None where the sample has no rows, or lacks the column.
+    """
+    size = facts.table.size
+    ranges = {"status": (100.0, 599.0), "port": (0.0, 65535.0), "share": (0.0, 100.0)}
+    ranges |= {kind: (0.0, facts.most.get(kind, 0.0)) for kind in ("time", "size")}
+    columns = {"status": "status", "port": "source_port", "packet number": "number"}
+    shares: dict[str, float | None] = {}
+    for kind, text in SENTENCES.items():
+        low, high = ranges.get(kind, (0.0, float(size)))
+        if not size or high <= low or columns.get(kind, str(facts.frame.columns[0])) not in facts.frame:
+            shares[kind] = None
+            continue
+        steps = min(499 if kind == "status" else 100, math.ceil(high - low))
+        values = dict.fromkeys(math.floor(low + (high - low) * step / steps) for step in range(steps + 1))
+        states = [flag.state for value in values for flag in screen(text.replace("{}", str(value)), facts)]
+        # A number that is no claim has no flag, and passes.
+        shares[kind] = 1 - states.count("refuted") / (len(values) * text.count("{}"))
+    return shares
 
 
 def chance_table() -> str:

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.thesis.findings import Findings, Statement
-    from toolkit.traffic.one_shot import OneShotTest
     from toolkit.viewer.app import Viewer
 
 
@@ -497,6 +496,7 @@ class Study(Reported):
 
     def _statements(self, frames: Analyses) -> Iterator[Statement]:
         from toolkit.report.show import need_results
+        from toolkit.runs.provenance import asked_models
         from toolkit.thesis.findings import (
             adaptive_findings,
             measured_findings,
@@ -513,7 +513,9 @@ class Study(Reported):
             statements = one_shot_findings(self._scored())
         else:
             statements = measured_findings(self.plan.test.name, results_of(self.plan.test, self._measured()))
-        return chain(statements, spent_findings({"the answers": frames.runs}))
+        judged = [model.aud for model in asked_models(self.plan, self.store) if model.purpose == "judge"]
+        spent = {"the answers": frames.runs, "the calls of judges": pd.DataFrame({"aud_cost": judged})}
+        return chain(statements, spent_findings(spent))
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
@@ -661,7 +663,8 @@ class Study(Reported):
         files = self._draw(frames, folder, progress=progress)
         if self._is_scored and frames.has_results:
             files += self._write_statistics(frames, folder)
-        record = what_was_done(self.plan, self.store, frames, status, manifest, files)
+        lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
+        record = what_was_done(self.plan, self.store, frames, status, manifest, files, lacking)
         if record.decisions and record.decisions.at:
             files.append(write_atomically(folder / "deviations.csv", csv_bytes(record.decisions.changes)))
         return files, methods_section(record)
@@ -676,8 +679,7 @@ class Study(Reported):
         if test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            flags_note = cast("OneShotTest", test).flags_note()
-            context = {"note": join(note, flags_note), "source": source, "study": self.name}
+            context = {"note": note, "source": source, "study": self.name}
             return write_one_shot_figures(self._scored(), folder=folder, **context)
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))

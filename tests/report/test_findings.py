@@ -200,13 +200,21 @@ def test_a_one_shot_test_tells_verdicts_scores_and_what_prompts_change() -> None
     frame = pd.DataFrame(rows, columns=["variant", "verdict"]).assign(question="q", sample="s", model="x")
     scores = score_methods(frame.assign(method=frame["variant"] + "/q"))
     told = list(one_shot_findings(scores))
-    assert told[0].text.endswith(
-        "in 10 experiments: 3 expected, 2 unexpected, 5 hallucinated and 0 without a verdict"
+    plain, careful, difference, missing = told
+    assert plain.text.startswith(
+        "Of 5 experiments of x with the prompt plain 3 were expected, 2 unexpected and 0 hallucinated, and 0 had no "
+        "verdict; the mean raw score over 1 of 1 method is 0.60 ("
     )
-    assert told[1].text.startswith("The highest raw score is that of plain/q of x, 0.60")
-    assert told[2].text.startswith("The lowest raw score is that of careful/q of x, -0.50")
-    assert told[3].text.startswith("careful less plain: -1.10 ")
-    assert told[3].verdict == UNDECIDED
+    assert "over 1 of 1 method is -0.50 (" in careful.text
+    assert difference.text.startswith(
+        "By mean raw score over 1 of 1 question, the prompt careful less the prompt plain: -1.10 "
+    )
+    assert difference.verdict == UNDECIDED
+    assert missing.text.startswith("0 of 10 experiments have no verdict")
+    incomplete = frame.assign(method=frame["variant"] + "/q", verdict=[None, *frame["verdict"][1:]])
+    told = [one.text for one in one_shot_findings(score_methods(incomplete))]
+    assert "and 1 had no verdict; the mean raw score over 0 of 1 method is not estimable" in told[0]
+    assert "1 of 10 experiments has no verdict" in told[-1]
     assert list(adaptive_findings(None, None)) == []
 
 

@@ -32,8 +32,8 @@ from toolkit.study_file import Replies
 from toolkit.thesis.methods import Done, sentences
 from toolkit.thesis.references import (
     Evidence,
-    _data,
     bibliography,
+    data_file,
     evidence_of,
     packages_used,
     short_reference,
@@ -407,7 +407,7 @@ def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
 
 def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
     """Author, title and year of each; volume and pages of every article; no reference that nothing cites."""
-    methods, references = _data("methods.toml"), _data("references.toml")
+    methods, references = data_file("methods.toml"), data_file("references.toml")
     cited = {key for kind in KINDS for one in methods[kind] for key in one.get("cite", ())}
     cited |= {one["cite"] for one in methods["software"].values()}
     assert set(references) - cited == {"domhan2025", "liu2023"}  # of how judges are asked

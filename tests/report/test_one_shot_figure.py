@@ -95,7 +95,7 @@ def test_the_score_stands_beside_and_a_method_without_one_says_so():
         "4 methods, N = 10 experiments each, 40 in all",
         "95% intervals: Clopper-Pearson carried to three outcomes",
         "2 experiments have no verdict: missing, not zero.",
-        "Not scored: codes (incomplete: I1+I0+H = 8 of 10).",
+        "A method with such an experiment has no score",
         "Weights of I1, I0 and H in the raw score: 1, 0 and -0.5.",
     ):
         assert words in figure.caption
@@ -118,7 +118,7 @@ def test_every_variant_and_model_gets_its_figures_and_none_is_too_long():
     assert "mean raw score over methods" in figures[0].caption
     (incomplete, _) = one_shot_figures(scored(FOUR), score_groups(scored(FOUR)))
     assert "Student t over methods" in incomplete.caption
-    assert "plain/codes" in incomplete.caption
+    assert "Not scored" not in incomplete.caption  # the table has how many of each row are scored
 
 
 @pytest.mark.parametrize("methods", [(), scored({"codes": (0, 0, 0, 3)})[:1]])
@@ -155,12 +155,14 @@ def test_the_three_outcomes_differ_in_grey_print():
 def test_the_table_holds_counts_scores_and_intervals(tmp_path):
     """An incomplete method has its counts and no score."""
     table = one_shot_table(scored(FOUR))
-    assert "paths & 6 & 1 & 3 & 10 & 0.45 & 0.45 {[}$-$0.05, 0.83{]}" in table.latex
-    assert "ports & 0 & 2 & 8 & 10 & 0.00 & $-$0.40" in table.latex
-    assert r"codes & 4 & 4 & 0 & 10 & -- & -- \\" in table.latex
+    assert "paths & 6 & 1 & 3 & 0 & 10 & 0.45 & 0.45 {[}$-$0.05, 0.83{]}" in table.latex
+    assert "ports & 0 & 2 & 8 & 0 & 10 & 0.00 & $-$0.40" in table.latex
+    assert r"codes & 4 & 4 & 0 & 2 & 10 & -- & -- \\" in table.latex
     assert len(table.data) == 8
     assert [path.name for path in save_table(table, tmp_path)] == ["one_shot.tex", "one_shot.csv"]
-    assert "Methods & I1" in one_shot_table(score_groups(scored(FOUR))).latex
+    groups = one_shot_table(score_groups(scored(FOUR))).latex
+    assert "Methods & I1" in groups
+    assert "& 20 & 7 & 11 & 2 & 40 & 3 of 4 & " in groups  # a mean over three of four methods says so
     assert one_shot_table([]).latex
 
 
@@ -196,6 +198,8 @@ def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path)
     files = write_one_shot_figures(scored({"hosts": (3, 0, 0)}), folder=tmp_path)
     assert {path for path in tmp_path.rglob("*.*") if path.is_file()} == {*files, mine}
     assert figures / "one_shot_methods_1.pdf" in files
+    two = [*scored({"hosts": (3, 0, 0)}), *scored({"hosts": (1, 2, 0)}, model="n")]
+    assert tables / "one_shot_models.tex" in write_one_shot_figures(two, folder=tmp_path)
 
 
 def test_a_comparison_without_an_interval_leaves_no_question_out():

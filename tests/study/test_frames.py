@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,10 @@ test = "one_shot"
 models = [{ name = "scripted" }]
 repeats = 1
 output = "results/shots"
+[options]
+answer_format = "text"
 [judges]
-primary = { name = "judge-a", provider = "scripted" }
+primary = { name = "judge-a", provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0 }
 secondary = { name = "judge-b", provider = "scripted" }
 tertiary = { name = "judge-c", provider = "scripted" }
 """
@@ -46,7 +49,7 @@ def study(demo_like_study: Path) -> Iterator[Study]:
 
 @pytest.fixture(scope="module")
 def one_shot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A one-shot test of which two experiments were asked."""
+    """A one-shot test on free text, of which two experiments were asked; no judge says yes or no."""
     folder = tmp_path_factory.mktemp("shots")
     (folder / "shots.toml").write_text(ONE_SHOT)
     loaded = Study.load(folder / "shots.toml")
@@ -257,6 +260,21 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
     assert_frame_equal(study.dictionary("calls"), describe("calls"))
     with pytest.raises(InputError, match=r"there is no frame 'run'; did you mean runs\? use one of runs"):
         study.dictionary("run")
+
+
+def test_free_text_of_a_one_shot_test_says_who_decides_what_has_no_verdict_and_what_judges_cost(
+    one_shot: Study, no_pictures: None, tmp_path: Path
+) -> None:
+    """No claim was checked against the sample there, and a judge who is not read leaves no verdict."""
+    one_shot.bundle(tmp_path / "bundle")
+    text, findings = ((tmp_path / "bundle" / f"{name}.txt").read_text() for name in ("methods", "findings"))
+    assert "In study shots models answered 58 questions about 6 samples of captured network traffic" in text
+    assert "the judges were asked whether a reply states as a fact what the sample does not hold" in text
+    assert "typed claims" not in text
+    lacking = len(one_shot.experiments())
+    assert f"{lacking} experiments have no verdict" in text
+    assert f"{lacking} of {lacking} experiments have no verdict, and their methods no score." in findings
+    assert re.search(r"the calls of judges cost AUD 0\.\d*[1-9]", findings)
 
 
 def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:

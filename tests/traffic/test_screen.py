@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import time
 import tomllib
 from pathlib import Path
@@ -10,8 +11,10 @@ import pandas as pd
 import pytest
 
 from toolkit.traffic.mentions import numbers, scan
-from toolkit.traffic.screen import Facts, chance_acceptance, screen
+from toolkit.traffic.screen import Facts, screen
 
+CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrument_card.py"))
+chance_acceptance = CARD["chance_acceptance"]
 CASES = tomllib.loads((Path(__file__).parent / "data" / "cases.toml").read_text("utf-8"))
 A, B = "10.0.0.7", "198.51.100.30"
 ROWS = [

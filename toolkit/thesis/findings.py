@@ -6,7 +6,7 @@ The sentences stand in ``findings.toml``; here are the numbers that fill them, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
@@ -19,12 +19,13 @@ from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, gain_per_cost, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
+from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
     MethodScore,
     compare_one_shot,
-    method_estimates,
     methods_frame,
+    overall,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
@@ -137,6 +138,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]
     }
     foreign = {*(QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else BY_KEY)}
     foreign |= {*(["compare_pairs"] if analyses.pairs.empty else [])}
+    foreign |= {*(["length"] if (analyses.runs["length_bin"] == WHOLE).all() else [])}
     foreign |= {*(["length_and_information"] if analyses.runs_with_arms.empty else [])}
     for name, write in parts.items():
         title = TEXTS["titles"].get(name, QUESTIONS[name])
@@ -147,13 +149,12 @@ def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]
         except NotAnswerable as error:
             yield Statement(title, TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
     if analyses.is_judged:
-        lacking, answers = int((~analyses.runs["judged"].astype(bool)).sum()), len(analyses.runs)
-        counts = {
-            "lacking": lacking,
-            "answers": counted(answers, "answers"),
-            "verb": agreeing(lacking, "have"),
-        }
-        yield Statement(TEXTS["totals"], TEXTS["missing"]["scores"].format(**counts))
+        lacking, judgements = int((~analyses.runs["judged"].astype(bool)).sum()), analyses.judgements
+        text = f"{lacking} of {counted(len(analyses.runs), 'answers')}"
+        if blank := int(judgements[analyses.score].isna().sum()) if len(judgements) else 0:
+            text += f" and {blank} of {counted(len(judgements), 'judgements')}"
+        verb = agreeing(lacking + blank, "have")
+        yield Statement(TEXTS["totals"], TEXTS["missing"]["scores"].format(counts=text, verb=verb))
         frames = {"the answers": analyses.runs, "their judgements": analyses.judgements}
         yield from spent_findings(frames | {"the votes": analyses.pairs})
 
@@ -308,7 +309,7 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     end = f", {number.note}" if number.note else ""
     for same in reliability.icc_these_judges[score]:
         if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
-            _, low, high = _rounded((same.estimate, same.low, same.high))
+            low, high = _rounded((same.low, same.high))
             end += TEXTS["judges"]["these"].format(low=low, high=high)
     return _stated(question, f"{lead}, {form}, is", number, end=end)
 
@@ -366,12 +367,12 @@ def _ranked(
     texts = TEXTS["models"]
     if len(ranked) > 1:
         (best, top), (worst, bottom) = ranked[0], ranked[-1]
-        names = {"models": counted(len(means), "models"), "within": within, "best": best}
+        names = {"models": counted(len(means), "models"), "best": best}
         lowest = texts["lowest"].format(worst=worst, value=_value(bottom))
         yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
         forward = (best, worst) in by_pair
         number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
-        yield _compared(question, best, worst, number, unit=unit)
+        yield _compared(question, best, worst, number, unit=unit, lead=within)
     if len(by_pair) < 2:
         return
     distinct = [pair for pair, number in by_pair.items() if verdict_of(number) == DIFFERENT]
@@ -392,12 +393,12 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
         if price and price.estimate:
-            end = texts["price"].format(unit=price.unit, amount=_money(price.estimate))
+            end = texts["price"].format(unit=price.unit, amount=_money(1000 * price.estimate))
         if guess is None or guess.estimate is None:
             yield _stated(question, texts["lead"].format(model=model), number, end=end)
-        else:
+        else:  # it rests on the same answers, so that n stands once
             lead = texts["chance"].format(model=model, value=_value(number))
-            yield _stated(question, lead, guess, 0, end)
+            yield replace(_stated(question, lead, replace(guess, n={}), 0, end), estimate=guess)
 
 
 def _position(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -451,26 +452,35 @@ def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:
 def one_shot_findings(scores: Sequence[MethodScore]) -> Iterator[Statement]:
     """Yield what a one-shot test says of its methods: verdicts, scores, and what prompts and models change."""
     texts = TEXTS["one_shot"]
-    counts = [sum(getattr(item, key) for item in scores) for key in ("i1", "i0", "h", "missing")]
-    names = (*VERDICTS, "without a verdict")
-    totals = {
-        "methods": counted(len(scores), "methods"),
-        "experiments": counted(sum(item.experiments for item in scores), "experiments"),
-        "verdicts": joined([f"{count} {name}" for count, name in zip(counts, names, strict=True)]),
-    }
-    yield Statement(texts["title"], texts["counts"].format(**totals))
-    complete = [item for item in scores if item.score is not None]
-    ranked = sorted(complete, key=lambda item: -(item.score.raw if item.score else 0.0))
-    for method, end in zip(ranked[:1] + ranked[1:][-1:], ("highest", "lowest"), strict=False):
-        lead = texts["raw"].format(end=end, method=method.method, model=method.model)
-        yield _stated(texts["title"], lead, method_estimates(method)[1], end=f", from {method.note}")
+    prompts: dict[tuple[str, str], list[MethodScore]] = {}
+    for item in scores:
+        prompts.setdefault((item.variant, item.model), []).append(item)
+    for (variant, model), methods in prompts.items():
+        mean, counts = (
+            overall("mean raw score", methods),
+            methods_frame(methods)[[*VERDICTS, "missing"]].sum(),
+        )
+        names = {"variant": variant, "model": model, "complete": mean.n["methods"], **counts}
+        names["experiments"] = counted(sum(item.experiments for item in methods), "experiments")
+        names["verb"] = agreeing(counts["expected"], "were")
+        yield _stated(
+            texts["title"], texts["lead"].format(**names, methods=counted(len(methods), "methods")), mean
+        )
     frame = methods_frame(scores)
     for by in ("variant", "model"):
         if frame[by].nunique() > 1:
             pairs = combinations(dict.fromkeys(frame[by]), 2)
             contrasts = zip(pairs, compare_one_shot(frame, by).contrasts, strict=True)
-            for (earlier, later), number in contrasts:
-                yield _compared(texts["by"].format(label=by), later, earlier, number, unit="")
+            for pair, number in contrasts:
+                earlier, later = (texts[by].format(name=name) for name in pair)
+                count = number.n["questions"]
+                lead = texts["over"].format(
+                    count=count, questions=counted(count + number.missing, "questions")
+                )
+                yield _compared(texts["by"][by], later, earlier, number, unit="", lead=lead)
+    lacking, experiments = sum(item.missing for item in scores), int(frame["experiments"].sum())
+    total = {"lacking": lacking, "experiments": counted(experiments, "experiments")}
+    yield Statement(TEXTS["totals"], texts["missing"].format(**total, verb=agreeing(lacking, "have")))
 
 
 def measured_findings(test: str, results: Iterable[tuple[str, Estimate]]) -> Iterator[Statement]:

@@ -31,6 +31,8 @@ from toolkit.thesis.references import (
 from toolkit.words import LENGTH_BINS, agreeing, cents, counted, total_aud
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toolkit.analyses import Analyses
     from toolkit.models.catalogue import ModelSpec
     from toolkit.models.prices import Price
@@ -120,8 +122,9 @@ def what_was_done(
     status: Mapping[str, Any],
     manifest: Mapping[str, Any],
     files: Iterable[Path] = (),
+    lacking: int = 0,
 ) -> Done:
-    """Return what the methods tell of a study, of whose figures and tables these are the files."""
+    """Return what the methods tell of a study with these figures and tables; so many experiments lack a verdict."""
     specs = {spec.name: spec for spec in (*plan.models.values(), *plan.judge_models.values())}
     prices = {name: _price(spec) for name, spec in specs.items()}
     evidence = evidence_of(files)
@@ -130,8 +133,10 @@ def what_was_done(
         paid = asked_models(plan, store)
         answers = [one for one in paid if one.purpose == "judge"]
         answers += [one for one in asked_models(plan, store, earlier=False) if one.purpose == "run"]
-        decisions = decisions_of(plan, store)
-        return Done(plan, answers, paid, status, manifest, evidence, prices=prices, decisions=decisions)
+        decisions, unscored = decisions_of(plan, store), _unscored(of.runs) if plan.test.keyed else lacking
+        return Done(
+            plan, answers, paid, status, manifest, evidence, unscored, prices=prices, decisions=decisions
+        )
     runs, human, judgements, pairs = map(of.with_arms, ("runs", "human", "judgements", "pairs"))
     rated = human[~human["failed"]]
     calls = [*judgements["call_id"].dropna(), *(pairs["call_id"] if len(pairs) else ())]
@@ -142,15 +147,18 @@ def what_was_done(
         status,
         manifest,
         evidence,
-        unscored=int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"]).sum())
-        if plan.scored
-        else 0,
+        unscored=_unscored(runs) if plan.scored else 0,
         zeros=captions.zeros_words(captions.judged_runs(runs)),
         people=(rated["rater"].nunique(), rated["run_id"].nunique()),
         prices=prices,
         decisions=decisions_of(plan, store),
         drift=_drift_sentences(of) if len(of.drift) and of.is_judged else (),
     )
+
+
+def _unscored(runs: pd.DataFrame) -> int:
+    """Return how many answers that count have no score."""
+    return int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"].astype(bool)).sum())
 
 
 def _drift_sentences(of: Analyses) -> list[str]:

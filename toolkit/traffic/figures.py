@@ -53,13 +53,15 @@ _WORDS: Final = {
 }
 
 
-def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> FigureWithCaption:
+def one_shot_figure(
+    rows: Sequence[Scored], *, name: str = NAME, title: str = "One-shot test", end: str = ""
+) -> FigureWithCaption:
     """Draw the three shares of each row as a bar, and its raw score with the interval beside it."""
     groups = _as_groups(rows)
     data = pd.DataFrame(map(_row, groups), columns=list(_COLUMNS))
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     if data.empty or not n["experiments"]:
-        caption = captions.join("One-shot test: no experiments.", end)
+        caption = captions.join(f"{title}: no experiments.", end)
         empty = nothing_drawn(name, caption, "no experiments", size=(style.PAGE_MM, 40))
         return replace(empty, data=data, n=n)
     with style.thesis_style():
@@ -77,7 +79,7 @@ def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") 
         weighted = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
         weights = weighted.format(*scores[0].weights) if scores else ""
     caption = captions.join(
-        f"One-shot test ({counted_rows}, N = {size}{each}).",
+        f"{title} ({counted_rows}, N = {size}{each}).",
         "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). Points: "
         + points,
         weights,
@@ -108,6 +110,8 @@ def _as_groups(rows: Sequence[Scored]) -> list[GroupScore]:
 
 def _row(group: GroupScore) -> dict[str, object]:
     row = {"label": group.label, "missing": group.missing, "experiments": group.experiments}
+    scored = group.raw.n.get("methods", 0)
+    row |= {"scored": f"{scored} of {scored + group.raw.missing}"}
     row |= dict(zip(VERDICTS, (group.i1, group.i0, group.h), strict=True))
     ends = {"low": group.raw.low, "high": group.raw.high}
     return row | {"score": group.score.estimate, "raw": group.raw.estimate} | ends
@@ -116,15 +120,12 @@ def _row(group: GroupScore) -> dict[str, object]:
 def _interval_text(groups: Sequence[GroupScore]) -> str:
     """Say what the intervals are, and what is missing."""
     missing = sum(group.missing for group in groups)
-    lost = f"{counted(missing, 'experiments')} {agreeing(missing, 'have')}"
-    raws = [(group.label, group.raw) for group in groups]
-    unscored = [f"{label} ({raw.reason})" for label, raw in raws if raw.estimate is None]
-    partly = [f"{label} ({raw.note})" for label, raw in raws if raw.estimate is not None and raw.missing]
+    lost = f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
+    no_score = "A method with such an experiment has no score, and means leave it out."
     return captions.join(
-        captions.interval_words(raw for _, raw in raws),
-        f"{lost} no verdict: missing, not zero." if missing else "",
-        f"Not scored: {'; '.join(unscored)}." if unscored else "",
-        f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
+        captions.interval_words(group.raw for group in groups),
+        captions.no_interval_words((group.label, group.raw) for group in groups),
+        f"{lost} {no_score}" if missing else "",
     )
 
 
@@ -137,10 +138,10 @@ def one_shot_figures(
         by_panel.setdefault((method.variant, method.model), []).append(method)
     figures = [one_shot_figure(groups, end=captions.join(source, note))]
     for (variant, model), panel in by_panel.items():
-        end = captions.join(source, f"Methods with the prompt {variant} and the model {model}.", note)
+        title = f"One-shot test, methods with the prompt {variant} and the model {model}"
         for start in range(0, len(panel), MOST_ROWS):
             rows, name = panel[start : start + MOST_ROWS], f"{NAME}_methods_{len(figures)}"
-            figures.append(one_shot_figure(rows, name=name, end=end))
+            figures.append(one_shot_figure(rows, name=name, title=title, end=captions.join(source, note)))
     return tuple(figures)
 
 
@@ -151,12 +152,14 @@ def write_one_shot_figures(
     groups = score_groups(methods)
     figures = one_shot_figures(methods, groups, note=note, source=source)
     end = captions.join(source, note)
-    comparison = compare_one_shot(methods_frame(methods), "variant")
+    frame = methods_frame(methods)
+    comparisons = (compare_one_shot(frame, "variant"), compare_one_shot(frame, "model"))
     tables = [one_shot_table(groups, end=end)]
-    tables += [one_shot_comparison_table(comparison, end=end)] if comparison.contrasts else []
+    tables += [one_shot_comparison_table(item, end=end) for item in comparisons if item.contrasts]
     files = save_all(figures, tables, folder, study)
     take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
-    take_away_others(folder / "tables", f"{NAME}_variants", (table.name for table in tables))
+    for item in comparisons:
+        take_away_others(folder / "tables", f"{NAME}_{item.by}s", (table.name for table in tables))
     return files
 
 
@@ -166,9 +169,11 @@ def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
     table_rows = [_row(group) | {"raw": with_interval(group.raw) or None} for group in groups]
     of_methods = bool(rows) and isinstance(rows[0], MethodScore)
     heads = {"label": "Question" if of_methods else "Methods", "expected": "I1", "unexpected": "I0"}
-    heads |= {"hallucinated": "H", "experiments": "N", "score": "Score", "raw": "Raw [interval]"}
+    heads |= {"hallucinated": "H", "missing": "Missing", "experiments": "N"}
+    heads |= {} if of_methods else {"scored": "Scored"}
+    heads |= {"score": "Score", "raw": "Raw [interval]"}
     n = {"experiments": sum(group.experiments for group in groups)}
-    means = "" if of_methods or not rows else "; both are means over the methods of a row"
+    means = "" if of_methods or not rows else "; both are means over the methods of a row that are scored"
     caption = captions.join(
         f"One-shot test ({captions.n_words(n)}): I1 expected answers, I0 unexpected answers, H hallucinations.",
         f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}.",
@@ -184,7 +189,8 @@ def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
 def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -> Table:
     """Return the paired differences between variants or models with their P values."""
     contrasts = comparison.contrasts
-    title = f"One-shot test: differences between {comparison.by}s, paired by question"
+    compared = "prompts" if comparison.by == "variant" else "models"
+    title = f"One-shot test: differences between {compared}, paired by question"
     omitted = "; ".join(f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing)
     end = captions.join(
         f"Questions left out because a method of theirs is incomplete: {omitted}." if omitted else "",
@@ -210,7 +216,7 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
     bars.set_yticks(positions, [names[label] for label in data["label"]])
     bars.set_ylim(len(data) - 0.4, -1.3)  # the first row is above, below the head of the scores
     bars.set_xlim(0, 1)
-    bars.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    bars.set_xticks([0, 0.5, 1], ["0.0", "0.5", "1.0"])
     bars.set_xlabel("Share of experiments")
     bars.tick_params(axis="y", length=0)
     bars.spines["left"].set_visible(False)

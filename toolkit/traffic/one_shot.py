@@ -55,7 +55,7 @@ from toolkit.traffic.questions import (
     matches,
 )
 from toolkit.traffic.sample import Sample, load_sample, shipped_samples
-from toolkit.traffic.screen import Facts, Flag, State, chance_acceptance, screen
+from toolkit.traffic.screen import Facts, Flag, State, screen
 from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
 from toolkit.words import agreeing, choices, counted
 
@@ -252,19 +252,6 @@ class OneShotTest(PromptResponseTest):
         becomes = {True: "expected", False: "unexpected", None: None}[meets]
         verdict = _with_votes(verdict, becomes, f"expected, say the judges: {reasons}", calls)
         return replace(verdict, matched=meets if question.key.kind == "judge" else match.matched)
-
-    def flags_note(self) -> str:
-        """Return what a caption says of the flags of free text: the share of values that the rules let pass."""
-        if self.answer_format != "text":
-            return ""
-        samples = [chance_acceptance(facts) for facts in {item.context.facts for item in self._items}]
-        parts = []
-        for kind in samples[0]:
-            shares = [share for by_kind in samples if (share := by_kind[kind]) is not None]
-            if shares:
-                ends = dict.fromkeys(f"{end:.2f}" for end in (min(shares), max(shares)))
-                parts.append(f"{kind} {' to '.join(ends)}")
-        return f"{_TEXTS['flags_note'].strip()} {', '.join(parts)}."
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""

@@ -19,7 +19,6 @@ from urllib.parse import unquote_plus
 from toolkit.traffic.measures import Table
 from toolkit.traffic.mentions import (
     METHODS,
-    SOURCES,
     WORDS,
     Mention,
     Number,
@@ -384,31 +383,3 @@ def _clause(bare: str, start: int, end: int) -> tuple[int, int]:
     cuts = (cut.end() for cut in _SCREEN["segment_end"].finditer(bare, first, start))
     after = _SCREEN["segment_end"].search(bare, end, last)
     return max(cuts, default=first), after.start() if after else last
-
-
-# --- chance -----------------------------------------------------------------------------------------------------------
-
-
-def chance_acceptance(facts: Facts) -> dict[str, float | None]:
-    """Return by kind the share of values that the rules do not refute, whether right or wrong.
-
-    Counts, packets and bare numbers are tried from 0 to the number of rows, statuses from 100 to 599, ports from 0 to
-    65,535, times and sizes from 0 to those of the sample, shares from 0 to 100: every status, and of the others at
-    most 101 values, evenly apart. None where the sample has no rows, or lacks the column.
-    """
-    size = facts.table.size
-    ranges = {"status": (100.0, 599.0), "port": (0.0, 65535.0), "share": (0.0, 100.0)}
-    ranges |= {kind: (0.0, facts.most.get(kind, 0.0)) for kind in ("time", "size")}
-    columns = {"status": "status", "port": "source_port", "packet number": "number"}
-    shares: dict[str, float | None] = {}
-    for kind, text in SOURCES["chance"].items():
-        low, high = ranges.get(kind, (0.0, float(size)))
-        if not size or high <= low or columns.get(kind, str(facts.frame.columns[0])) not in facts.frame:
-            shares[kind] = None
-            continue
-        steps = min(499 if kind == "status" else 100, math.ceil(high - low))
-        values = dict.fromkeys(math.floor(low + (high - low) * step / steps) for step in range(steps + 1))
-        states = [flag.state for value in values for flag in screen(text.replace("{}", str(value)), facts)]
-        # A number that is no claim has no flag, and passes.
-        shares[kind] = 1 - states.count("refuted") / (len(values) * text.count("{}"))
-    return shares

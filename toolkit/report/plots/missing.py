@@ -36,7 +36,8 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, panels = style.stacked(heights, _ROW_MM, 18 * len(heights))
     end = _draw_shares(panels[0], drawn, context)
     if len(reasons):
-        _draw_reasons(panels[1], reasons)
+        _draw_reasons(panels[1], reasons, "runs and judgements" if "judge" in result.shares else "runs")
+    groups = ", by ".join(_GROUPS.get(name, name) for name in result.shares)
     remaining = [row.missing for row in style.rows_of(reasons) if row.name == "other reasons"]
     shares = drawn.to_dict("records")
     rows = "; ".join(f"{_label(row, context)} {row['missing']} of {row['of']}" for row in shares)
@@ -44,7 +45,7 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     alt_text = f"Shares without a score, with intervals: {rows}." + (f" Reasons: {counts}." if counts else "")
     return context.figure(
         "missing_data", style.settle(figure), data, alt_text,
-        text["title"].format(n=captions.n_words(context.n)),
+        text["title"].format(groups=groups, n=captions.n_words(context.n)),
         captions.interval_words(estimates),
         text["never_zero"],
         remaining and text["others"].format(count=remaining[0]),
@@ -119,7 +120,7 @@ def _reason(name: str) -> str:
     return textwrap.fill(line, 42, break_on_hyphens=False)
 
 
-def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
+def _draw_reasons(axes: Axes, reasons: pd.DataFrame, kinds: str) -> None:
     counts = reasons["missing"].astype(int).tolist()[::-1]
     look: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6}
     axes.barh(range(len(counts)), counts, height=0.6, **look)
@@ -128,4 +129,4 @@ def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
     style.row_axis(axes, [_reason(name) for name in reasons["name"]][::-1])
     axes.set_xlim(0, max(counts) * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("Scores missing for this reason (runs and judgements)")
+    axes.set_xlabel(f"Scores missing for this reason ({kinds})")
