@@ -309,7 +309,7 @@ def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Sta
     end = f", {number.note}" if number.note else ""
     for same in reliability.icc_these_judges[score]:
         if same.name == form + THESE_JUDGES and same.low is not None and number.low is not None:
-            low, high = _rounded((same.low, same.high))
+            low, high = _rounded(same.low, same.high)
             end += TEXTS["judges"]["these"].format(low=low, high=high)
     return _stated(question, f"{lead}, {form}, is", number, end=end)
 
