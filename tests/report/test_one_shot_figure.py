@@ -94,7 +94,7 @@ def test_the_score_stands_beside_and_a_method_without_one_says_so():
     for words in (
         "4 methods, N = 10 experiments each, 40 in all",
         "95% intervals: Clopper-Pearson carried to three outcomes",
-        "2 experiments have no verdict: missing, not zero, so that their methods have no score and means leave them out; not",
+        "2 experiments have no verdict: missing, not zero, so that their methods have no score",
         "weights of I1, I0 and H in the raw score: 1, 0 and -0.5.",
     ):
         assert words in figure.caption

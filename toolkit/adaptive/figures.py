@@ -52,7 +52,7 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
         style.row_axis(panels[0], designs[::-1])
         curves = _cost_curve(below, benchmark)
         style.settle(figure)
-    shown = [e for estimates in benchmark.results.values() for e in estimates if e.statistic in _PANELS]
+    results = [e for estimates in benchmark.results.values() for e in estimates if e.statistic in _PANELS]
     costs = data[data["panel"] == "cost over the baseline"].to_dict("records")
     by_design = "; ".join(f"{row['design']} {row['estimate']:.3g}" for row in costs)
     ratios = f"Cost over {designs[0]}: {by_design}."
@@ -72,7 +72,7 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
             ratios,
             captions.notes_words(benchmark.notes),
         ],
-        n={"seeds": int(benchmark.trials["seed"].nunique())}, estimates=shown,
+        n={"seeds": int(benchmark.trials["seed"].nunique())}, estimates=results,
     )  # fmt: skip
 
 

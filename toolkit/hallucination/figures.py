@@ -38,10 +38,10 @@ def hallucination_figure(
         "judges": len({decider.judge for decider in deciders}),
         "modes": len({decider.mode for decider in deciders}),
     }
-    about = replace(context, n=n)
+    context = replace(context, n=n)
     estimated = data[data["estimate"].notna()]
     if estimated[estimated["mode"] != ""].empty:
-        empty = about.nothing_drawn(NAME, "no item was decided", "Hallucination judges")
+        empty = context.nothing_drawn(NAME, "no item was decided", "Hallucination judges")
         return replace(empty, data=data, notes=undecided_words(deciders))
     labels, lines = ([decider.label for decider in group] for group in (deciders, baselines))
     with style.thesis_style():
@@ -54,7 +54,7 @@ def hallucination_figure(
     grey = [f"{line} {decider.judge}" for line, decider in zip(("dashed", "dotted"), baselines, strict=False)]
     values = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(estimated))
     beside = f"; grey lines: {' and '.join(grey)} on the same items" if grey else ""
-    return about.figure(
+    return context.figure(
         NAME, figure, data, f"Marks with intervals in three panels: {values}.",
         "Hallucination judges on a labelled set: accuracy, share of hallucinations found (sensitivity) and share of "
         f"true answers passed (specificity){beside}.",

@@ -47,13 +47,13 @@ class Context:
 
     def compose(
         self,
-        seen: str,
+        lead: str,
         basis: Iterable[object],
         note: Iterable[object] = (),
         notes: Iterable[object] = (),
         estimates: Iterable[Estimate] = (),
     ) -> tuple[str, str]:
-        """Return caption and notes: what is seen, the clauses on n and intervals, those to note, and further sentences.
+        """Return caption and notes: what is lead, the clauses on n and intervals, those to note, and further sentences.
 
         Of the estimates the caption names those that there are none of; why, and how each interval was made, the notes.
         """
@@ -61,7 +61,7 @@ class Context:
         absent = dict.fromkeys(e.name for e in results if not e.estimable)
         rests_on = clauses(*basis, absent and f"not estimable: {_few(absent)}")
         caption = join(
-            seen, f"{self.source}{': ' * bool(self.source)}{rests_on}.", sentence(*note), self.note
+            lead, f"{self.source}{': ' * bool(self.source)}{rests_on}.", sentence(*note), self.note
         )
         reasons = (ways_words(results), no_interval_words(results), not_estimable_words(results))
         return caption, join(*notes, *reasons, self.notes)
@@ -160,10 +160,10 @@ def _by_key(names: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
 
 def _ways(estimates: Iterable[Estimate]) -> dict[tuple[str, str], list[str]]:
     """Return level and method of intervals, and the results whose intervals were made so."""
-    drawn = [e for e in estimates if e.estimable and e.low is not None and e.high is not None]
-    ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in drawn})
-    names = (e.statistic if e.statistic and ways[e.statistic] == 1 else e.name for e in drawn)
-    keys = ((coverage(e.confidence), e.method) for e in drawn)
+    intervals = [e for e in estimates if e.estimable and e.low is not None and e.high is not None]
+    ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in intervals})
+    names = (e.statistic if e.statistic and ways[e.statistic] == 1 else e.name for e in intervals)
+    keys = ((coverage(e.confidence), e.method) for e in intervals)
     return _by_key(zip(keys, names, strict=True))
 
 
@@ -224,7 +224,7 @@ def corrections_words(results: Iterable[Estimate]) -> str:
 
 
 def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> str:
-    """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale."""
+    """Say that intervals leave the scale, where some do: what is intervals of them ends with the scale."""
     first, last = scale
     beyond = bool((low.astype(float) < first).any() or (high.astype(float) > last).any())
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""

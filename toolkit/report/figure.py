@@ -92,7 +92,7 @@ class About(captions.Context):
         figure: Figure,
         data: pd.DataFrame,
         alt_text: str,
-        seen: str,
+        lead: str,
         note: Iterable[object] = (),
         notes: Iterable[object] = (),
         *,
@@ -110,7 +110,7 @@ class About(captions.Context):
         missing = self.missing if missing is None else missing
         intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
         basis = [counts or captions.n_words(n), intervals, missing, *also]
-        caption, remarks = self.compose(seen, basis, note, notes, estimates)
+        caption, remarks = self.compose(lead, basis, note, notes, estimates)
         return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
 
     def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:

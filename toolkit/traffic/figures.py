@@ -60,9 +60,9 @@ def one_shot_figure(
     groups = _as_groups(rows)
     data = pd.DataFrame(map(_row, groups), columns=list(_COLUMNS))
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
-    about = replace(context, n=n)
+    context = replace(context, n=n)
     if data.empty or not n["experiments"]:
-        empty = about.nothing_drawn(name, "no experiments", title)
+        empty = context.nothing_drawn(name, "no experiments", title)
         return replace(empty, data=data)
     with style.thesis_style():
         figure = _draw_bars(data)
@@ -84,7 +84,7 @@ def one_shot_figure(
         f"{counted(n['experiments'], 'experiments')}."
     )
     estimates = [replace(group.raw, name=group.label) for group in groups]
-    return about.figure(
+    return context.figure(
         name, figure, data, alt_text,
         f"{title}: bars are the shares of expected answers (I1), unexpected answers (I0) and hallucinations "
         f"(H), points the {points}.",

@@ -43,7 +43,7 @@ class _Panel:
 
     name: str
     title: str
-    seen: str
+    lead: str
     notes: str
     data: pd.DataFrame
     draw: Callable[[Axes, pd.DataFrame], None]
@@ -54,7 +54,7 @@ class _Panel:
     @property
     def words(self) -> str:
         """Title and what is seen, or why nothing is."""
-        return f"{self.title}: {self.reason or self.seen}"
+        return f"{self.title}: {self.reason or self.lead}"
 
     def fill(self, figure: FigureBase, letter: str = "") -> None:
         figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontweight="bold")
@@ -177,12 +177,12 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     }
 
     def panel(name: str, title: str, data: pd.DataFrame, draw: Any, reason: str = "", **more: Any) -> _Panel:
-        seen, notes = (text[key].format(**values) for key in (name, f"{name}_notes"))
-        return _Panel(name, title, seen, notes, data, draw, reason, **more)
+        lead, notes = (text[key].format(**values) for key in (name, f"{name}_notes"))
+        return _Panel(name, title, lead, notes, data, draw, reason, **more)
 
     lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
     tall = _ROW_MM * (1.15 * lines if lines > 1 else 1) * len(rows) + 14
-    grade = partial(_draw_readability, {name: one["grade"] for name, one in texts.items()})
+    grade = partial(_draw_readability, {name: measures["grade"] for name, measures in texts.items()})
     novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
     untold = "" if len(facts) else "no base tells the kinds of its facts"
     return (

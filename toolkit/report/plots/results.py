@@ -38,14 +38,14 @@ def results_figure(
     )
     estimated = data[data["estimate"].notna()]
     n = {"results": len(estimated), "models": int(data["model"].nunique())}
-    about = replace(context, n=n)
+    context = replace(context, n=n)
     if estimated.empty:
-        nothing = about.nothing_drawn(NAME, "no result could be estimated", f"Results of {test}")
+        nothing = context.nothing_drawn(NAME, "no result could be estimated", f"Results of {test}")
         return replace(nothing, data=data, notes=captions.not_estimable_words(estimates))
     with style.thesis_style():
         figure, broken = _draw(estimated, data["model"])
     values = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(estimated))
-    return about.figure(
+    return context.figure(
         NAME, figure, data, f"Marks with intervals: {values}.",
         f"Results of {test}: each mark is one result of one model.",
         [
