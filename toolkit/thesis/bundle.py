@@ -114,7 +114,7 @@ def _inputs(parts: Sequence[Shown], study: str) -> str:
     lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
     if notes := [rf"\item[{ref}] {escape_breaking(text)}" for _, ref, text in _notes(parts, study)]:
         lines += [
-            rf"\paragraph{{{NOTES}}}\mbox{{}}",
+            rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}",  # figures that float come out before
             r"\begin{description}\small",
             *notes,
             r"\end{description}",

@@ -131,7 +131,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     intervals = [*estimates, *(replace(e, name=name) for name, e in model_means)]
     scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
     bases, scale = counted(n["bases"], "bases"), scale_words(context.scale)
-    black = "black points of all models" if several else "points"
+    black = "black points the mean of all models" if several else "points the mean"
     coloured = text["coloured"].format(without="" if by_model else ", without interval") if several else ""
     marked = text["means"].format(black=black, coloured=coloured) if len(means) else coloured
     return context.figure(
