@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 _PLURALS: Final = (
     "answers", "bases", "bins", "calls", "comparisons", "contrasts", "designs", "dimensions", "experiments", "items",
@@ -38,3 +39,10 @@ def badly_worded(*texts: str) -> list[str]:
         for rule, pattern in FORBIDDEN.items()
         for found in pattern.finditer(text)
     ]
+
+
+def too_many_sentences(parts: Iterable[Any], note: str = "") -> dict[str, list[str]]:
+    """Return the captions of figures and tables that have more than three sentences before the note of the study."""
+    split = re.compile(r"(?<=[^.]{3}[.!?]) (?=[^a-z]|n = )")
+    sentences = {part.name: split.split(part.caption.removesuffix(f" {note}")) for part in parts}
+    return {name: texts for name, texts in sentences.items() if len(texts) > 3}

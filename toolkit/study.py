@@ -671,18 +671,18 @@ class Study(Reported):
 
     def _test_figures(self, folder: Path) -> Files:
         from toolkit.report.captions import defects_note, join, source_words
+        from toolkit.report.figure import About
         from toolkit.report.plots.results import write_test_figures
 
         runs, test = self.runs(), self.plan.test
-        note = join(self.note, defects_note(runs))
         source = source_words(runs, self.name, self.plan.dataset.version)
+        context = About(source, note=join(self.note, defects_note(runs)), study=self.name)
         if test.name == "one_shot":
             from toolkit.traffic.figures import write_one_shot_figures
 
-            context = {"note": note, "source": source, "study": self.name}
-            return write_one_shot_figures(self._scored(), folder=folder, **context)
+            return write_one_shot_figures(self._scored(), folder=folder, context=context)
         results = results_of(test, self._measured())
-        return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))
+        return write_test_figures(results, test=test.name, folder=folder, context=context)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

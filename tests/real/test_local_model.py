@@ -125,7 +125,9 @@ def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, 
     outcome = study.execute(progress=False, limit=1)
     runs, judgements, status = study.runs(), study.judgements(), study.status()
     captions = [
-        path.read_text() for path in study.figures(only=["quality_by_length"]) if path.suffix == ".txt"
+        path.read_text()
+        for path in study.figures(only=["quality_by_length"])
+        if path.name == "quality_by_length.txt"
     ]
     study.store.close()
     assert (outcome.succeeded, outcome.failed, len(judgements)) == (1, 0, 3)

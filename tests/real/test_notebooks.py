@@ -104,7 +104,9 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_l
     assert '"rubric"' in made_from
     assert str(demo_like_study.parent) not in made_from
     drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
-    assert drawn == [f"cost_quality{suffix}" for suffix in (".csv", ".pdf", ".png", ".svg", ".txt")]
+    assert drawn == [
+        f"cost_quality{suffix}" for suffix in (".csv", ".notes.txt", ".pdf", ".png", ".svg", ".txt")
+    ]
 
 
 @pytest.mark.full

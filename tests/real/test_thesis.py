@@ -396,7 +396,7 @@ def _bundle(folder: Path, name: str, seed: int) -> Path:
     plan.study = plan.study.model_copy(update={"name": name})
     about = about_study(held, plan)
     drawn = write_figures(held, about, folder, ["quality_by_length"])
-    drawn += save_table(length_table(held.length(), end=about.source), folder / "tables", name)
+    drawn += save_table(length_table(held.length(), context=about), folder / "tables", name)
     many = [Estimate(f"row {number}", 0.5, 0.25, 0.75, method="t", n={"bases": 3}) for number in range(70)]
     drawn += write_statistics({"many": ("Many", many)}, About(source=about.source, study=name), folder)
     write_bundle(folder, drawn, SECTION, NO_FINDINGS, {"study": name})

@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from wording_rules import too_many_sentences
 
 from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
 from toolkit.prompts.profile import UNTOLD, facts_profile, prompts_profile, similarity_profile
@@ -70,11 +71,12 @@ def test_what_is_drawn_is_what_was_counted(demo: Dataset) -> None:
     cells = [text.get_text() for text in found["dataset_balance"].figure.axes[0].texts]
     assert cells[:3] == ["6", "", "6"]  # SOC_INCIDENT: all six tell that they are to respond
     assert cells[-3:] == ["6", "6", "12"]
-    assert "6 bases have no CSF function (?)." in found["dataset_balance"].caption
+    assert "6 bases have no CSF function (?)." in found["dataset_balance"].notes
     facts = facts_profile(dataset).set_index(["kind", "length_bin"])["facts"]
     assert facts["decoy"].to_dict() == {"S": 0, "M": 1, "L": 2}
-    assert "mean over 6 of 12 bases" in found["dataset_facts"].caption
+    assert "Means over 6 of 12 bases" in found["dataset_facts"].notes
     assert "n = 12 bases, 36 prompts" in found["dataset"].caption
+    assert too_many_sentences(found.values()) == {}
     assert set(found["dataset"].data["panel"]) == {"lengths", "similarity", "readability", "balance", "facts"}
 
 
@@ -88,7 +90,7 @@ def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo: Dataset) -> None:
     assert (novelty["academic_soc_002"] > 0.95).all()
     pairs = similarity_profile(dataset)
     assert pairs.loc[pairs["up_to"] == 1, "pairs"].tolist() == [1, 1, 1]
-    assert "S 0.000 and 1.000" in drawn(dataset)["dataset_similarity"].caption
+    assert "S 0.000 and 1.000" in drawn(dataset)["dataset_similarity"].notes
 
 
 def test_one_base_two_lengths_and_a_table_without_base_facts(demo: Dataset, tmp_path: Path) -> None:
@@ -105,10 +107,10 @@ def test_one_base_two_lengths_and_a_table_without_base_facts(demo: Dataset, tmp_
         "1 base has no CSF function.",
         "n = 1 base, 2 prompts",
     ):
-        assert words in found["dataset"].caption
+        assert words in found["dataset"].caption + found["dataset"].notes
     assert "Kinds of facts: no base tells the kinds of its facts." in found["dataset"].caption
     assert set(found["dataset_balance"].data["csf"]) == {UNTOLD}
-    assert "nan" not in " ".join(each.caption for each in found.values())
+    assert "nan" not in " ".join(each.caption + each.notes for each in found.values())
 
 
 def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
@@ -124,19 +126,19 @@ def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
         "40 categories of 1 base.",
         "There are too many categories to show them",
     ):
-        assert words in page[0].caption
+        assert words in page[0].caption + page[0].notes
 
 
 def test_check_writes_one_figure_and_names_its_files(
     toolkit: Callable, tmp_path: Path, demo: Dataset
 ) -> None:
-    """Five files of one stem, the same bytes twice; exit code and lines are those of the check."""
+    """Six files of one stem, the same bytes twice; exit code and lines are those of the check."""
     path = write_csv(tmp_path / "one.csv", [replace(demo.prompts[0], text="1 2 3")])
     code, out, _ = toolkit("prompts", "check", path, "--figures", tmp_path / "out", "--json")
     files = [Path(name) for name in json.loads(out)["files"]]
     assert (code, sorted(file.name for file in files)) == (
         1,
-        [f"dataset.{kind}" for kind in ("csv", "pdf", "png", "svg", "txt")],
+        [f"dataset.{kind}" for kind in ("csv", "notes.txt", "pdf", "png", "svg", "txt")],
     )
     before = [file.read_bytes() for file in files]
     assert toolkit("prompts", "check", path, "--figures", tmp_path / "out")[1].endswith(f"{files[-1]}\n")

@@ -108,13 +108,16 @@ def test_every_picture_holds_its_alt_text_for_who_cannot_see_it(three) -> None:
     assert "data:image/png;base64,iVBOR" in html
 
 
-def test_five_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path) -> None:
-    """Pictures, numbers, caption, and nothing else."""
+def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path) -> None:
+    """Pictures, numbers, caption, notes, and nothing else; notes that are no longer true go."""
     files = save_figure(three[0], tmp_path / "new" / "folder")
-    assert [path.suffix for path in files] == list(SUFFIXES)
-    assert files[4].read_text(encoding="utf-8") == three[0].caption + "\n"
+    assert [path.name for path in files] == [f"quality_by_length{suffix}" for suffix in SUFFIXES]
+    texts = [path.read_text(encoding="utf-8") for path in files[4:]]
+    assert texts == [f"{three[0].caption}\n", f"{three[0].notes}\n"]
     assert len(pd.read_csv(files[3])) == len(three[0].data)
     assert sorted(path.name for path in files[0].parent.iterdir()) == sorted(path.name for path in files)
+    assert len(save_figure(replace(three[0], notes=""), files[0].parent)) == 5
+    assert not files[5].exists()
     assert csv_bytes(pd.DataFrame({"a": [1], "b": ["x\ny"]})) == b'a,b\n1,"x\ny"\n'
 
 
@@ -142,7 +145,7 @@ def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) ->
     (figure,) = draw_study(held, about_study(held, plan), ["missing_data"])
     ticks = [text.get_text() for axes in figure.figure.axes for text in axes.get_yticklabels()]
     assert any(tick.startswith("model: [U+65E0][U+6548] [U+1F600] <b>$x^2$ -->") for tick in ticks)
-    pdf, svg, png, csv, caption = save_figure(figure, tmp_path)
+    pdf, svg, png, csv, caption, _ = save_figure(figure, tmp_path)
     assert ElementTree.parse(svg).getroot().tag.endswith("svg")
     told = caption.read_text(encoding="utf-8") + svg.read_text(encoding="utf-8")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", told)
@@ -164,7 +167,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
         (tmp_path / f"{name}.pdf").write_text("of an earlier call")
     few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]
     files = save_drawn(few, tmp_path, about)
-    assert [path.name for path in files] == [*(f"missing_data{suffix}" for suffix in SUFFIXES), LEFT_OUT]
+    assert [path.name for path in files] == [*(f"missing_data{suffix}" for suffix in SUFFIXES[:-1]), LEFT_OUT]
     assert not (tmp_path / "icc_forest.pdf").exists()
     text = files[-1].read_text(encoding="utf-8")
     assert "judge_agreement: no run was scored by two judges\n" in text
@@ -233,7 +236,8 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
         for name in ("own", "other")
     )
     assert own == others
-    assert len(own) == len(files) == 17 * (len(pictures) + 2) + 2 * 4
+    notes = sum(name.endswith(SUFFIXES[-1]) for name in own)
+    assert len(own) == len(files) == 17 * (len(pictures) + 2) + 2 * 4 + notes
 
 
 def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path, capsys, monkeypatch) -> None:

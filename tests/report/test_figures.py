@@ -14,7 +14,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.text import Text
 from PIL import Image
 from whole_study import NOTE, make_study
-from wording_rules import badly_worded
+from wording_rules import badly_worded, too_many_sentences
 
 from toolkit.analyses import Analyses
 from toolkit.report.figure import About, about_study, render
@@ -31,10 +31,6 @@ NAMES = (
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
 BINS = {"S": 0.0, "M": 1.0, "L": 2.0}
-OF_THIS_STUDY = re.compile(
-    "Study |Of [0-9]+ runs|No dimension score|Lines that do|The .*axis|Up to|Beyond|Without an interval"
-)
-"""Sentences of a caption that stand there for what this study has or lacks."""
 
 
 def drawn(held, plan, *names: str) -> dict:
@@ -82,18 +78,15 @@ def test_a_study_with_everything_gets_every_figure(whole) -> None:
         assert not figure.left_out
         assert len(figure.data)
         assert figure.alt_text.endswith(".")
-        assert "Study whole, dataset version 2025.1." in figure.caption
-        assert figure.caption.endswith(NOTE)
+        assert " Study whole, dataset version 2025.1: n = " in figure.caption
+        assert figure.caption.endswith(f" {NOTE}")
         if not name.startswith("judge_card"):
             assert all(words in figure.caption for words in ("6 bases", "3 judges", "1 repeat"))
         assert "interval" in figure.caption
-        assert badly_worded(figure.caption, figure.alt_text) == []
+        assert badly_worded(figure.caption, figure.notes, figure.alt_text) == []
         assert border(figure) == 255, name
     assert "Holm over 3 tests of equivalence" in figures["equivalence"].caption
-    for name, figure in figures.items():
-        sentences = re.split(r"(?<=[^.]{3}\.) (?=[A-Z])", figure.caption.removesuffix(NOTE))
-        sentences = [one for one in sentences if not OF_THIS_STUDY.match(one)]
-        assert len(sentences) <= 6, (name, sentences)
+    assert too_many_sentences(figures.values(), NOTE) == {}
 
 
 def ends(rows: pd.DataFrame, *columns: str) -> list[list[float]]:
@@ -134,7 +127,7 @@ def test_quality_costs_and_slopes_are_drawn_as_their_results_have_them(whole) ->
     assert ends(figure.data, "quality", "quality_low", "quality_high") == told(one.quality for one in points)
     assert ends(figure.data, "cost", "cost_low", "cost_high") == told(one.cost for one in points)
     for one in points:
-        assert (f"{one.model} at {one.length_bin} (" in figure.caption) == one.on_front
+        assert (f"{one.model} at {one.length_bin} (" in figure.notes) == one.on_front
     figure = figures["length_slope"]
     line = figure.data.query("kind == 'slope' and model == 'gpt-4o'").sort_values("output_tokens")
     start, middle, end = line.to_dict("records")
@@ -209,7 +202,7 @@ def set_failed(runs: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("quality_by_length", set_failed, "Of 18 runs 2 failed and 1 is unjudged or without a number: missing here"),
+        ("quality_by_length", set_failed, "of 18 runs 2 failed and 1 is unjudged or without a number: missing here"),
         ("quality_by_length", lambda runs: runs.__setitem__("zeros", 2), "36 dimension scores are 0"),
         ("cost_quality", lambda runs: runs.__setitem__("tokens_estimated", True), "Some token counts are estimates."),
         ("cost_quality", lambda runs: runs.__setitem__("aud_cost", 0.0), "shows tokens and not money"),
@@ -218,7 +211,8 @@ def set_failed(runs: pd.DataFrame) -> None:
 def test_a_caption_says_what_was_left_out_and_what_is_shown(name: str, change, words: str) -> None:
     """Failed runs, zeros that the composite leaves out, estimates of tokens, and money that is none."""
     free = "token counts" in words
-    assert words in drawn_of(name, change, models=("m",), missing=0.0, free=free).caption
+    figure = drawn_of(name, change, models=("m",), missing=0.0, free=free)
+    assert words in (figure.notes if "are" in words else figure.caption)
 
 
 def test_costs_get_the_axis_that_suits_them() -> None:
@@ -238,9 +232,9 @@ def test_costs_get_the_axis_that_suits_them() -> None:
     assert axis(cost(0.01))[0].get_xlabel() == "AUD per 1,000 runs"
     assert axis(cost(100.0))[0].get_xlabel() == "AUD per run"
     far, told = axis(cost(100.0), ("a", "b"))
-    assert (far.get_xscale(), "The cost axis is logarithmic." in told) == ("log", True)
+    assert (far.get_xscale(), "the cost axis is logarithmic" in told) == ("log", True)
     mixed, told = axis(cost(0.0), ("a", "b"))
-    assert (mixed.get_xscale(), "AUD 0 because it has no price per token: a." in told) == ("linear", True)
+    assert (mixed.get_xscale(), "AUD 0 because it has no price per token: a" in told) == ("linear", True)
 
 
 def test_a_run_without_a_known_cost_is_missing_and_not_free() -> None:
@@ -251,7 +245,7 @@ def test_a_run_without_a_known_cost_is_missing_and_not_free() -> None:
 
     figure = drawn_of("cost_quality", gone, models=("m",), missing=0.0)
     assert figure.n["answers"] == 13
-    assert "Of 18 runs 5 are unjudged or without a number: missing here, not zero." in figure.caption
+    assert "of 18 runs 5 are unjudged or without a number: missing here, not zero." in figure.caption
     nothing = drawn_of("cost_quality", lambda runs: runs.__setitem__("aud_cost", np.nan), models=("m",))
     assert nothing.left_out == "no run with a known cost"
 
@@ -288,10 +282,11 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> Non
     tiny = replace(one, bias=replace(one.bias, estimate=-0.001, low=-0.004, high=0.003))
     held.bland_altman = lambda: {pair: tiny}
     figures = drawn(held, plan, "quality_by_length", "judge_agreement", "bland_altman")
-    assert "Not estimable: M (one base)." in figures["quality_by_length"].caption
-    assert "No judged run in bin L." in figures["quality_by_length"].caption
+    assert "no judged run of length L; not estimable: M." in figures["quality_by_length"].caption
+    assert "Not estimable: M (one base)." in figures["quality_by_length"].notes
     assert len(figures["quality_by_length"].data.query("kind == 'mean'")) == 1
-    assert "Not estimable: ICC(A,1) (constant scores)." in figures["judge_agreement"].caption
+    assert "not estimable: ICC(A,1)." in figures["judge_agreement"].caption
+    assert "Not estimable: ICC(A,1) (constant scores)." in figures["judge_agreement"].notes
     assert "bias 0.00," in figures["bland_altman"].alt_text
     assert any("bias = 0.00 [0.00, 0.00]" in text for text in texts(figures["bland_altman"]))
 
@@ -302,7 +297,7 @@ def test_lines_of_bases_that_mix_models_are_counted() -> None:
     def gone(runs: pd.DataFrame) -> None:
         unscore(runs, (runs["base"] == "base_01") & (runs["model"] == "gpt-4o") & (runs["length_bin"] == "S"))
 
-    told = drawn_of("quality_by_length", gone, bases=4, missing=0.0).caption
+    told = drawn_of("quality_by_length", gone, bases=4, missing=0.0).notes
     assert "because scores are missing: 1." in told
 
 
@@ -361,13 +356,13 @@ def test_prompt_lengths_are_joined_by_arrows_and_named_where_there_is_room(whole
         assert len(letters) >= 3
         assert not any(a.overlaps(b) for a, b in itertools.combinations(letters, 2))
         assert axes.get_ylim()[0] > 0  # cut, and the caption says so
-        assert "The score axis is cut (slanted marks)" in figures["cost_quality"].caption
+        assert "the score axis is cut (slanted marks)" in figures["cost_quality"].caption
 
 
 def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number() -> None:
     """A component of variance with two judges can reach any distance."""
     (figure,) = drawn(*make_study(bases=6, judges=("primary", "secondary")), "variance_components").values()
-    beyond = re.search(r"Beyond the axis \(arrow\): .*?( to [\d.]*\d)", figure.caption)
+    beyond = re.search(r"Beyond the axis \(arrow\): .*?( to [\d.]*\d)", figure.notes)
     assert beyond is not None
     assert beyond[1].strip() in texts(figure)
 
@@ -377,17 +372,17 @@ OF_THE_COMPOSITE += ("judge_agreement", "bland_altman", "icc_forest", "variance_
 
 
 def test_the_composite_that_leaves_zeros_out_never_stands_alone() -> None:
-    """Every caption names the strict one with its value; nothing is said where no zero was left out."""
+    """Notes name the strict one with its value; nothing is said where no zero was left out."""
     held, plan = make_study(bases=6, missing=0.0)
     whole = drawn(held, plan, "equivalence")["equivalence"]
-    assert "strict" not in whole.caption
+    assert "strict" not in whole.caption + whole.notes
     held.runs["zeros"] = 1
     held.runs["composite_strict"] -= 0.25
     mean = held.runs["composite_strict"].mean()
     for name, figure in drawn(
         Analyses(held.runs, held.judgements, margin=0.25), plan, *OF_THE_COMPOSITE
     ).items():
-        assert all(f"{value:.2f} by the" in figure.caption for value in (mean, mean + 0.25)), name
+        assert all(f"{value:.2f} by the" in figure.notes for value in (mean, mean + 0.25)), name
         assert "composite_strict" not in figure.caption
 
 
@@ -404,7 +399,7 @@ def test_a_ceiling_is_drawn_whole_and_said_shortly() -> None:
         (heap,) = (one for one in axes.collections if isinstance(one, PathCollection))
         assert 0 < heap.get_sizes().max() <= 70
     for name in ("bland_altman", "equivalence"):
-        assert figures[name].caption.count("are equal)") == 1, name
+        assert figures[name].notes.count("are equal)") == 1, name
 
 
 def test_an_interval_wider_than_the_scale_is_cut_and_said_so() -> None:
@@ -417,8 +412,8 @@ def test_an_interval_wider_than_the_scale_is_cut_and_said_so() -> None:
     figure = drawn(held, plan, "bland_altman")["bland_altman"]
     assert figure.data[["low", "high"]].abs().max().max() > 5
     assert figure.figure.axes[0].get_ylim() == (-5, 5)
-    told = "shows ±5 of the ±5 points that are possible. An interval that goes on beyond the axis"
-    assert told in figure.caption
+    assert "shows ±5 of the ±5 points that are possible." in figure.caption
+    assert "An interval that goes on beyond the axis" in figure.notes
 
 
 def test_bases_that_cannot_be_paired_are_called_bases() -> None:
@@ -429,11 +424,12 @@ def test_bases_that_cannot_be_paired_are_called_bases() -> None:
             runs, (runs["model"] == "llama-3") & (runs["length_bin"] == "L") & (runs["base"] != "base_00")
         )
 
-    caption = drawn_of("equivalence", gone, bases=3, missing=0.0).caption
-    assert "each pair of lengths: 3 bases)" in caption
-    assert "Up to 2 bases have no score at one of the two lengths and cannot be paired." in caption
-    assert "Not estimable: L-M of llama-3, L-S of llama-3 (1 base " in caption
-    assert "ratings or answers were missing" not in caption
+    figure = drawn_of("equivalence", gone, bases=3, missing=0.0)
+    assert "each pair of lengths: 3 bases; " in figure.caption
+    assert "up to 2 bases have no score at one of the two lengths and cannot be paired;" in figure.caption
+    assert "not estimable: L-M of llama-3, L-S of llama-3." in figure.caption
+    assert "Not estimable: L-M of llama-3, L-S of llama-3 (1 base " in figure.notes
+    assert "ratings or answers" not in figure.caption
 
 
 def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else() -> None:
@@ -457,11 +453,13 @@ def test_little_and_strange_studies_are_drawn_without_a_warning(about) -> None:
     """One base, or three models with names like markup: every figure is drawn whole or left out with a reason."""
     for figure in drawn(*make_study(**about)).values():
         assert figure.left_out or len(figure.data)
-        assert figure.caption
+        assert not too_many_sentences([figure], NOTE)
         assert border(figure) == 255, figure.name
         if about["bases"] == 1:
             on_paper = [text.replace("\n", " ") for text in texts(figure)]
-            assert badly_worded(figure.caption, figure.alt_text, figure.left_out, *on_paper) == []
+            assert (
+                badly_worded(figure.caption, figure.notes, figure.alt_text, figure.left_out, *on_paper) == []
+            )
         elif figure.name == "cost_quality":
             assert {"$\\alpha$", "_hidden"} <= set(texts(figure))
             assert max(len(text) for text in texts(figure) if "very" in text) <= 34

@@ -67,7 +67,7 @@ def test_heat_maps_and_spread_show_the_means_and_scores_that_pandas_finds(small)
     assert easiest == sorted(easiest, reverse=True)
     spread = figures["score_distribution"].data
     assert spread.groupby("part").size().to_dict() == {"Judge": len(scored), "Prompt length": len(runs)}
-    assert "Each mark is one score" in figures["score_distribution"].caption
+    assert "each mark is one score" in figures["score_distribution"].caption
 
 
 def test_lengths_in_scenarios_gains_and_ties_are_those_of_the_results(small) -> None:
@@ -101,7 +101,7 @@ def test_more_bases_than_a_page_has_rows_for_are_shades_without_numbers() -> Non
     figure = drawn(held, plan, "base_models")["base_models"]
     assert is_wide(figure.figure)
     assert "Bases, the easiest first" in texts(figure)
-    assert "A white cell has no score." in figure.caption or not figure.data.isna().any().any()
+    assert "a white cell has no score" in figure.caption or not figure.data.isna().any().any()
 
 
 def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
@@ -113,7 +113,7 @@ def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
             one for axes in figure.figure.axes for one in axes.collections if isinstance(one, PolyCollection)
         ]
         thin = [line for axes in figure.figure.axes for line in axes.lines if line.get_linewidth() == 0.5]
-        assert ("Shaded: how many answers" in figure.caption, bool(thin)) == (dense, not dense)
+        assert ("the darker a hexagon" in figure.caption, bool(thin)) == (dense, not dense)
         assert len(hexagons) >= 2 * dense
         cells = [one.get_clim() for one in hexagons if one.get_array() is not None]
         assert len(set(cells)) <= 1  # one shade is one number of answers in all panels

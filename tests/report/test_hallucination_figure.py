@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from wording_rules import too_many_sentences
 
 from toolkit.hallucination.figures import (
     RATES,
@@ -69,7 +70,7 @@ def test_every_number_drawn_is_a_number_measured(
     for words in (
         "72 items, 3 judges, 4 modes, k = 5",
         "95% intervals: Wilson",
-        "left out and not counted as wrong: 1 of each of 12 judges and modes.",
+        "left out and not counted as wrong: 1 of each of 12 judges and modes",
         "dashed always the majority and dotted length alone",
     ):
         assert words in drawn.caption
@@ -89,14 +90,16 @@ def test_a_judge_that_is_silent_in_one_rate_is_named() -> None:
     asked = {"asked": [True, True, False]}
     one = decider("primary", "m", "cot", labels=[True] * 3, decisions=[True, False, None], **asked)
     drawn = hallucination_figure([one], k=1)
-    assert "Items not asked about: 1 of primary (m), cot." in drawn.caption
-    assert "specificity of primary (m), cot (there is no case)" in drawn.caption
+    assert "items not asked about: 1 of primary (m), cot" in drawn.caption
+    assert "not estimable: specificity of primary (m), cot" in drawn.caption
+    assert "specificity of primary (m), cot (there is no case)" in drawn.notes
     assert not [line for line in drawn.figure.axes[2].lines if line.get_linestyle() == "None"]
 
 
 def test_the_tables_hold_the_numbers(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
     """A row each, missing numbers as dashes, unrounded data, names that cannot become a command."""
     table = hallucination_table(deciders, simple, k=5)
+    assert too_many_sentences([table, hallucination_figure(deciders, simple, k=5)]) == {}
     assert table.latex.count(r" \\") == 2 * (1 + 14)
     assert table.data["accuracy"].tolist() == [
         one.found.rate("accuracy").estimate for one in (*deciders, *simple)

@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 from whole_study import make_study
+from wording_rules import too_many_sentences
 
-from toolkit.report.figure import render
+from toolkit.report.figure import About, render
 from toolkit.report.plots.judge_card import judge_card, judge_card_table
 from toolkit.report.style import PAGE_MM
 from toolkit.report.tables import with_interval
@@ -73,16 +74,19 @@ def test_every_mark_and_interval_is_at_its_number(card: JudgeCard) -> None:
 
 
 def test_the_caption_says_what_is_missing_and_how_intervals_were_made(card: JudgeCard) -> None:
-    """Counts, reasons, correction, source and note; the data hold every result."""
-    drawn = judge_card(card, end="Study s. Synthetic.")
+    """Counts, source and note; reasons and correction in the notes; the data hold every result."""
+    drawn = judge_card(card, context=About(source="Study s", note="Synthetic."))
     for words in (
         "one planted error: 1 x altered prose",
         "Holm over 4 kinds",
-        "never counted as 0",
-        "12 bases",
+        "Right of 0 it is milder",
     ):
-        assert words in drawn.caption
-    assert drawn.caption.endswith("Study s. Synthetic.")
+        assert words in (drawn.caption if words.startswith("Right") else drawn.notes)
+    assert "never counted as 0" in drawn.caption
+    assert "12 bases" in drawn.caption
+    assert " Study s: n = " in drawn.caption
+    assert drawn.caption.endswith(" Synthetic.")
+    assert too_many_sentences([drawn, judge_card_table(card)], "Synthetic.") == {}
     assert len(drawn.data) == len(card.to_dict()["results"])
 
 
@@ -93,11 +97,12 @@ def test_a_judge_alone_that_gave_no_score_is_drawn_with_its_reasons() -> None:
     own[["composite_strict", "aud_cost", "latency_ms"]] = np.nan
     own["failed"] = True
     drawn = judge_card(judge_cards(own, runs)[0])
-    assert "No probes were tried." in drawn.caption
+    assert "no probes were tried." in drawn.caption
     assert not any(axes.get_title(loc="left").startswith("Probes") for axes in drawn.figure.axes)
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
     assert sum(text.startswith("not estimable") for text in texts) >= 5
-    assert "Not estimable: " in drawn.caption
+    assert "not estimable: " in drawn.caption
+    assert "Not estimable: " in drawn.notes
     render(drawn, "pdf")
 
 

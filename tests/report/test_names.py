@@ -106,7 +106,8 @@ def contents(folder: Path, judges: list[str]) -> dict[str, list[str]]:
             if path.suffix == ".csv":
                 lines = ["\t".join(cells) for cells in csv.reader(io.StringIO(text))]
             if path.stem != "statistics":  # takes up the tables in the order of their files
-                found[f"{path.parent.name}/{cards.get(path.stem, path.stem)}{path.suffix}"] = lines
+                name, _, suffix = path.name.partition(".")
+                found[f"{path.parent.name}/{cards.get(name, name)}.{suffix}"] = lines
     return found
 
 

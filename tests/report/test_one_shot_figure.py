@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 from PIL import Image
-from wording_rules import badly_worded
+from wording_rules import badly_worded, too_many_sentences
 
 from toolkit.report.figure import render, save_table
 from toolkit.stats.one_shot.methods import KEYS, compare_one_shot, methods_frame, score_groups, score_methods
@@ -94,11 +94,11 @@ def test_the_score_stands_beside_and_a_method_without_one_says_so():
     for words in (
         "4 methods, N = 10 experiments each, 40 in all",
         "95% intervals: Clopper-Pearson carried to three outcomes",
-        "2 experiments have no verdict: missing, not zero.",
-        "A method with such an experiment has no score",
-        "Weights of I1, I0 and H in the raw score: 1, 0 and -0.5.",
+        "2 experiments have no verdict: missing, not zero, so that their methods have no score",
+        "weights of I1, I0 and H in the raw score: 1, 0 and -0.5.",
     ):
         assert words in figure.caption
+    assert "Not estimable: codes (incomplete: I1+I0+H = 8 of 10)." in figure.notes
     axes = figure.figure.axes[1]  # it ends with a tick, or nobody could tell how far below 0 it goes
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["−0.5", "0.0", "0.5", "1.0"]
 
@@ -127,9 +127,9 @@ def test_nothing_to_score_is_drawn_without_a_complaint(methods):
     figure = one_shot_figure(methods)
     assert render(figure, "pdf")
     assert ("no experiments" in figure.caption) == (not methods)
-    assert "No interval could be estimated." in figure.caption or not methods
+    assert "no interval could be estimated" in figure.caption or not methods
     one = one_shot_figure(scored({"hosts": (1, 0, 0)}))
-    assert "(1 method, N = 1 experiment)" in one.caption
+    assert " 1 method, N = 1 experiment; " in one.caption
     assert badly_worded(one.caption, one.alt_text) == []
     assert "not corrected for their number" not in one.caption
 
@@ -155,11 +155,13 @@ def test_the_three_outcomes_differ_in_grey_print():
 def test_the_table_holds_counts_scores_and_intervals(tmp_path):
     """An incomplete method has its counts and no score."""
     table = one_shot_table(scored(FOUR))
+    assert too_many_sentences([table, one_shot_figure(scored(FOUR))]) == {}
     assert "paths & 6 & 1 & 3 & 0 & 10 & 0.45 & 0.45 {[}$-$0.05, 0.83{]}" in table.latex
     assert "ports & 0 & 2 & 8 & 0 & 10 & 0.00 & $-$0.40" in table.latex
     assert r"codes & 4 & 4 & 0 & 2 & 10 & -- & -- \\" in table.latex
     assert len(table.data) == 8
-    assert [path.name for path in save_table(table, tmp_path)] == ["one_shot.tex", "one_shot.csv"]
+    files = ["one_shot.tex", "one_shot.csv", "one_shot.notes.txt"]
+    assert [path.name for path in save_table(table, tmp_path)] == files
     groups = one_shot_table(score_groups(scored(FOUR))).latex
     assert "Methods & I1" in groups
     assert "& 20 & 7 & 11 & 2 & 40 & 3 of 4 & " in groups  # a mean over three of four methods says so
@@ -180,7 +182,7 @@ def test_the_comparison_table_holds_difference_interval_and_p():
     assert "Holm over 3 comparisons" in table.caption
     assert table.name == "one_shot_variants"
     short = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[1:2]])))
-    assert "Questions left out because a method of theirs is incomplete: careful - plain (1" in short.caption
+    assert "questions left out because a method of theirs is incomplete: careful - plain (1" in short.caption
 
 
 def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path):
@@ -205,7 +207,7 @@ def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path)
 def test_a_comparison_without_an_interval_leaves_no_question_out():
     """Too few pairs is another reason than an incomplete method, and the caption claimed both were one."""
     plain, careful = scored(FOUR), scored(FOUR, ("careful",))
-    caption = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[:2]]))).caption
-    assert "Questions left out" not in caption
-    assert "Without an interval: careful - plain (2 pairs are too few for a 95% interval)." in caption
-    assert badly_worded(caption) == []
+    table = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[:2]])))
+    assert "left out" not in table.caption
+    assert "Without an interval: careful - plain (2 pairs are too few for a 95% interval)." in table.notes
+    assert badly_worded(table.caption, table.notes) == []

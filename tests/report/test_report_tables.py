@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from whole_study import make_study
-from wording_rules import badly_worded
+from wording_rules import badly_worded, too_many_sentences
 
 from toolkit.errors import InputError
 from toolkit.report import captions
@@ -176,19 +176,19 @@ def rows_of(table) -> list[str]:
 
 
 def test_reliability_has_one_row_a_dimension_and_its_data_hold_everything(held, tmp_path):
-    """Absolute agreement is printed, all six forms and both alphas are in the data, notes stand in the caption."""
-    table = reliability_table(held.reliability(), end="Study x. Note.")
+    """Absolute agreement is printed, all six forms and both alphas are in the data; the notes have each method."""
+    table = reliability_table(held.reliability(), context=captions.Context("Study x", note="Note."))
     assert len(rows_of(table)) == 1 + len(DIMENSIONS) + 1
     assert rows_of(table)[0].startswith("& ICC(A,1) & ICC(A,k) & alpha over judges")
     names = set(table.data["name"])
     assert {"ICC(1,1)", "ICC(A,1)", "ICC(C,k)", "alpha over judges", "alpha over dimensions"} <= names
     assert re.search(
-        r"n = 6 bases, \d+ answers, 3 judges\)\. In brackets 95% intervals of ICC\(A,1\), ICC\(A,k\): .*; "
-        r"95% intervals of alpha over judges: ",
-        table.caption,
+        r"Study x: n = 6 bases, \d+ answers, 3 judges; 95% intervals, made as the notes say", table.caption
     )
-    assert table.caption.endswith("Study x. Note.")
-    tex, csv = save_table(table, tmp_path / "tables")
+    methods = r"95% intervals of ICC\(A,1\), ICC\(A,k\): .*; 95% intervals of alpha over judges: "
+    assert re.search(methods, table.notes)
+    assert table.caption.endswith(" Note.")
+    tex, csv, _ = save_table(table, tmp_path / "tables")
     assert tex.read_text(encoding="utf-8") == table.latex
     assert pd.read_csv(csv)["estimate"].tolist() == table.data["estimate"].tolist()
 
@@ -199,8 +199,8 @@ def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     found = held.reliability()
     table = reliability_table(replace(found, icc={**found.icc, "composite_strict": silent}))
     assert re.search(r"strict composite & -- & +& 0\.\d\d ", table.latex)
-    assert "Not estimable: ICC(A,1) (one judge)." in table.caption
-    assert "Up to 4 ratings or answers were missing." in table.caption
+    assert "Not estimable: ICC(A,1) (one judge)." in table.notes
+    assert re.search(r"; up to \d+ ratings or answers missing; not estimable: ICC\(A,1\)\.", table.caption)
 
 
 def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):
@@ -211,7 +211,7 @@ def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):
     assert "p = " not in rows[1]
     assert "p = " in rows[4]
     assert re.search("P values corrected for multiplicity: Holm .*, intervals unadjusted", table.caption)
-    assert "1 of 18 runs has no composite_strict and is left out" in table.caption
+    assert "1 of 18 runs has no composite_strict and is left out" in table.notes
     means = [one.estimate for one in held.length().per_bin]
     assert table.data["estimate"].tolist()[:3] == means
 
@@ -220,7 +220,8 @@ def test_captions_of_a_study_that_misses_one_of_each_read_well(held):
     """What is counted is one of many; studies of one base, judge and length: test_figures."""
     found = held.reliability()
     tables = (reliability_table(found), forms_table(found), length_table(held.length()))
-    assert badly_worded(*(table.caption for table in tables)) == []
+    assert badly_worded(*(table.caption for table in tables), *(table.notes for table in tables)) == []
+    assert too_many_sentences(tables) == {}
 
 
 def test_an_axis_without_zero_is_declared():
@@ -231,9 +232,9 @@ def test_an_axis_without_zero_is_declared():
         for name, unit, value in units
     ]
     caption = results_figure(results, test="t").caption
-    assert "Without 0 on the axis: length, drift." in caption
+    assert "without 0 on the axis: length, drift." in caption
     assert "not corrected for their number" in caption
-    assert "Without 0" not in results_figure(results[:1], test="t").caption
+    assert "without 0" not in results_figure(results[:1], test="t").caption
 
 
 def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_estimate(
@@ -243,10 +244,10 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
     with Study.load(demo_like_study) as study:
         names = list(study.analyses())
         first, again = (study.statistics(tmp_path / name) for name in ("one", "two"))
-    assert {path.stem for path in first} == {*names, "sentences"}
+    assert {path.name.removesuffix(".notes.txt").rsplit(".")[0] for path in first} == {*names, "sentences"}
     assert {"reliability", "generalizability", "length", "length_bias", "mixed_model", "power"} <= set(names)
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
-    text = next(path for path in first if path.suffix == ".txt").read_text()
+    text = next(path for path in first if path.name == "sentences.txt").read_text()
     for words in ("Scripted models answer and judge.", "ICC(A,1) = ", "Mixed model"):
         assert words in text
     assert " nan" not in text.lower()
@@ -292,7 +293,7 @@ def test_one_is_told_of_as_one_and_nothing_as_nothing():
     told = "Phi of 0.90 needs 1 judge: 1 run and 1 judgement, 0.00123 AUD; it is then 0.950."
     assert plan.sentence() == told
     runs = pd.DataFrame({"status": ["failed", "succeeded", "succeeded"]})
-    told = "Of 3 runs 1 failed and 1 is unjudged or without a number: missing here, not zero."
+    told = "of 3 runs 1 failed and 1 is unjudged or without a number: missing here, not zero"
     assert captions.missing_words(runs, runs[2:]) == told
     assert "2 are unjudged" in captions.missing_words(runs[1:], runs[:0])
     assert "1 base is too few" in bland_altman([1, 2, 3, 4], [2, 2, 4, 3], bases=list("aaaa")).lower.remarks
@@ -374,10 +375,10 @@ def estimate(name: str, value: float, **more) -> Estimate:
 )
 def test_what_repeats_is_a_column(keyed, rows):
     """N and the method stand in the caption, once."""
-    table = estimates_table("t", "Some results.", keyed)
+    table = estimates_table("t", "Some results", keyed)
     assert len(rows_of(table)) == len(rows)
     assert all(row.startswith(start) for row, start in zip(rows_of(table), rows, strict=True)), rows_of(table)
-    assert table.caption.startswith("Some results (n = 9 bases). In brackets 95% intervals: t.")
+    assert table.caption == "Some results: intervals in brackets. n = 9 bases; 95% intervals: t."
     assert table.data["estimate"].tolist() == [one.estimate for _, one in keyed]
 
 
@@ -388,16 +389,17 @@ def test_another_n_another_level_and_roles_are_said_once():
         (("contrasts",), estimate(name, 0.3, p_value=0.0001, role="exploratory")) for name in ("M-S", "L-M")
     ]
     keyed += [(("equivalence",), estimate(name, 0.3, n={"bases": 8}, **two)) for name in ("M-S", "L-M")]
-    table = estimates_table("t", "Some.", keyed)
+    table = estimates_table("t", "Some", keyed)
     assert rows_of(table)[0] == r"& difference & equivalence {[}90\% interval{]} \\"
     assert "0.30 {[}0.20, 0.40{]}, p \\textless{} 0.001 & 0.30 {[}0.20, 0.40{]}, p = 0.020" in table.latex
     for words in (
-        "(n = 9 bases; for equivalence n = 8 bases)",
-        "95% intervals of difference: t; 90% intervals of equivalence: t.",
-        "Holm over 2 tests, intervals unadjusted.",
-        "All of these tests are exploratory.",
+        "n = 9 bases; 95% and 90% intervals, made as the notes say.",
+        "Holm over 2 tests, intervals unadjusted; all of these tests are exploratory.",
     ):
         assert words in table.caption
+    assert table.notes.startswith(
+        "For equivalence n = 8 bases. 95% intervals of difference: t; 90% intervals of"
+    )
 
 
 def test_no_statistic_of_a_study_prints_a_name_of_the_code(demo_like_study, tmp_path):
@@ -410,4 +412,5 @@ def test_no_statistic_of_a_study_prints_a_name_of_the_code(demo_like_study, tmp_
             found = re.findall(
                 r"\w*[a-z]\\?_[a-z]\w*|\bper aud\b|\baud per\b|E-rho2|\bPhi\b(?!\$)|[ =\[]-\d", told
             )
-            assert found == [], path.name
+            symbols = ("d_z", "g_z", "d_av")  # of effect sizes, which LaTeX sets with an index
+            assert [name for name in found if name not in symbols] == [], path.name

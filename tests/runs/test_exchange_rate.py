@@ -84,7 +84,7 @@ def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(
         assert "at 1.52 AUD a USD (given by the study, 2026-11-20)" in cost_sentences(study)
         assert study.manifest()["exchange"] == "1.52 AUD a USD (given by the study, 2026-11-20)"
         study.figures(only=["cost_quality"])
-        (caption,) = study.output.rglob("cost_quality*.txt")
+        (caption,) = study.output.rglob("cost_quality.notes.txt")
         assert "Calls keep the exchange rate" in caption.read_text()
         stored = [*study.store.database["calls"].find()]
         assert all(call["worst_aud"] >= call["aud_cost"] > 0 for call in stored)

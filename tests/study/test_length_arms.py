@@ -204,7 +204,7 @@ def test_status_figure_methods_registration_and_verify_work_with_arms(
     assert "length_and_information" in set(finished.questions()["analysis"])
     with without_pictures():
         finished.figures(tmp_path, only=["length_information"])
-    caption = (tmp_path / "figures" / "length_information.txt").read_text()
+    caption = (tmp_path / "figures" / "length_information.notes.txt").read_text()
     assert finished.length_and_information().sentence() in caption
     assert verify_study(finished).exit_code == 0
     register(finished, out=tmp_path / "registration.md")

@@ -180,7 +180,7 @@ def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
         assert not cards_of(study)[0].probes
         # Drawing takes a second a card.
         monkeypatch.setattr(job, "cards_of", lambda study, result: cards[:1])
-        assert len(write_cards(study, result, tmp_path)) == 7
+        assert len(write_cards(study, result, tmp_path)) == 9
     caption = (tmp_path / "figures" / "judge_card_primary_probed.txt").read_text()
     assert "Scripted models answer and judge." in caption
 

@@ -52,27 +52,28 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
         style.row_axis(panels[0], designs[::-1])
         curves = _cost_curve(below, benchmark)
         style.settle(figure)
-    seeds = int(benchmark.trials["seed"].nunique())
+    results = [e for estimates in benchmark.results.values() for e in estimates if e.statistic in _PANELS]
     costs = data[data["panel"] == "cost over the baseline"].to_dict("records")
     by_design = "; ".join(f"{row['design']} {row['estimate']:.3g}" for row in costs)
     ratios = f"Cost over {designs[0]}: {by_design}."
-    caption = captions.join(
-        f"Adaptive against static benchmarking, {seeds} seeds each: (a) cost until the widest interval of a difference "
-        f"of two models is {benchmark.target_width:g} score points wide, over that of {designs[0]} with the same seed "
-        "(median); (b) share of the differences on the full bank that the intervals hold when asking stops (mean; "
-        f"dashed 95 %); (c) root mean square error of the models' means at the cost that {designs[0]} has in the "
-        "median; (d) what is still unknown by what was paid: the widest interval of a difference, the median of the "
-        "seeds after as many bases, and the middle half of them (shaded; dotted: the width at which asking stops; the "
-        f"axis ends at {_TOP:g} times that). "
-        "Lines of (a) to (c) are 95 % intervals over seeds.",
-        ratios,
-        *(f"{note[:1].upper()}{note[1:]}." for note in benchmark.notes),
-        about.source,
-        about.note,
-    )
-    alt_text = f"Three panels, one row a design, and curves of the width over what was paid. {ratios}"
     data = pd.concat([data, curves], ignore_index=True)
-    return FigureWithCaption(NAME, figure, caption, alt_text, data, {"seeds": seeds})
+    return about.figure(
+        NAME, figure, data,
+        f"Three panels, one row a design, and curves of the width over what was paid. {ratios}",
+        f"Adaptive against static benchmarking: (a) cost over that of {designs[0]} until the widest interval of a "
+        f"difference of two models is {benchmark.target_width:g} score points wide; (b) share of the differences on "
+        f"the full bank that the intervals hold then; (c) error of the means at the cost of {designs[0]}; (d) the "
+        "widest interval by what was paid.",
+        [f"The axis of (d) ends at {_TOP:g} times the width at which asking stops (dotted)"],
+        [
+            f"(a) is the median of the ratio to {designs[0]} with the same seed. (b) is a mean, and 95% is dashed. (c) "
+            f"is the root mean square error at the median cost of {designs[0]}. (d) is the median of the seeds after "
+            "as many bases, with the middle half of them shaded.",
+            ratios,
+            captions.notes_words(benchmark.notes),
+        ],
+        n={"seeds": int(benchmark.trials["seed"].nunique())}, estimates=results,
+    )  # fmt: skip
 
 
 def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:

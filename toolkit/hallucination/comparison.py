@@ -172,12 +172,12 @@ class HallucinationComparison:
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
         from toolkit.hallucination.figures import contrasts_table, hallucination_figure, hallucination_table
-        from toolkit.report.figure import save_all
+        from toolkit.report.figure import About, save_all
 
-        end = f"Study {self.study}. {self.note}".strip()
-        figure = hallucination_figure(self.deciders, self.baselines, k=self.k, end=end)
-        tables = [hallucination_table(self.deciders, self.baselines, k=self.k, end=end)]
-        tables += [contrasts_table(self.contrasts, end=end)] if self.contrasts else []
+        context = About(source=f"Study {self.study}", note=self.note)
+        figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
+        tables = [hallucination_table(self.deciders, self.baselines, k=self.k, context=context)]
+        tables += [contrasts_table(self.contrasts, context=context)] if self.contrasts else []
         return save_all([figure], tables, folder)
 
     def _reasons(self, *, read: bool) -> dict[str, int]:

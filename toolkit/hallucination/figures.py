@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
-from toolkit.report.figure import FigureWithCaption, nothing_drawn
+from toolkit.report.figure import ALONE, About, FigureWithCaption
 from toolkit.report.tables import Keyed, Table, estimates_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
@@ -27,7 +27,7 @@ _NAMED: Final = 3  # more judges and modes than this are not named one by one in
 
 
 def hallucination_figure(
-    deciders: Sequence[Decider], baselines: Sequence[Decider] = (), *, k: int, end: str = ""
+    deciders: Sequence[Decider], baselines: Sequence[Decider] = (), *, k: int, context: About = ALONE
 ) -> FigureWithCaption:
     """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
     everyone = (*deciders, *baselines)
@@ -38,44 +38,38 @@ def hallucination_figure(
         "judges": len({decider.judge for decider in deciders}),
         "modes": len({decider.mode for decider in deciders}),
     }
+    context = replace(context, n=n)
     estimated = data[data["estimate"].notna()]
     if estimated[estimated["mode"] != ""].empty:
-        caption = captions.join("Hallucination judges: no item was decided.", undecided_words(deciders), end)
-        empty = nothing_drawn(NAME, caption, "no item was decided", size=(style.PAGE_MM, 30))
-        return replace(empty, data=data, n=n)
+        empty = context.nothing_drawn(NAME, "no item was decided", "Hallucination judges")
+        return replace(empty, data=data, notes=undecided_words(deciders))
     labels, lines = ([decider.label for decider in group] for group in (deciders, baselines))
     with style.thesis_style():
         figure = _draw(estimated, labels, lines, style.model_styles(decider.model for decider in deciders))
-    estimates = [(decider, decider.found.rate(rate)) for decider in deciders for rate in RATES]
-    silent = [
-        replace(estimate, name=f"{estimate.name} of {decider.label}", missing=0)
-        for decider, estimate in estimates
-        if not estimate.estimable
+    estimates = [
+        replace(decider.found.rate(rate), name=f"{rate} of {decider.label}", missing=0)
+        for decider in deciders
+        for rate in RATES
     ]
     grey = [f"{line} {decider.judge}" for line, decider in zip(("dashed", "dotted"), baselines, strict=False)]
-    caption = captions.join(
-        f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
-        "found (sensitivity) and share of true answers passed (specificity).",
-        captions.interval_words(rate for _, rate in estimates),
-        captions.UNCORRECTED,
-        f"Grey lines: {' and '.join(grey)} on the same items." if grey else "",
-        undecided_words(deciders),
-        captions.not_estimable_words(silent),
-        end,
-    )
     values = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(estimated))
-    return FigureWithCaption(
-        NAME, figure, caption, f"Marks with intervals in three panels: {values}.", data, n
-    )
+    beside = f"; grey lines: {' and '.join(grey)} on the same items" if grey else ""
+    return context.figure(
+        NAME, figure, data, f"Marks with intervals in three panels: {values}.",
+        "Hallucination judges on a labelled set: accuracy, share of hallucinations found (sensitivity) and share of "
+        f"true answers passed (specificity){beside}.",
+        [captions.UNCORRECTED],
+        estimates=estimates, counts=f"{captions.n_words(n)}, k = {k}", missing=undecided_words(deciders),
+    )  # fmt: skip
 
 
 def undecided_words(deciders: Sequence[Decider]) -> str:
     """Say how many items have no decision and how many were not asked about, and what became of them."""
     undecided = _counted([(decider.found.counts.undecided, decider.label) for decider in deciders])
     unasked = _counted([(decider.unasked, decider.label) for decider in deciders])
-    return captions.join(
-        f"Undecided items, left out and not counted as wrong: {undecided}." if undecided else "",
-        f"Items not asked about: {unasked}." if unasked else "",
+    return captions.clauses(
+        f"undecided items, left out and not counted as wrong: {undecided}" if undecided else "",
+        f"items not asked about: {unasked}" if unasked else "",
     )
 
 
@@ -120,7 +114,7 @@ def _draw(
 
 
 def hallucination_table(
-    deciders: Sequence[Decider], baselines: Sequence[Decider] = (), *, k: int, end: str = ""
+    deciders: Sequence[Decider], baselines: Sequence[Decider] = (), *, k: int, context: About = ALONE
 ) -> Table:
     """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
     everyone = (*deciders, *baselines)
@@ -133,22 +127,25 @@ def hallucination_table(
         for name, estimate in zip(_HEADS, cells, strict=True):
             ends: dict[str, Any] = {} if name == _HEADS[0] else {"low": None, "high": None}
             keyed.append((("judge", decider.label), replace(estimate, name=name, missing=0, **ends)))
-    end = captions.join(
-        f"Decided by {counted(k, 'votes')} each. Se and Sp: sensitivity and specificity for hallucinated answers. "
-        "kappa: Cohen's, between decision and label. Votes: Fleiss' kappa among the votes on the same item. AUD/right: "
-        "AUD for one right verdict. Unread.: share of replies without a vote.",
-        undecided_words(deciders),
-        end,
+    heads = (
+        "Acc.: accuracy. Se and Sp: sensitivity and specificity for hallucinated answers. kappa: Cohen's, between "
+        "decision and label. Votes: Fleiss' kappa among the votes on the same item. AUD/right: AUD for one right "
+        "verdict. Unread.: share of replies without a vote."
     )
     title = "Hallucination judges on a labelled set"
-    return estimates_table(NAME, title, keyed, end=end, data=deciders_frame(everyone))
+    basis = [f"{counted(k, 'votes')} for each decision", undecided_words(deciders)]
+    return estimates_table(
+        NAME, title, keyed, context=context, data=deciders_frame(everyone), basis=basis,
+        note=["Se and Sp: sensitivity and specificity for hallucinated answers; the notes explain the other columns"],
+        notes=[heads],
+    )  # fmt: skip
 
 
-def contrasts_table(contrasts: Sequence[Estimate], *, end: str = "") -> Table:
+def contrasts_table(contrasts: Sequence[Estimate], *, context: About = ALONE) -> Table:
     """Return the differences between accuracies with their corrected p values."""
-    title = "Hallucination judges: differences of accuracies on the items that both decided."
+    title = "Hallucination judges: differences of accuracies on the items that both decided"
     keyed = [("accuracy", contrast) for contrast in contrasts]
-    return estimates_table("hallucination_contrasts", title, keyed, key="of", end=end)
+    return estimates_table("hallucination_contrasts", title, keyed, key="of", context=context)
 
 
 def hallucination_text(

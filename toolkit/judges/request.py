@@ -58,7 +58,7 @@ class Manner:
     reference: bool = False
 
     def sentence(self) -> str:
-        """Return the sentence of a caption about a manner other than the default; empty for the default."""
+        """Return the sentence of notes and methods on a manner other than the default; empty for the default."""
         descriptions = {
             "off": "",
             "listed": f"Focus sentence prompting: {self.focus_sentences} sentences of each reply named to the judges.",

@@ -274,12 +274,13 @@ def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard
 
 def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:
     """Write the card of every judge of a study, as figure and table, and return the files."""
-    from toolkit.report.captions import join, source_words
+    from toolkit.report.captions import source_words
+    from toolkit.report.figure import About
     from toolkit.report.plots.judge_card import write_judge_cards
 
     source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    cards, end, scale = cards_of(study, result), join(source, study.note), study.plan.rubric.scale
-    return write_judge_cards(cards, folder, end=end, study=study.name, scale=scale)
+    context = About(source, note=study.note, study=study.name, scale=study.plan.rubric.scale)
+    return write_judge_cards(cards_of(study, result), folder, context=context)
 
 
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------

@@ -191,13 +191,14 @@ Block = Heading | Paragraph | Bullets | Picture | Grid
 
 @dataclass(frozen=True)
 class Shown:
-    """What the files of a figure or table show: its block, and the estimates and columns of numbers behind it."""
+    """What the files of a figure or table show: its block, estimates and columns behind it, and its notes."""
 
     name: str
     folder: str
     block: Picture | Grid
     estimates: Sequence[Estimate]
     columns: frozenset[str]
+    notes: str = ""
 
 
 def _row(cells: Iterable[str]) -> str:

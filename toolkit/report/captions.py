@@ -1,11 +1,16 @@
-"""The sentences under figures and tables: n, intervals, what is missing, where the numbers come from."""
+"""What stands under a figure or table: three sentences (what is seen, n and intervals, what to note), and its notes.
+
+A caption of nine sentences is not read. What is missing never leaves it; reasons and details stand in the notes.
+"""
 
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeVar
 
 import pandas as pd
 
@@ -20,9 +25,50 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     (files("toolkit.report") / "captions.toml").read_text(encoding="utf-8")
 )
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
+Key = TypeVar("Key", str, tuple[str, str])
 MOST_NAMES: Final = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
-UNCORRECTED = "The intervals are not corrected for their number."
+UNCORRECTED: Final = "The intervals are not corrected for their number"
+NO_INTERVALS: Final = "no intervals"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the captions of one study share: where the numbers come from, what is missing, and what warns a reader.
+
+    ``note`` ends every caption: the note of the study file, accepted flaws, replies that are not whole. ``notes`` end
+    the notes.
+    """
+
+    source: str = ""
+    missing: str = ""
+    notes: str = ""
+    note: str = ""
+
+    def compose(
+        self,
+        lead: str,
+        basis: Iterable[object],
+        note: Iterable[object] = (),
+        notes: Iterable[object] = (),
+        estimates: Iterable[Estimate] = (),
+    ) -> tuple[str, str]:
+        """Return caption and notes: what is lead, the clauses on n and intervals, those to note, and further sentences.
+
+        Of the estimates the caption names those that there are none of; why, and how each interval was made, the notes.
+        """
+        results = list(estimates)
+        absent = dict.fromkeys(e.name for e in results if not e.estimable)
+        rests_on = clauses(*basis, absent and f"not estimable: {_few(absent)}")
+        caption = join(
+            lead, f"{self.source}{': ' * bool(self.source)}{rests_on}.", sentence(*note), self.note
+        )
+        reasons = (ways_words(results), no_interval_words(results), not_estimable_words(results))
+        return caption, join(*notes, *reasons, self.notes)
+
+
+ALONE: Final = Context()
+"""Of a figure or table that is of no study."""
 
 
 def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -47,15 +93,13 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
 
 
 def defects_note(runs: pd.DataFrame) -> str:
-    """Say how many answers are not whole, those that count all the same and those that do not."""
+    """Say in one sentence how many answers are not whole, those that count all the same and those that do not."""
     total = counted(len(runs), "answers")
-    sentences = []
+    parts = []
     for excluded, verdict in ((False, "counted though"), (True, "left out because")):
         defects = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
-        sentences += [
-            f"{count} of {total} {verdict} {DEFECTS[str(defect)]}." for defect, count in defects.items()
-        ]
-    return " ".join(sentences)
+        parts += [f"{count} of {total} {verdict} {DEFECTS[str(defect)]}" for defect, count in defects.items()]
+    return sentence(*parts)
 
 
 def related_note(judgements: pd.DataFrame) -> str:
@@ -107,70 +151,68 @@ def estimates_n_words(estimates: Iterable[Estimate]) -> str:
     return f"n = {ranges_words(estimates)}"
 
 
-def _by_key(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    groups: dict[str, list[str]] = {}
+def _by_key(names: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    groups: dict[Key, list[str]] = {}
     for key, name in names:
         groups.setdefault(key, []).append(name)
     return groups
 
 
-def interval_words(estimates: Iterable[Estimate], labels: Iterable[str] | None = None) -> str:
-    """Say how the drawn intervals were made, or that there are none.
+def _ways(estimates: Iterable[Estimate]) -> dict[tuple[str, str], list[str]]:
+    """Return level and method of intervals, and the results whose intervals were made so."""
+    intervals = [e for e in estimates if e.estimable and e.low is not None and e.high is not None]
+    ways = Counter(name for name, *_ in {(e.statistic, e.confidence, e.method) for e in intervals})
+    names = (e.statistic if e.statistic and ways[e.statistic] == 1 else e.name for e in intervals)
+    keys = ((coverage(e.confidence), e.method) for e in intervals)
+    return _by_key(zip(keys, names, strict=True))
 
-    Where they were made in several ways a table names them, by its labels; a figure leaves them to Methods.
-    """
-    results, in_table = list(estimates), labels is not None
-    labels = labels or (estimate.statistic or estimate.name for estimate in results)
-    kinds = _by_key(
-        (f"{coverage(estimate.confidence)} intervals{{}}: {estimate.method}", label)
-        for estimate, label in zip(results, labels, strict=True)
-        if estimate.estimate is not None and estimate.low is not None and estimate.high is not None
-    )
-    if not kinds:
-        return "No interval could be estimated."
-    levels = {coverage(result.confidence) for result in results if result.low is not None}
-    if len(kinds) > 1 and len(levels) == 1 and not in_table:
-        return f"{levels.pop()} intervals, made as Methods say."
-    owners = [f" of {_few(names)}" if len(kinds) > 1 else "" for names in kinds.values()]
-    return "; ".join(kind.replace("{}", owner, 1) for kind, owner in zip(kinds, owners, strict=True)) + "."
+
+def interval_words(estimates: Iterable[Estimate]) -> str:
+    """Say how the intervals were made, or that there are none; several ways are told apart in the notes."""
+    ways = _ways(estimates)
+    if len(ways) > 1:
+        return f"{' and '.join(dict.fromkeys(level for level, _ in ways))} intervals, made as the notes say"
+    return next((f"{level} intervals: {method}" for level, method in ways), "no interval could be estimated")
+
+
+def ways_words(estimates: Iterable[Estimate]) -> str:
+    """Say of which results the intervals were made in which way, where there are several ways."""
+    ways = _ways(estimates).items()
+    parts = (f"{level} intervals of {_few(names)}: {method}" for (level, method), names in ways)
+    return sentence(*parts) if len(ways) > 1 else ""
 
 
 def not_estimable_words(estimates: Iterable[Estimate]) -> str:
-    """Say how much was missing before the estimates, and which of them there is none of and why."""
-    results = list(estimates)
-    most = max((estimate.missing for estimate in results), default=0)
-    reasons = _by_key((estimate.reason, estimate.name) for estimate in results if not estimate.estimable)
-    subject = "rating or answer was" if most == 1 else "ratings or answers were"
-    return join(
-        f"Up to {most} {subject} missing." if most else "",
-        f"Not estimable: {_by_reason(reasons)}." if reasons else "",
-    )
+    """Say which estimates there are none of, and why."""
+    reasons = _by_key((estimate.reason, estimate.name) for estimate in estimates if not estimate.estimable)
+    return f"Not estimable: {_by_reason(reasons)}." if reasons else ""
 
 
-def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
+def missing_before(estimates: Iterable[Estimate]) -> str:
+    """Say how much was missing before the estimates."""
+    most = max((estimate.missing for estimate in estimates), default=0)
+    return f"up to {most} {'rating or answer' if most == 1 else 'ratings or answers'} missing" if most else ""
+
+
+def no_interval_words(estimates: Iterable[Estimate]) -> str:
     """Say which estimates have no interval and why, each reason once."""
-    reasons = _by_key(
-        (estimate.reason, name)
-        for name, estimate in named
-        if estimate.estimable and (estimate.low is None or estimate.high is None)
-    )
+    without = (e for e in estimates if e.estimable and (e.low is None or e.high is None))
+    reasons = _by_key((e.reason, e.name) for e in without)
     return f"Without an interval: {_by_reason(reasons)}." if reasons else ""
 
 
 def tests_words(estimates: Iterable[Estimate]) -> str:
     """Say how P values were made that have no interval beside them."""
     methods = _by_key((e.method, e.name) for e in estimates if e.p_value is not None and e.low is None)
-    tests = "; ".join(f"{_few(names)}: {method}" for method, names in methods.items())
-    return f"Tests: {tests}." if tests else ""
+    return sentence(*(f"test of {_few(names)}: {method}" for method, names in methods.items()))
 
 
 def roles_words(estimates: Iterable[Estimate]) -> str:
     """Say which tests were named beforehand, and which were not."""
     roles = _by_key((e.role, e.name) for e in estimates if e.p_value is not None and e.role)
     if list(roles) == ["exploratory"]:
-        return "All of these tests are exploratory." if len(set(roles["exploratory"])) > 1 else "Exploratory."
-    text = capital("; ".join(f"{role}: {_few(names)}" for role, names in roles.items()))
-    return f"{text}." if text else ""
+        return "all of these tests are exploratory" if len(set(roles["exploratory"])) > 1 else "exploratory"
+    return clauses(*(f"{role}: {_few(names)}" for role, names in roles.items()))
 
 
 def corrections_words(results: Iterable[Estimate]) -> str:
@@ -178,11 +220,11 @@ def corrections_words(results: Iterable[Estimate]) -> str:
     tests = [e for e in results if e.correction != "none" and e.p_value is not None]
     corrections = "; ".join(dict.fromkeys(e.correction for e in tests))
     unadjusted = ", intervals unadjusted" if any(e.low is not None for e in tests) else ""
-    return f"P values corrected for multiplicity: {corrections}{unadjusted}." if tests else ""
+    return f"P values corrected for multiplicity: {corrections}{unadjusted}" if tests else ""
 
 
 def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> str:
-    """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale."""
+    """Say that intervals leave the scale, where some do: what is intervals of them ends with the scale."""
     first, last = scale
     beyond = bool((low.astype(float) < first).any() or (high.astype(float) > last).any())
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
@@ -191,8 +233,8 @@ def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> st
 def unpaired_words(differences: Iterable[Estimate]) -> str:
     """Say how many bases differences within bases lack; what is missing there is bases and not answers."""
     most = max((difference.missing for difference in differences), default=0)
-    bases = f"Up to {counted(most, 'bases')} {agreeing(most, 'have')}"
-    return f"{bases} no score at one of the two lengths and cannot be paired." if most else ""
+    bases = f"up to {counted(most, 'bases')} {agreeing(most, 'have')}"
+    return f"{bases} no score at one of the two lengths and cannot be paired" if most else ""
 
 
 def _by_reason(reasons: Mapping[str, Iterable[str]]) -> str:
@@ -216,7 +258,7 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
     unscored = len(runs) - len(judged) - failed
     parts = [f"{failed} failed"] if failed else []
     parts += [f"{unscored} {agreeing(unscored, 'are')} unjudged or without a number"] if unscored else []
-    return f"Of {counted(len(runs), 'runs')} {' and '.join(parts)}: missing here, not zero."
+    return f"of {counted(len(runs), 'runs')} {' and '.join(parts)}: missing here, not zero"
 
 
 def zeros_left_out(runs: pd.DataFrame) -> int:
@@ -249,7 +291,7 @@ def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> s
     names = sorted(str(name) for name in runs["study"].dropna().unique()) if "study" in runs else []
     study = study_name or ", ".join(names)
     source = f"Study {study}" if study else "Study not named"
-    return f"{source}, dataset version {dataset_version}." if dataset_version else f"{source}."
+    return f"{source}, dataset version {dataset_version}" if dataset_version else source
 
 
 def join(*sentences: object) -> str:
@@ -257,9 +299,20 @@ def join(*sentences: object) -> str:
     return " ".join(s.strip() for s in sentences if isinstance(s, str) and s.strip())
 
 
-def capital(sentence: str) -> str:
-    """Return a sentence that begins with a capital."""
-    return sentence[:1].upper() + sentence[1:]
+def clauses(*parts: object) -> str:
+    """Join the clauses that say something."""
+    return "; ".join(part for part in parts if isinstance(part, str) and part)
+
+
+def sentence(*parts: object) -> str:
+    """Return clauses as one sentence; nothing where none says anything."""
+    text = capital(clauses(*parts))
+    return f"{text}." if text else ""
+
+
+def capital(text: str) -> str:
+    """Return a text that begins with a capital."""
+    return text[:1].upper() + text[1:]
 
 
 def notes_words(notes: Iterable[str]) -> str:

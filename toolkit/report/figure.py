@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape
 
 import pandas as pd
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
 
 PICTURES: Final = ("pdf", "svg", "png")
-SUFFIXES: Final = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt")
-"""Files of a figure: the picture, the data that it draws, and its caption."""
+NOTES: Final = ".notes.txt"
+SUFFIXES: Final = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt", NOTES)
+"""Files of a figure: the picture, the data that it draws, its caption, and its notes where there are any."""
 
 
 class NothingToDraw(Exception):
@@ -47,7 +48,7 @@ class NothingToDraw(Exception):
 class FigureWithCaption:
     """A figure that explains itself; a notebook shows it when it is the last line of a cell.
 
-    ``estimates`` are those whose intervals it draws.
+    ``estimates`` are those whose intervals it draws, ``notes`` what is true of it and not in its caption.
     """
 
     name: str
@@ -58,6 +59,7 @@ class FigureWithCaption:
     n: Mapping[str, int]
     left_out: str = ""
     estimates: Sequence[Estimate] = ()
+    notes: str = ""
 
     @property
     def is_wide(self) -> bool:
@@ -69,28 +71,14 @@ class FigureWithCaption:
         return picture_html(render(self, "png", dpi=150), plain_text(self.alt_text), self.caption)
 
 
-def nothing_drawn(
-    name: str, caption: str, reason: str, *, size: tuple[float, float] = (85.0, 40.0), left_out: str = ""
-) -> FigureWithCaption:
-    """Return the figure that says why there is nothing to draw."""
-    with thesis_style():
-        figure = message_figure(*size, reason)
-    alt_text = f"{captions.capital(reason)}, so nothing is drawn."
-    return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), {}, left_out)
-
-
 @dataclass(frozen=True)
-class About:
-    """What the figures of one study say and share: n, source, missing, zeros, note, rates, a look per model.
+class About(captions.Context):
+    """What the figures of one study share: what their captions do, n, rates, a look per model.
 
     ``judges`` are the names of the judges by their role, which tells a reader nothing.
     """
 
     n: Mapping[str, int] = field(default_factory=dict)
-    source: str = ""
-    missing: str = ""
-    zeros: str = ""
-    note: str = ""
     repeats: int | None = None
     models: tuple[str, ...] = ()
     study: str = ""
@@ -98,27 +86,40 @@ class About:
     money: str = ""
     judges: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def end(self) -> str:
-        """How every caption ends."""
-        return captions.join(self.missing, self.whole)
-
-    @property
-    def whole(self) -> str:
-        """How captions end that say themselves what is missing: no composite stands without its strict one."""
-        return captions.join(self.zeros, self.origin)
-
-    @property
-    def origin(self) -> str:
-        """Source and note: how captions end that are of no composite, or of the strict one alone."""
-        return captions.join(self.source, self.note)
-
     def figure(
-        self, name: str, figure: Figure, data: pd.DataFrame, alt_text: str, *sentences: object, **more: Any
+        self,
+        name: str,
+        figure: Figure,
+        data: pd.DataFrame,
+        alt_text: str,
+        lead: str,
+        note: Iterable[object] = (),
+        notes: Iterable[object] = (),
+        *,
+        estimates: Sequence[Estimate] = (),
+        n: Mapping[str, int] | None = None,
+        counts: str = "",
+        missing: str | None = None,
+        also: Iterable[object] = (),
     ) -> FigureWithCaption:
-        """Return a figure with the sentences of its caption; its n is that of the study where none is given."""
-        caption = captions.join(*sentences)
-        return FigureWithCaption(name, figure, caption, alt_text, data, **{"n": self.n, **more})
+        """Return a figure with what its caption and notes say.
+
+        Its n and what is missing are those of the study where none are given; clauses in ``also`` follow them.
+        """
+        n = self.n if n is None else n
+        missing = self.missing if missing is None else missing
+        intervals = captions.interval_words(estimates) if estimates else captions.NO_INTERVALS
+        basis = [counts or captions.n_words(n), intervals, missing, *also]
+        caption, remarks = self.compose(lead, basis, note, notes, estimates)
+        return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates, notes=remarks)
+
+    def nothing_drawn(self, name: str, reason: str, lead: str, *, left_out: str = "") -> FigureWithCaption:
+        """Return the figure that says why there is nothing to draw."""
+        with thesis_style():
+            figure = message_figure(85, 40, reason)
+        caption, notes = self.compose(f"{lead}: {reason}.", [captions.n_words(self.n), self.missing])
+        alt_text = f"{captions.capital(reason)}, so nothing is drawn."
+        return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), self.n, left_out, (), notes)
 
     def judge(self, role: object) -> str:
         """Return what figures call a judge."""
@@ -129,23 +130,23 @@ class About:
         return model_styles(names, among=self.models)
 
 
+ALONE: Final = About()
+"""Of a figure that is of no study."""
+
+
 def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
     """Return what every figure of a judged study says besides its numbers; ``money`` ends captions of costs."""
     runs, study = analyses.runs, plan.study
     judged = captions.judged_runs(runs)
     # Where the study has replies judged that are not whole, no reader may take them for whole ones.
-    notes = (
-        plan.note,
-        captions.defects_note(runs),
-        captions.related_note(analyses.judge_means),
-        plan.manner.sentence(),
-    )
+    warnings = (plan.note, captions.defects_note(runs), captions.related_note(analyses.judge_means))
+    zeros = f"{captions.zeros_words(judged)}." if captions.zeros_left_out(judged) else ""
     return About(
         n=captions.counts(judged, study.repeats),
         source=captions.source_words(runs, study.name, plan.dataset.version),
         missing=captions.missing_words(runs, judged),
-        zeros=f"{captions.zeros_words(judged)}." if captions.zeros_left_out(judged) else "",
-        note=captions.join(*notes),
+        notes=captions.join(zeros, plan.manner.sentence()),
+        note=captions.join(*warnings),
         repeats=study.repeats,
         # A model that has no run yet keeps its colour: it is of the study file, not of the frame.
         models=tuple(sorted(plan.models)),
@@ -177,7 +178,7 @@ def about_scores(analyses: Analyses, note: str) -> About:
         n.pop("judges")
     return About(
         n=n,
-        source=f"Scores {analyses.name}.",
+        source=f"Scores {analyses.name}",
         missing=captions.missing_words(runs, judged),
         note=note,
         repeats=n["repeats"],
@@ -209,13 +210,13 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
 
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> Files:
-    """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data) and ``.txt`` (its caption).
+    """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data), ``.txt`` (its caption) and its notes.
 
     The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
     """
     picture = Picture(figure.name, figure.caption, figure.alt_text, figure.is_wide)
     contents = {f".{kind}": render(figure, kind) for kind in PICTURES}
-    contents |= {".csv": csv_bytes(figure.data), ".txt": f"{plain_text(readable(figure.caption))}\n".encode()}
+    contents |= {".csv": csv_bytes(figure.data), ".txt": _text(figure.caption)}
     return _written(figure, picture, Path(folder), contents)
 
 
@@ -228,15 +229,23 @@ def save_table(table: Table, folder: Path | str, study: str = "") -> Files:
 def _written(
     part: FigureWithCaption | Table, block: Picture | Grid, folder: Path, contents: Mapping[str, bytes]
 ) -> Files:
+    notes = {NOTES: _text(part.notes)} if part.notes else {}
     paths = [
-        write_atomically(folder / f"{part.name}{suffix}", content) for suffix, content in contents.items()
+        write_atomically(folder / f"{part.name}{suffix}", content)
+        for suffix, content in {**contents, **notes}.items()
     ]
+    if not notes:
+        (folder / f"{part.name}{NOTES}").unlink(missing_ok=True)
     columns = frozenset(
         str(name)
         for name, values in part.data.items()
         if any(pd.notna(value) and value != 0 and value != "" for value in values)
     )
-    return Files(paths, [Shown(part.name, folder.name, block, tuple(part.estimates), columns)])
+    return Files(paths, [Shown(part.name, folder.name, block, tuple(part.estimates), columns, part.notes)])
+
+
+def _text(text: str) -> bytes:
+    return f"{plain_text(readable(text))}\n".encode()
 
 
 def save_all(
@@ -253,7 +262,8 @@ def save_all(
 
 def take_away_others(folder: Path, pattern: str, names: Iterable[str]) -> None:
     """Remove what an earlier call wrote under such names and this one did not: it shows what no longer holds."""
-    current = set(names)
+    suffixes = (*SUFFIXES, ".tex")
+    current = {f"{name}{suffix}" for name in names for suffix in suffixes}
     for path in sorted(folder.glob(f"{pattern}.*")):
-        if path.suffix in (*SUFFIXES, ".tex") and path.stem not in current and path.is_file():
+        if path.name.endswith(suffixes) and path.name not in current and path.is_file():
             path.unlink()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from toolkit.report.figure import (
     About,
     FigureWithCaption,
     NothingToDraw,
-    nothing_drawn,
     save_all,
     save_figure,
     save_table,
@@ -132,8 +131,8 @@ def draw_study(
     cards = analyses.judge_cards() if analyses.is_judged and analyses.answers("judge_cards") else ()
     if not cards:
         reason = analyses.unanswerable.get("judge_cards", "no judged runs")
-        return [*figures, _left_out(CARD, "Cards of the judges", reason, context)]
-    return figures + [judge_card(card, end=context.origin, scale=context.scale) for card in cards]
+        return [*figures, context.nothing_drawn(CARD, reason, "Cards of the judges", left_out=reason)]
+    return figures + [judge_card(card, context=context) for card in cards]
 
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
@@ -146,12 +145,7 @@ def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
         with thesis_style():
             return row.draw(analyses, context)
     except NothingToDraw as error:
-        return _left_out(row.name, row.title, str(error), context)
-
-
-def _left_out(name: str, title: str, reason: str, context: About) -> FigureWithCaption:
-    caption = captions.join(f"{title}: {reason}.", context.end)
-    return replace(nothing_drawn(name, caption, reason, left_out=reason), n=context.n)
+        return context.nothing_drawn(row.name, str(error), row.title, left_out=str(error))
 
 
 def write_figures(
@@ -174,7 +168,7 @@ def write_figures(
     tables = _tables(analyses, context) if analyses.is_judged else []
     if not analyses.pairs.empty:
         title = "Votes on pairs of replies: models compared, and their strengths"
-        tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), end=context.origin))
+        tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), context=context))
     files += save_all((), tables, folder, context.study)
     names = [table.name for table in tables]
     for name in ("reliability", "icc_forms", "length", "models", "people", "pairs"):
@@ -185,26 +179,27 @@ def write_figures(
 
 def _tables(analyses: Analyses, context: About) -> list[Table]:
     tables: list[Table] = []
-    end = context.whole
     if analyses.answers("length"):
         second = analyses.length(analyses.other_score) if captions.zeros_left_out(analyses.runs) else None
         composites = captions.composites_words(analyses)
-        tables.append(length_table(analyses.length(), second, beside=composites, end=end))
+        tables.append(length_table(analyses.length(), second, beside=composites, context=context))
     elif analyses.answers("compare_models"):
         title = "Means of the models, and their differences within items"
-        tables.append(estimates_table("models", title, placed(analyses.compare_models()), end=context.end))
+        tables.append(estimates_table("models", title, placed(analyses.compare_models()), context=context))
     if analyses.answers("reliability"):
-        tables += [table(analyses.reliability(), end=end) for table in (reliability_table, forms_table)]
+        tables += [
+            table(analyses.reliability(), context=context) for table in (reliability_table, forms_table)
+        ]
     if not analyses.answers("length") and len(analyses.human):  # a study has it in its statistics
         people = analyses.calibration()
         estimates = [
             ("calibrated", mean.calibrated) for mean in (*people.means.values(), *people.differences)
         ]
         estimates += [("agreement", estimate) for estimate in people.agreement]
-        tables.append(estimates_table("people", "Judges held against people", estimates, end=context.end))
+        tables.append(estimates_table("people", "Judges held against people", estimates, context=context))
     if analyses.answers("judge_cards"):
-        cards, end = analyses.judge_cards(), context.origin
-        tables += [judge_card_table(card, end=end, scale=context.scale) for card in cards]
+        cards = analyses.judge_cards()
+        tables += [judge_card_table(card, context=context) for card in cards]
     return tables
 
 
@@ -234,7 +229,7 @@ def save_drawn(
     files.left_out = {name: reasons[name] for name in NAMES if name in reasons}
     lines = ["Figures that this study cannot give:"]
     lines += [f"{name}: {reason}" for name, reason in files.left_out.items()]
-    lines += [line for line in (context.source, context.note) if line]
+    lines += [line for line in (f"{context.source}." if context.source else "", context.note) if line]
     files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
 
@@ -249,8 +244,8 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
     """Write a table of each result, and one text with the sentence of every estimate."""
     if not results:
         raise InputError("statistics: no run is judged by two judges or more; judge the study first")
-    folder, end, files = Path(folder) / "statistics", context.whole, Files()
-    lines = [line for line in (context.source, context.note) if line]
+    folder, files = Path(folder) / "statistics", Files()
+    lines = [line for line in (f"{context.source}." if context.source else "", context.note) if line]
     for name, (title, result) in results.items():
         estimates = placed(result)
         lines += ["", title]
@@ -263,10 +258,10 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
         ]
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
         if estimates:
-            table = estimates_table(name, f"{title}.", estimates, key="Of", end=end, label=label)
+            table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
         else:  # tests of terms have degrees of freedom in place of intervals
             method = result.how() if hasattr(result, "how") else ""
-            table = terms_table(name, title, result.frame(), end=captions.join(method, end), label=label)
+            table = terms_table(name, title, result.frame(), method=method, context=context, label=label)
         files += save_table(table, folder, context.study)
     text = "\n".join(lines).strip() + "\n"
     files.append(write_atomically(folder / "sentences.txt", text.encode()))

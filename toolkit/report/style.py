@@ -189,7 +189,7 @@ def cut_axis(
             at = ([0], [far]) if which == "y" else ([far], [0])
             axes.plot(*at, color=INK, linestyle="none", transform=axes.transAxes, **slant)
     part = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *scale)
-    return f"The score axis is cut (slanted marks): it shows {part}." if ends != scale else ""
+    return f"the score axis is cut (slanted marks): it shows {part}" if ends != scale else ""
 
 
 def boxes(axes: Axes, groups: Sequence[pd.Series], width: float) -> None:

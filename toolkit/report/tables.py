@@ -12,6 +12,7 @@ import pandas as pd
 
 from toolkit.report import captions, style
 from toolkit.report.blocks import Grid
+from toolkit.report.captions import ALONE, Context
 from toolkit.report.escape import TERMS, readable
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
 from toolkit.words import coverage
@@ -40,6 +41,7 @@ class Table:
     grid: Grid
     data: pd.DataFrame
     estimates: Sequence[Estimate] = ()
+    notes: str = ""
 
     @property
     def caption(self) -> str:
@@ -58,15 +60,18 @@ def estimates_table(
     keyed: Sequence[Keyed],
     *,
     key: str = "of",
-    end: str = "",
+    context: Context = ALONE,
     label: str = "",
     data: pd.DataFrame | None = None,
     estimates: Sequence[Estimate] | None = None,
+    basis: Sequence[object] = (),
+    note: Sequence[object] = (),
+    notes: Sequence[object] = (),
 ) -> Table:
     """Return results as a table with their data, each statistic a column where it repeats.
 
-    What is the same for all, n and methods, stands in the caption once; what differs stands beside its row or in a
-    note. The table rests on ``estimates`` where its ``data`` hold more than is printed.
+    The n of all stands in the caption once; what differs stands beside its row or in the notes. The table rests on
+    ``estimates`` where its ``data`` hold more than is printed.
     """
     results = [result for _, result in keyed]
     cells = _cells(keyed)
@@ -77,7 +82,7 @@ def estimates_table(
         usual = {unit: n for unit, n in usual.items() if all(result.n.get(unit) == n for result in results)}
     rows: list[list[str]] = []
     heads: list[int] = []
-    notes: list[str] = []
+    exceptions: list[str] = []
     for panel in panels:
         names, columns = (list(dict.fromkeys(part)) for part in zip(*panel, strict=True))
         blocks = [_column(name, [panel.get((row, name)) for row in names]) for name in columns]
@@ -85,23 +90,25 @@ def estimates_table(
             unusual = [{unit: n for unit, n in by_row[row].items() if usual.get(unit) != n} for row in names]
             blocks.append(["n", *map(captions.counts_words, unusual)])
         else:
-            notes += _exceptions(panel, usual)
+            exceptions += _exceptions(panel, usual)
         for part in _fitting(blocks, max(map(len, names))):
             heads.append(len(rows))
             rows += map(list, zip(["", *names], *part, strict=True))
     width = max(map(len, rows), default=0)
     frame = pd.DataFrame([row + [""] * (width - len(row)) for row in rows or [[""]]])
     frame.columns = frame.columns.map(str)
-    counts = [captions.n_words(usual)] if usual else []
-    caption = captions.join(
-        f"{title.rstrip('.')} ({'; '.join([*counts, *notes])})." if usual or notes else title,
-        ("In brackets " if any(result.low is not None for result in results) else "")
-        + captions.interval_words(results, _interval_labels(cells)),
-        captions.tests_words(results),
-        captions.corrections_words(results),
-        captions.roles_words(results),
-        captions.not_estimable_words(results),
-        end,
+    bracketed = any(result.low is not None for result in results)
+    caption, remarks = context.compose(
+        f"{title}{': intervals in brackets' if bracketed else ''}.",
+        [
+            captions.n_words(usual) if usual else "n stands in the notes" if exceptions else "",
+            captions.interval_words(results),
+            captions.missing_before(results),
+            *basis,
+        ],
+        [captions.corrections_words(results), captions.roles_words(results), *note],
+        [captions.sentence(*exceptions), captions.tests_words(results), *notes],
+        [replace(c.estimate, statistic=c.column if c.column != _COLUMNS[""] else "") for c in cells],
     )
     if data is None:
         flat = ((holder if isinstance(holder, str) else " ".join(holder), result) for holder, result in keyed)
@@ -109,7 +116,7 @@ def estimates_table(
     column_heads = {str(column): str(head) for column, head in frame.iloc[0].items()}
     panel_rows = [row - 1 for row in heads[1:]]
     grid = Grid(frame.iloc[1:], caption, label or name.replace("_", "-"), column_heads, panels=panel_rows)
-    return Table(name, grid, data, results if estimates is None else estimates)
+    return Table(name, grid, data, results if estimates is None else estimates, remarks)
 
 
 @dataclass(frozen=True)
@@ -141,18 +148,6 @@ def _cells(keyed: Sequence[Keyed]) -> list[_Cell]:
             cells.append(_Cell("", name, part if part != name else "", estimate))
     heads = (_COLUMNS.get(cell.column, cell.column) + TERMS["parts"].get(cell.part, "") for cell in cells)
     return [replace(cell, column=head) for cell, head in zip(cells, heads, strict=True)]
-
-
-def _interval_labels(cells: Sequence[_Cell]) -> list[str]:
-    """Return what the caption calls each estimate: its column where all intervals of that are made in one way."""
-    methods = {(cell.part, cell.column, cell.estimate.method) for cell in cells}
-    ways = Counter((part, column) for part, column, _ in methods)
-    return [
-        cell.column
-        if ways[cell.part, cell.column] == 1 and cell.column != _COLUMNS[""]
-        else cell.estimate.name
-        for cell in cells
-    ]
 
 
 def _panels(cells: Iterable[_Cell]) -> list[Panel]:
@@ -235,18 +230,21 @@ def with_interval(estimate: Estimate) -> str:
     return f"{text} [{', '.join(ends)}]" if ends else text
 
 
-def terms_table(name: str, title: str, frame: pd.DataFrame, *, end: str, label: str) -> Table:
+def terms_table(
+    name: str, title: str, frame: pd.DataFrame, *, method: str, context: Context, label: str
+) -> Table:
     """Return tests of terms, which have degrees of freedom in place of intervals."""
     # A column in which nothing stands, such as notes where there are none, tells a reader nothing.
     filled = [str(column) for column in frame.columns if not len(frame) or frame[column].astype(str).any()]
     heads = {column: TERMS["tests"].get(column, column.replace("_", " ")) for column in filled}
     printed = frame.replace({"term": {":": " × "}}, regex=True)
     p_values = tuple(column for column in filled if column.startswith("p_"))
-    grid = Grid(printed, captions.join(f"{title}.", end), label, heads, decimals=3, p_values=p_values)
-    return Table(name, grid, frame)
+    caption, notes = context.compose(f"{title}.", [method or captions.NO_INTERVALS])
+    grid = Grid(printed, caption, label, heads, decimals=3, p_values=p_values)
+    return Table(name, grid, frame, notes=notes)
 
 
-def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
+def reliability_table(reliability: Reliability, *, context: Context = ALONE) -> Table:
     """Return how far the judges agree, one row a dimension: ICC(A,1), ICC(A,k) and alpha over judges.
 
     Leniency of a judge is error here, so the absolute-agreement forms are printed; the data hold all six.
@@ -259,35 +257,33 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
         printed += [(("score", readable(key)), e) for e in (*absolute, alpha) if e is not None]
         data += [(key, e) for e in (*forms, *reliability.icc_these_judges[key], alpha) if e is not None]
     over = reliability.alpha_over_dimensions
-    end = captions.join(
-        captions.TEXTS["reliability"]["forms"],
+    data += [("all dimensions", over)] if over is not None else []
+    text = captions.TEXTS["reliability"]
+    notes = [
         captions.capital(over.sentence()) if over is not None else "",
         captions.notes_words(reliability.notes),
-        end,
-    )
-    data += [("all dimensions", over)] if over is not None else []
-    return _wide_table("reliability", printed, data, "score", end)
+    ]
+    return estimates_table(
+        "reliability", text["seen"], printed, data=estimates_frame(data, "score"), estimates=[e for _, e in data],
+        context=context, note=[text["note"]], notes=notes,
+    )  # fmt: skip
 
 
-def _wide_table(
-    name: str, printed: Sequence[Keyed], data: Sequence[tuple[str, Estimate]], key: str, end: str
-) -> Table:
-    frame, estimates = estimates_frame(data, key), [estimate for _, estimate in data]
-    title = captions.TEXTS[name]["title"]
-    return estimates_table(name, title, printed, end=end, data=frame, estimates=estimates)
-
-
-def forms_table(reliability: Reliability, *, end: str = "") -> Table:
+def forms_table(reliability: Reliability, *, context: Context = ALONE) -> Table:
     """Return all six forms of the ICC of the composite, then ICC(A,.) again with the interval for these judges."""
     key = reliability.headline_score
     forms = (*reliability.icc.get(key, ()), *reliability.icc_these_judges.get(key, ()))
-    text = captions.TEXTS["icc_forms"]
-    title, end = text["title"].format(score=readable(key)), captions.join(text["forms"], end)
-    return estimates_table("icc_forms", title, [(key, form) for form in forms], key="score", end=end)
+    text, keyed = captions.TEXTS["icc_forms"], [(key, form) for form in forms]
+    title = text["seen"].format(score=readable(key))
+    return estimates_table("icc_forms", title, keyed, key="score", context=context, note=[text["note"]])
 
 
 def length_table(
-    comparison: LengthComparison, other: LengthComparison | None = None, *, beside: str = "", end: str = ""
+    comparison: LengthComparison,
+    other: LengthComparison | None = None,
+    *,
+    beside: str = "",
+    context: Context = ALONE,
 ) -> Table:
     """Return the means of the length bins and their paired differences, with P values and effect sizes.
 
@@ -303,11 +299,9 @@ def length_table(
     printed += [("", e) for e in (*corrected, *raw)]
     data = [("mean", e) for e in means] + [("difference", e) for e in contrasts]
     data += [("effect size", e) for e in (*raw, *corrected)]
-    end = captions.join(
-        beside,
-        captions.TEXTS["length"]["effect_size"],
-        captions.unpaired_words(contrasts),
-        captions.notes_words(comparison.notes),
-        end,
-    )
-    return _wide_table("length", printed, data, "what", end)
+    text = captions.TEXTS["length"]
+    return estimates_table(
+        "length", text["seen"], printed, data=estimates_frame(data, "what"), estimates=[e for _, e in data],
+        context=context, basis=[captions.unpaired_words(contrasts)],
+        notes=[beside, text["effect_size"], captions.notes_words(comparison.notes)],
+    )  # fmt: skip

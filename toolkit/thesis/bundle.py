@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
-from toolkit.report.blocks import Block, Bullets, Heading, Paragraph, Picture, Shown
-from toolkit.report.escape import escape_breaking, readable
+from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
+from toolkit.report.escape import escape_breaking, label_of, readable
 from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
 from toolkit.report.show import Files
@@ -19,6 +20,8 @@ from toolkit.thesis.document import write_document
 from toolkit.thesis.findings import Findings, findings_lines
 from toolkit.thesis.methods import methods_latex, methods_text, templates
 from toolkit.thesis.references import bibliography, known_references
+
+NOTES: Final = "Notes to figures and tables"
 
 
 def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
@@ -73,7 +76,7 @@ def write_bundle(
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
-        "figures.tex": _inputs(parts),
+        "figures.tex": _inputs(parts, study),
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
         "findings.tex": methods_latex(results),
@@ -83,20 +86,21 @@ def write_bundle(
         f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(context),
     }
     if appendix:
-        texts["statistics.tex"] = _inputs(appendix)
+        texts["statistics.tex"] = _inputs(appendix, study)
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
     written.append(write_atomically(folder / "findings.csv", csv_bytes(findings.frame())))
     if format != "latex":
         blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
         blocks.append(Heading("Figures and tables"))
-        blocks += [*([absent] if absent else []), *(shown.block for shown in parts)]
+        notes = Bullets(NOTES, tuple(f"{number}. {text}" for number, _, text in _notes(parts)))
+        blocks += [*([absent] if absent else []), *(shown.block for shown in parts), notes]
         written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
     paths = [*drawn, *written]
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
 
-def _inputs(parts: Iterable[Shown]) -> str:
-    r"""Return what takes up each file; tables that float come out before one that goes over pages."""
+def _inputs(parts: Sequence[Shown], study: str) -> str:
+    r"""Return what takes up each file, then the notes; tables that float come out before one that goes over pages."""
     lines: list[str] = []
     for shown in parts:
         path = f"{shown.folder}/{shown.name}.tex"
@@ -107,4 +111,24 @@ def _inputs(parts: Iterable[Shown]) -> str:
             lines += [r"\clearpage"] * bool(lines) + [rf"\bundlelong{{{path}}}"]
         else:
             lines.append(rf"\bundletable{{{path}}}")
-    return "".join(f"{line}\n" for line in (r"\begingroup\bundlehere", *lines, r"\endgroup"))
+    lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
+    if notes := [rf"\item[{ref}] {escape_breaking(text)}" for _, ref, text in _notes(parts, study)]:
+        lines += [
+            rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}",  # figures that float come out before
+            r"\begin{description}\small",
+            *notes,
+            r"\end{description}",
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _notes(parts: Iterable[Shown], study: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the notes of figures and tables after their number in a document and the reference of LaTeX to it."""
+    numbers = {"Figure": count(1), "Table": count(1)}
+    for shown in parts:
+        kind, label, name = "Figure", "fig", shown.name
+        if isinstance(shown.block, Grid):
+            kind, label, name = "Table", "tab", shown.block.label
+        number = next(numbers[kind])
+        if shown.notes:
+            yield f"{kind} {number}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}", shown.notes

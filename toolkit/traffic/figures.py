@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 
 from toolkit.report import captions, style
 from toolkit.report.blocks import Grid
-from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_all, take_away_others
+from toolkit.report.figure import ALONE, About, FigureWithCaption, save_all, take_away_others
 from toolkit.report.show import Files
 from toolkit.report.tables import Table, estimates_table, with_interval
 from toolkit.stats.one_shot.methods import (
@@ -54,47 +54,43 @@ _WORDS: Final = {
 
 
 def one_shot_figure(
-    rows: Sequence[Scored], *, name: str = NAME, title: str = "One-shot test", end: str = ""
+    rows: Sequence[Scored], *, name: str = NAME, title: str = "One-shot test", context: About = ALONE
 ) -> FigureWithCaption:
     """Draw the three shares of each row as a bar, and its raw score with the interval beside it."""
     groups = _as_groups(rows)
     data = pd.DataFrame(map(_row, groups), columns=list(_COLUMNS))
     n = {key: int(data[key].sum()) for key in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
+    context = replace(context, n=n)
     if data.empty or not n["experiments"]:
-        caption = captions.join(f"{title}: no experiments.", end)
-        empty = nothing_drawn(name, caption, "no experiments", size=(style.PAGE_MM, 40))
-        return replace(empty, data=data, n=n)
+        empty = context.nothing_drawn(name, "no experiments", title)
+        return replace(empty, data=data)
     with style.thesis_style():
         figure = _draw_bars(data)
-    uncorrected = captions.UNCORRECTED if data["low"].notna().sum() > 1 else ""
     sizes = sorted({group.experiments for group in groups})
     size = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
     each = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
     of_methods = [row for row in rows if isinstance(row, MethodScore)]
     counted_rows = counted(len(rows), "methods" if of_methods else "groups of methods")
-    points, weights = "mean raw score over methods; printed beside: mean score over methods.", ""
+    points, weights = "mean raw score over methods, beside them the mean score over methods", ""
     if of_methods:
-        points = "raw score; the score, printed beside, is raw but not below 0."
+        points = "raw score, beside them the score, which is raw but not below 0"
         scores = [row.score for row in of_methods if row.score is not None]
-        weighted = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
+        weighted = "weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}"
         weights = weighted.format(*scores[0].weights) if scores else ""
-    caption = captions.join(
-        f"{title} ({counted_rows}, N = {size}{each}).",
-        "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). Points: "
-        + points,
-        weights,
-        _interval_text(groups),
-        uncorrected,
-        end,
-    )
     alt_text = (
         f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
         f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
         f"{n['unexpected']} unexpected and {n['hallucinated']} hallucinated of "
         f"{counted(n['experiments'], 'experiments')}."
     )
-    estimates = [group.raw for group in groups]
-    return FigureWithCaption(name, figure, caption, alt_text, data, n, estimates=estimates)
+    estimates = [replace(group.raw, name=group.label) for group in groups]
+    return context.figure(
+        name, figure, data, alt_text,
+        f"{title}: bars are the shares of expected answers (I1), unexpected answers (I0) and hallucinations "
+        f"(H), points the {points}.",
+        [data["low"].notna().sum() > 1 and captions.UNCORRECTED, weights],
+        estimates=estimates, counts=f"{counted_rows}, N = {size}{each}", missing=_missing_words(groups),
+    )  # fmt: skip
 
 
 def _as_groups(rows: Sequence[Scored]) -> list[GroupScore]:
@@ -117,53 +113,45 @@ def _row(group: GroupScore) -> dict[str, object]:
     return row | {"score": group.score.estimate, "raw": group.raw.estimate} | ends
 
 
-def _interval_text(groups: Sequence[GroupScore]) -> str:
-    """Say what the intervals are, and what is missing."""
+def _missing_words(groups: Sequence[GroupScore]) -> str:
+    """Say how many experiments have no verdict, and what follows from it."""
     missing = sum(group.missing for group in groups)
-    lost = f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
-    no_score = "A method with such an experiment has no score, and means leave it out."
-    return captions.join(
-        captions.interval_words(group.raw for group in groups),
-        captions.no_interval_words((group.label, group.raw) for group in groups),
-        f"{lost} {no_score}" if missing else "",
-    )
+    lost = f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero"
+    return f"{lost}, so that their methods have no score and means leave them out" if missing else ""
 
 
 def one_shot_figures(
-    methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, note: str = "", source: str = ""
+    methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, context: About = ALONE
 ) -> tuple[FigureWithCaption, ...]:
     """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
     by_panel: dict[tuple[str, str], list[MethodScore]] = {}
     for method in methods:
         by_panel.setdefault((method.variant, method.model), []).append(method)
-    figures = [one_shot_figure(groups, end=captions.join(source, note))]
+    figures = [one_shot_figure(groups, context=context)]
     for (variant, model), panel in by_panel.items():
         title = f"One-shot test, methods with the prompt {variant} and the model {model}"
         for start in range(0, len(panel), MOST_ROWS):
             rows, name = panel[start : start + MOST_ROWS], f"{NAME}_methods_{len(figures)}"
-            figures.append(one_shot_figure(rows, name=name, title=title, end=captions.join(source, note)))
+            figures.append(one_shot_figure(rows, name=name, title=title, context=context))
     return tuple(figures)
 
 
-def write_one_shot_figures(
-    methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = "", study: str = ""
-) -> Files:
+def write_one_shot_figures(methods: Sequence[MethodScore], *, folder: Path, context: About = ALONE) -> Files:
     """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
     groups = score_groups(methods)
-    figures = one_shot_figures(methods, groups, note=note, source=source)
-    end = captions.join(source, note)
+    figures = one_shot_figures(methods, groups, context=context)
     frame = methods_frame(methods)
     comparisons = (compare_one_shot(frame, "variant"), compare_one_shot(frame, "model"))
-    tables = [one_shot_table(groups, end=end)]
-    tables += [one_shot_comparison_table(item, end=end) for item in comparisons if item.contrasts]
-    files = save_all(figures, tables, folder, study)
+    tables = [one_shot_table(groups, context=context)]
+    tables += [one_shot_comparison_table(item, context=context) for item in comparisons if item.contrasts]
+    files = save_all(figures, tables, folder, context.study)
     take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in figures))
     for item in comparisons:
         take_away_others(folder / "tables", f"{NAME}_{item.by}s", (table.name for table in tables))
     return files
 
 
-def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
+def one_shot_table(rows: Sequence[Scored], *, context: About = ALONE) -> Table:
     """Return the counts and the raw score of each row with its interval."""
     groups = _as_groups(rows)
     table_rows = [_row(group) | {"raw": with_interval(group.raw) or None} for group in groups]
@@ -173,33 +161,31 @@ def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
     heads |= {} if of_methods else {"scored": "Scored"}
     heads |= {"score": "Score", "raw": "Raw [interval]"}
     n = {"experiments": sum(group.experiments for group in groups)}
-    means = "" if of_methods or not rows else "; both are means over the methods of a row that are scored"
-    caption = captions.join(
-        f"One-shot test ({captions.n_words(n)}): I1 expected answers, I0 unexpected answers, H hallucinations.",
-        f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}.",
-        _interval_text(groups),
-        end,
+    means = "" if of_methods or not rows else ", both means over the methods of a row that are scored"
+    caption, notes = context.compose(
+        "One-shot test: I1 expected answers, I0 unexpected answers, H hallucinations.",
+        [captions.n_words(n), captions.interval_words(group.raw for group in groups), _missing_words(groups)],
+        [f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}"],
+        estimates=[replace(group.raw, name=group.label) for group in groups],
     )
     keyed = [(group.label, estimate) for group in groups for estimate in (group.score, group.raw)]
     frame = pd.DataFrame(table_rows, columns=list(heads))
     grid = Grid(frame, caption, NAME.replace("_", "-"), heads)
-    return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed])
+    return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed], notes)
 
 
-def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -> Table:
+def one_shot_comparison_table(comparison: OneShotComparison, *, context: About = ALONE) -> Table:
     """Return the paired differences between variants or models with their P values."""
     contrasts = comparison.contrasts
     compared = "prompts" if comparison.by == "variant" else "models"
     title = f"One-shot test: differences between {compared}, paired by question"
     omitted = "; ".join(f"{contrast.name} ({contrast.missing})" for contrast in contrasts if contrast.missing)
-    end = captions.join(
-        f"Questions left out because a method of theirs is incomplete: {omitted}." if omitted else "",
-        captions.no_interval_words((contrast.name, contrast) for contrast in contrasts),
-        captions.notes_words(comparison.notes),
-        end,
-    )
+    left_out = omitted and f"questions left out because a method of theirs is incomplete: {omitted}"
     keyed = [("difference of raw scores", replace(contrast, missing=0)) for contrast in contrasts]
-    return estimates_table(f"{NAME}_{comparison.by}s", title, keyed, end=end, data=comparison.frame())
+    return estimates_table(
+        f"{NAME}_{comparison.by}s", title, keyed, context=context, data=comparison.frame(), basis=[left_out],
+        notes=[captions.notes_words(comparison.notes)],
+    )  # fmt: skip
 
 
 def _draw_bars(data: pd.DataFrame) -> Figure:

@@ -57,28 +57,24 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    cost = "Tokens of prompt and reply" if tokens else "Cost of the call that answered"
     return context.figure(
         "cost_quality", figure, data,
         text["alt"].format(scale=scale_words(context.scale), label=label, points=points),
-        text["title"].format(what="tokens" if tokens else "cost", n=captions.n_words(n)),
-        text["cost"].format(what=cost),
-        not tokens and context.money,
-        factor != 1 and text["factor"].format(factor=factor),
-        text["marks"],
-        captions.interval_words(estimates),
-        cut,
-        (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any() and text["cut"],
-        _front_words(pareto),
-        tokens and text["free"],
-        free and text["some_free"].format(names=", ".join(free)),
-        tokens and costed["tokens_estimated"].fillna(False).any() and "Some token counts are estimates.",
-        logarithmic and "The cost axis is logarithmic.",
-        captions.missing_words(analyses.runs, costed),
-        f"{captions.zeros_words(costed)}.",
-        context.origin,
-        n=n,
-        estimates=estimates,
+        text["seen"].format(what="tokens" if tokens else "cost"),
+        [
+            text["free" if tokens else "cost"],
+            free and not tokens and text["some_free"].format(names=", ".join(free)),
+            logarithmic and "the cost axis is logarithmic",
+            cut,
+        ],
+        [
+            _front_words(pareto),
+            text["tokens"] if tokens else context.money,
+            factor != 1 and text["factor"].format(factor=factor),
+            (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any() and text["cut"],
+            tokens and costed["tokens_estimated"].fillna(False).any() and "Some token counts are estimates.",
+        ],
+        n=n, estimates=estimates, missing=captions.missing_words(analyses.runs, costed),
     )  # fmt: skip
 
 
@@ -86,8 +82,7 @@ def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw what each step to a longer prompt gains in quality for what it costs more, of each model."""
     cost, text = cost_column(analyses.runs), captions.TEXTS["quality_gain"]
     gains = analyses.once(gain_per_cost, analyses.runs, score=analyses.score, cost=cost)
-    estimates = [gain for gain in gains if gain.estimable]
-    if not estimates:
+    if not any(gain.estimable for gain in gains):
         raise NothingToDraw(gains[0].reason if gains else "no model has scores at two prompt lengths")
     # What a study pays for is a thousand runs; of one run the gain would be a number that no scale has.
     per = "1,000 tokens" if cost == "total_tokens" else "AUD more on 1,000 runs"
@@ -98,7 +93,8 @@ def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
             *(np.nan if end is None else end * factor for end in ends),
             captions.units(e),
         )
-        for e in estimates
+        for e in gains
+        if e.estimable
         for ends, factor in [((e.estimate, e.low, e.high), 1000 if cost == "total_tokens" else 0.001)]
     ]
     data = pd.DataFrame(rows, columns=["model", "step", "estimate", "low", "high", "bases"])
@@ -108,14 +104,10 @@ def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         "quality_gain", _draw_gain(data, f"Points gained per {per}", context), data,
         text["alt"].format(per=per, values=values),
-        text["title"].format(per=per, n=captions.n_words(context.n)),
-        captions.interval_words(estimates),
-        captions.no_interval_words((e.name, e) for e in estimates),
-        text["note"],
-        captions.not_estimable_words(gain for gain in gains if not gain.estimable),
-        cost != "total_tokens" and context.money,
-        context.end,
-        estimates=estimates,
+        text["seen"].format(per=per),
+        [text["note"]],
+        [cost != "total_tokens" and context.money],
+        estimates=gains,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, load_dataset
 from toolkit.prompts.similarity import NEAR
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
-from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
+from toolkit.report.figure import About, FigureWithCaption, save_figure
 from toolkit.report.show import Files
 from toolkit.words import LENGTH_BINS, agreeing, counted
 
@@ -39,16 +39,22 @@ _TOKENS: Final = 10  # width of a bar of the token counts
 
 @dataclass(frozen=True)
 class _Panel:
-    """One panel: its name, title and text, its data and how they are drawn, and why there is nothing to draw."""
+    """One panel: name, title, what is seen and its notes, its data and how they are drawn, and why there is nothing."""
 
     name: str
     title: str
-    text: str
+    lead: str
+    notes: str
     data: pd.DataFrame
     draw: Callable[[Axes, pd.DataFrame], None]
     reason: str = ""
     height: float = _PANEL_MM
     on_page: bool = True
+
+    @property
+    def words(self) -> str:
+        """Title and what is seen, or why nothing is."""
+        return f"{self.title}: {self.reason or self.lead}"
 
     def fill(self, figure: FigureBase, letter: str = "") -> None:
         figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontweight="bold")
@@ -61,8 +67,9 @@ def dataset_figures(dataset: Dataset, *, single: bool = True) -> tuple[FigureWit
     date = dataset.date.isoformat() if dataset.date else ""
     facts = [f"version {dataset.version}", date, dataset.focus, f"SHA-256 {dataset.digest[:12]}"]
     n = {"bases": len({prompt.base for prompt in dataset.prompts}), "prompts": len(dataset.prompts)}
-    end = f"Dataset {dataset.name} ({'; '.join(filter(None, facts))}); {captions.n_words(n)}."
-    return (_page(panels, n, end), *(_alone(panel, n, end) for panel in panels if single))
+    source = f"Dataset {dataset.name} ({'; '.join(filter(None, facts))})"
+    context = About(source=source, n=n)
+    return (_page(panels, dataset.name, context), *(_alone(panel, context) for panel in panels if single))
 
 
 def write_dataset_figures(source: str | Path, folder: Path | str, *, single: bool = True) -> Files:
@@ -93,18 +100,19 @@ def write_dataset_figures(source: str | Path, folder: Path | str, *, single: boo
     return files
 
 
-def _alone(panel: _Panel, n: Mapping[str, int], end: str) -> FigureWithCaption:
-    name, text = f"{NAME}_{panel.name}", f"{panel.title}: {panel.reason or panel.text}"
+def _alone(panel: _Panel, context: About) -> FigureWithCaption:
+    name = f"{NAME}_{panel.name}"
     if panel.reason:
-        return nothing_drawn(name, captions.join(f"{text}.", end), panel.reason)
+        return context.nothing_drawn(name, panel.reason, panel.title)
     with style.thesis_style():
         figure = style.new_figure(style.COLUMN_MM, panel.height)
         panel.fill(figure)
         style.settle(figure)
-    return FigureWithCaption(name, figure, captions.join(text, end), text, panel.data, n)
+    text = captions.join(f"{panel.words}.", panel.notes)
+    return context.figure(name, figure, panel.data, text, f"{panel.words}.", notes=[panel.notes])
 
 
-def _page(panels: Sequence[_Panel], n: Mapping[str, int], end: str) -> FigureWithCaption:
+def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCaption:
     filled = [panel for panel in panels if panel.on_page and not panel.reason]
     columns: tuple[list[_Panel], list[_Panel]] = ([], [])
     for panel in sorted(filled, key=lambda panel: -panel.height):
@@ -113,17 +121,24 @@ def _page(panels: Sequence[_Panel], n: Mapping[str, int], end: str) -> FigureWit
     ordered.sort(key=lambda column: panels.index(column[0]))
     letters = (f"({letter})" for letter in "abcdefgh")
     texts: list[str] = []
+    notes: list[str] = []
     with style.thesis_style():
         figure = style.new_figure(style.PAGE_MM, max(map(_height, columns)))
         for half, column in zip(_parts(figure, 1, 2), ordered, strict=True):
             parts = _parts(half, len(column), 1, height_ratios=[panel.height for panel in column])
             for part, panel, letter in zip(parts, column, letters, strict=False):
                 panel.fill(part, letter)
-                texts.append(f"{letter} {panel.title}: {panel.text}")
+                texts.append(f"{letter} {panel.words}")
+                notes.append(f"{letter} {panel.notes}")
         style.settle(figure)
-    empty = [f"{panel.title}: {panel.reason}." for panel in panels if panel.reason and panel.on_page]
+    empty = [panel.words for panel in panels if panel.reason and panel.on_page]
     data = pd.concat([panel.data.assign(panel=panel.name) for panel in filled], ignore_index=True)
-    return FigureWithCaption(NAME, figure, captions.join(*texts, *empty, end), " ".join(texts), data, n)
+    text = captions.TEXTS[NAME]
+    return context.figure(
+        NAME, figure, data, captions.join(captions.sentence(*texts), *notes),
+        text["seen"].format(name=name, panels="; ".join(texts)),
+        notes=notes, also=empty,
+    )  # fmt: skip
 
 
 def _parts(figure: FigureBase, down: int, across: int, **more: Any) -> list[FigureBase]:
@@ -146,40 +161,38 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     def by_length(key: str, text: Callable[[Any], str]) -> str:
         return ", ".join(f"{name} {text(values[key])}" for name, values in texts.items())
 
-    ends = by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})")
-    shares = by_length("similarity", lambda pair: " and ".join(style.decimals(share, 3) for share in pair))
-    text, floor = captions.TEXTS["dataset"], _floor(prompts["novelty"])
-    lengths = captions.join(
-        text["lengths"].format(bar=_TOKENS, counts=ends), absent and f"No prompt in bin {', '.join(absent)}."
-    )
-    similarity = text["similarity"].format(shares=shares)
-    many = prompts["base"].nunique() > _LINES
-    marks = text["boxes" if many else "lines"]
-    readability = text["readability"].format(marks=marks, means=by_length("grade", _grade), grades=GRADES)
-    kinds = text["facts"].format(bases=facts["bases"].max(), all=prompts["place"].max())
-    adds = text["novelty"].format(
-        lowest=style.decimals(float(prompts["novelty"].min()), 3),
-        cut=" The axis does not begin at 0." if floor else "",
-    )
-    novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
+    text, floor = captions.TEXTS[NAME], _floor(prompts["novelty"])
+    values = _balance_values(balance) | {
+        "bar": _TOKENS,
+        "counts": by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})"),
+        "absent": f" No prompt in bin {', '.join(absent)}." if absent else "",
+        "shares": by_length("similarity", lambda pair: " and ".join(style.decimals(e, 3) for e in pair)),
+        "marks": text["boxes" if prompts["base"].nunique() > _LINES else "lines"],
+        "means": by_length("grade", _grade),
+        "grades": GRADES,
+        "bases": facts["bases"].max(),
+        "all": prompts["place"].max(),
+        "lowest": style.decimals(float(prompts["novelty"].min()), 3),
+        "cut": " The axis does not begin at 0." if floor else "",
+    }
+
+    def panel(name: str, title: str, data: pd.DataFrame, draw: Any, reason: str = "", **more: Any) -> _Panel:
+        lead, notes = (text[key].format(**values) for key in (name, f"{name}_notes"))
+        return _Panel(name, title, lead, notes, data, draw, reason, **more)
+
     lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
     tall = _ROW_MM * (1.15 * lines if lines > 1 else 1) * len(rows) + 14
+    grade = partial(_draw_readability, {name: measures["grade"] for name, measures in texts.items()})
+    novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
+    untold = "" if len(facts) else "no base tells the kinds of its facts"
     return (
-        _Panel("lengths", "Token lengths", lengths, prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
-        _Panel("similarity", "Similarity of bases", similarity, pairs, _draw_similarity, lone),
-        _Panel(
-            "readability", "Readability", readability, prompts[["prompt_id", "base", "length_bin", "grade"]],
-            partial(_draw_readability, {name: values["grade"] for name, values in texts.items()}),
-        ),
-        _Panel(
-            "balance", "Balance", _balance_words(balance), balance, partial(_draw_balance, rows), height=tall
-        ),
-        _Panel(
-            "facts", "Kinds of facts", kinds, facts, _draw_facts,
-            "" if len(facts) else "no base tells the kinds of its facts",
-        ),
-        _Panel("novelty", "What each base adds", adds, novel, _draw_novelty, lone, on_page=False),
-    )  # fmt: skip
+        panel("lengths", "Token lengths", prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
+        panel("similarity", "Similarity of bases", pairs, _draw_similarity, lone),
+        panel("readability", "Readability", prompts[["prompt_id", "base", "length_bin", "grade"]], grade),
+        panel("balance", "Balance", balance, partial(_draw_balance, rows), height=tall),
+        panel("facts", "Kinds of facts", facts, _draw_facts, untold),
+        panel("novelty", "What each base adds", novel, _draw_novelty, lone, on_page=False),
+    )
 
 
 def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -283,21 +296,21 @@ def _row_label(name: str) -> str:
     return textwrap.fill(readable(name), 34)
 
 
-def _balance_words(balance: pd.DataFrame) -> str:
+def _balance_values(balance: pd.DataFrame) -> dict[str, Any]:
+    """Return what the texts of the balance say: its columns, and how many bases there are of what."""
     names = ", ".join(f"{_CSF[name]} {name.capitalize()}" for name in CSF if name in set(balance["csf"]))
     unknown = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
     sizes = balance.groupby(["scenario", "category"])["bases"].sum()
     least = f"{sizes.min()} to " if sizes.min() < sizes.max() else ""
-    text, mark = captions.TEXTS["dataset"], " (?)" if names else ""
-    functions = f", by function of the NIST CSF ({names})" if names else ""
-    bases = f"{least}{counted(sizes.max(), 'bases')}"
-    return captions.join(
-        text["balance"].format(
-            functions=functions, categories=counted(len(sizes), "categories"), bases=bases
-        ),
-        unknown and f"{counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{mark}.",
-        len(sizes) > _ROWS and text["many"],
-    )
+    text, mark = captions.TEXTS[NAME], " (?)" if names else ""
+    missing = f" {counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{mark}."
+    return {
+        "functions": text["functions"].format(names=names) if names else "",
+        "categories": counted(len(sizes), "categories"),
+        "sizes": f"{least}{counted(sizes.max(), 'bases')}",
+        "unknown": missing if unknown else "",
+        "many": text["many"] if len(sizes) > _ROWS else "",
+    }
 
 
 def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd.DataFrame) -> None:

@@ -29,19 +29,17 @@ def judge_drift(analyses: Analyses, context: About) -> FigureWithCaption:
     data = pd.DataFrame(rows, columns=list(_COLUMNS))
     estimates, tolerance = [drift.shift for *_, drift in parts], analyses.drift_tolerance
     text = captions.TEXTS[NAME]
+    band = "" if tolerance is None else text["tolerance"].format(tolerance=f"{tolerance:g}")
     values = "; ".join(
         f"{row.judge} on {row.day}: {style.decimals(row.estimate, sign=True)}, {row.changed:.0%} of scores changed"
         for row in style.rows_of(data)
     )
     return context.figure(
         NAME, _draw(data, tolerance, context), data, f"{text['alt']}: {values}.",
-        text["title"].format(n=captions.estimates_n_words(estimates)),
-        captions.interval_words(estimates),
-        tolerance is not None and text["tolerance"].format(tolerance=f"{tolerance:g}"),
-        text["changed"].format(values=values),
-        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
-        context.origin,
-        estimates=estimates,
+        text["seen"].format(tolerance=band),
+        [text["note"]],
+        [text["changed"].format(values=values)],
+        estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip
 
 

@@ -46,17 +46,14 @@ def variance_components(analyses: Analyses, context: About) -> FigureWithCaption
     )
     return context.figure(
         "variance_components", figure, data, text["alt"].format(values=values),
-        text["title"].format(
-            score=readable(study.score), n=captions.n_words(context.n), method=components.method
-        ),
-        text["factors"].format(factors="; ".join(factors[name] for name in names)),
-        text["read"],
-        captions.interval_words(estimates),
-        cut and text["cut"].format(names="; ".join(cut)),
-        negative and text["negative"].format(names=", ".join(negative)),
-        " ".join(f"{captions.capital(note)}." for note in components.cautions),
-        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
-        context.end,
+        text["seen"].format(score=readable(study.score)),
+        [text["note"]],
+        [
+            text["factors"].format(method=components.method, factors="; ".join(factors[name] for name in names)),
+            cut and text["cut"].format(names="; ".join(cut)),
+            negative and text["negative"].format(names=", ".join(negative)),
+            captions.notes_words(components.cautions),
+        ],
         estimates=estimates,
     )  # fmt: skip
 
@@ -114,15 +111,15 @@ def decision_study(analyses: Analyses, context: About) -> FigureWithCaption:
         f"{coefficient} of {owner} with {count} {facet}{'s' if count != 1 else ''} {value:.2f}"
         for coefficient, owner, facet, count, value in marks.itertuples(index=False)
     )
-    target = f"; dotted line: the target {targets[0]:.2f}" if len(targets) == 1 else ""
+    target = text["target"].format(target=targets[0]) if len(targets) == 1 else ""
     return context.figure(
         "decision_study", _draw_curves(data, targets), data, text["alt"].format(values=values),
-        text["title"].format(n=captions.n_words(context.n), score=score),
-        text["curves"].format(target=target),
-        captions.interval_words(estimates),
-        *plans,
-        captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
-        context.end,
+        text["seen"].format(score=score, target=target),
+        [text["note"]],
+        [
+            *plans, "Intervals of other designs are in the data.",
+            captions.not_estimable_words(s.result.phi for name, s in studies.items() if name not in plotted),
+        ],
         estimates=estimates,
     )  # fmt: skip
 

@@ -16,13 +16,13 @@ from matplotlib.patheffects import withStroke
 
 from toolkit.report import captions, style
 from toolkit.report.escape import TERMS
-from toolkit.report.figure import About, FigureWithCaption, save_all
+from toolkit.report.figure import ALONE, About, FigureWithCaption, save_all
 from toolkit.report.show import Files
 from toolkit.report.tables import Keyed, Table, estimates_table, with_interval
 from toolkit.stats.agreement.judge_card import JudgeCard, slope_unit
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import SCALE, scale_words
+from toolkit.words import counted, scale_words
 
 CARD: Final = "judge_card"  # stands for the cards of all judges; their files are named after the judges
 PROBED: Final = "_probed"  # end of the name of a card with probes
@@ -35,7 +35,7 @@ KIND_WORDS: Final = TERMS["probes"]
 """Kinds of probes in the words of a figure."""
 
 
-def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> FigureWithCaption:
+def judge_card(card: JudgeCard, *, context: About = ALONE) -> FigureWithCaption:
     """Draw everything that is known of one judge on one page."""
     panels = _panels(card)
     estimates = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
@@ -50,39 +50,33 @@ def judge_card(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = S
         for probe in card.probes
         for reason, count in probe.missing.items()
     ]
+    lost = sum(count for probe in card.probes for count in probe.missing.values())
     named = {"judge": card.judge, "model": card.model}
-    return About(n=n).figure(
+    return context.figure(
         judge_card_name(card), figure, card.frame(), text["alt"].format(values=values, **named),
-        text["title"].format(n=captions.estimates_n_words(card.agreement[:1]), **named),
-        text["score"].format(scale=scale_words(scale, "-")),
-        text["leniency"],
-        len(card.bias) > 2 and text["family"],
-        text["slope"],
-        text["probes" if card.probes else "no_probes"],
-        shifts and text["pairs"].format(n=captions.estimates_n_words(shifts)),
-        corrections and text["shifts"].format(corrections=", ".join(corrections)),
-        missing and text["missing"].format(pairs="; ".join(missing)),
-        captions.interval_words(estimates),
-        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
-        captions.not_estimable_words(estimate for estimate in estimates if not estimate.estimable),
-        end,
-        estimates=estimates,
+        text["seen"].format(probed=text["probed"] if card.probes else "", **named),
+        [text["note"], not card.probes and "no probes were tried"],
+        [
+            text["score"].format(scale=scale_words(context.scale, "-")),
+            len(card.bias) > 2 and text["family"],
+            card.probes and text["probes"],
+            corrections and text["shifts"].format(corrections=", ".join(corrections)),
+            missing and text["missing"].format(pairs="; ".join(missing)),
+        ],
+        n=n, estimates=estimates, counts=captions.estimates_n_words(card.agreement[:1]), missing="",
+        also=[
+            shifts and text["pairs"].format(n=captions.ranges_words(shifts)),
+            lost and f"{counted(lost, 'pairs')} missing, never counted as 0",
+        ],
     )  # fmt: skip
 
 
-def write_judge_cards(
-    cards: Sequence[JudgeCard],
-    folder: Path | str,
-    *,
-    end: str = "",
-    study: str = "",
-    scale: tuple[float, float] = SCALE,
-) -> Files:
+def write_judge_cards(cards: Sequence[JudgeCard], folder: Path | str, *, context: About = ALONE) -> Files:
     """Write the figure and the table of every card; the same cards give the same bytes."""
     files = Files()
     for card in cards:
-        figure, table = judge_card(card, end=end, scale=scale), judge_card_table(card, end=end, scale=scale)
-        files += save_all([figure], [table], folder, study)
+        figure, table = judge_card(card, context=context), judge_card_table(card, context=context)
+        files += save_all([figure], [table], folder, context.study)
     return files
 
 
@@ -195,17 +189,17 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
         style.beside(axes, up, style.shorten(f"{cost.name}: {_text(cost)}{unit}", 100), 0.0)
 
 
-def judge_card_table(card: JudgeCard, *, end: str = "", scale: tuple[float, float] = SCALE) -> Table:
+def judge_card_table(card: JudgeCard, *, context: About = ALONE) -> Table:
     """Return the card of one judge as a table, one row a result."""
     estimates = [*card.agreement, *card.bias, *card.readable, *card.cost]
     estimates += [estimate for probe in card.probes for estimate in probe.estimates]
-    short = {"none": "", Points(scale): "points", slope_unit(scale): "points per 100 tokens"}
+    short = {"none": "", Points(context.scale): "points", slope_unit(context.scale): "points per 100 tokens"}
     keyed: list[Keyed] = []
     for estimate in estimates:
         unit = "share" if estimate.unit.startswith("share") else short.get(estimate.unit, estimate.unit)
         name = f"{estimate.name} ({unit})" if unit else estimate.name
         p = estimate.p_value if estimate.correction != "none" else None  # only shifts under probes are tested
         keyed.append(("estimate", replace(estimate, name=name, p_value=p)))
-    end = captions.join(captions.TEXTS["judge_card"]["table"], end)
     title = f"Card of judge {card.judge}, {card.model}"
-    return estimates_table(judge_card_name(card), title, keyed, end=end, data=card.frame())
+    note = [captions.TEXTS["judge_card"]["table"]]
+    return estimates_table(judge_card_name(card), title, keyed, context=context, data=card.frame(), note=note)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations, product
 from typing import Any, Final, Literal
 
@@ -78,22 +77,19 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (first, second), e in pearson.items()
     )
+    scores = counted(len(judgements), "judgements")
+    lost = f"{missing} of {scores} {agreeing(missing, 'are')} missing, not zero" if missing else ""
     figure, estimates = _draw_agreement(data, pearson, forms, context), (*forms, *correlations)
     return context.figure(
         "judge_agreement", figure, data, text["alt"].format(scale=scale_words(context.scale), panels=panels),
-        text["title"].format(n=captions.n_words(n)),
-        text["points"].format(jitter=_jitter(data)),
-        forms and f"All judges: {captions.interval_words(forms)}",
-        captions.remarks_words(forms),
-        fixed and text["fixed"].format(forms=fixed),
-        correlations and text["pearson"].format(intervals=captions.interval_words(correlations)),
-        captions.not_estimable_words(replace(e, missing=0) for e in estimates),
-        missing and text["missing"].format(
-            missing=missing, judgements=counted(len(judgements), "judgements"), are=agreeing(missing, "are")
-        ),
-        context.whole,
-        n=n,
-        estimates=estimates,
+        text["seen"],
+        [text["note"]],
+        [
+            text["points"].format(jitter=_jitter(data)),
+            captions.remarks_words(forms),
+            fixed and text["fixed"].format(forms=fixed),
+        ],
+        n=n, estimates=estimates, missing=lost,
     )  # fmt: skip
 
 
@@ -180,16 +176,15 @@ def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
     )
     return context.figure(
         "bland_altman", figure, data, text["alt"].format(scale=scale_words(context.scale), biases=biases),
-        text["title"].format(n=captions.n_words(context.n), pairs=counts),
-        text["points"],
-        captions.interval_words(estimates),
-        text["slopes"].format(slopes=slopes),
-        text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0]),
-        data[["low", "high"]].abs().max().max() > reach and text["cut"],
-        captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
-        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
-        context.end,
-        estimates=estimates,
+        text["seen"],
+        [text["note"], text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0])],
+        [
+            text["points"],
+            text["slopes"].format(slopes=slopes),
+            data[["low", "high"]].abs().max().max() > reach and text["cut"],
+            captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
+        ],
+        estimates=estimates, also=[f"each pair: {counts}"],
     )  # fmt: skip
 
 
@@ -270,14 +265,10 @@ def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:
     )
     return context.figure(
         "icc_forest", _draw_icc(data, low), data, text["alt"].format(values=values),
-        text["title"].format(n=captions.n_words(context.n), rated=captions.ranges_words(estimates)),
-        text["panels"],
-        text["guides"],
-        captions.interval_words(estimates),
-        lowest < low and text["cut"],
-        captions.not_estimable_words(form for form in estimates if not form.estimable),
-        context.end,
-        estimates=estimates,
+        text["seen"],
+        [text["note"]],
+        [lowest < low and text["cut"]],
+        estimates=estimates, also=[f"rated by every judge: {captions.ranges_words(estimates)}"],
     )  # fmt: skip
 
 

@@ -45,16 +45,11 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     )
     return context.figure(
         NAME, _draw(data), data, f"{text['alt']}: {values}.",
-        text["title"].format(n=captions.estimates_n_words(e for e in estimates if e.estimable)),
-        text["arms"],
-        result.sentence(),
-        captions.interval_words(estimates),
-        text["exploratory"],
-        captions.unpaired_words(estimates),
-        captions.not_estimable_words(e for e in estimates if not e.estimable),
-        captions.notes_words(result.notes),
-        context.origin,
-        estimates=estimates,
+        text["seen"],
+        [text["note"]],
+        [result.sentence(), captions.notes_words(result.notes)],
+        estimates=estimates, missing=captions.unpaired_words(estimates),
+        counts=captions.estimates_n_words(e for e in estimates if e.estimable),
     )  # fmt: skip
 
 

@@ -42,19 +42,17 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     shares = drawn.to_dict("records")
     rows = "; ".join(f"{_label(row, context)} {row['missing']} of {row['of']}" for row in shares)
     counts = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
-    alt_text = f"Shares without a score, with intervals: {rows}." + (f" Reasons: {counts}." if counts else "")
     return context.figure(
-        "missing_data", style.settle(figure), data, alt_text,
-        text["title"].format(groups=groups, n=captions.n_words(context.n)),
-        captions.interval_words(estimates),
-        text["never_zero"],
-        remaining and text["others"].format(count=remaining[0]),
-        _imbalance_words(result.imbalance),
-        result.bounds.missing and result.bounds.sentence(),
-        end < 1 and text["axis"].format(end=end),
-        captions.not_estimable_words(share for share in estimates if not share.estimable),
-        context.whole,
-        estimates=estimates,
+        "missing_data", style.settle(figure), data,
+        captions.join(text["alt"].format(rows=rows), counts and f"Reasons: {counts}."),
+        text["seen"].format(groups=groups, reasons=text["reasons"] if counts else ""),
+        [text["note"], end < 1 and text["axis"].format(end=end)],
+        [
+            remaining and text["others"].format(count=remaining[0]),
+            _imbalance_words(result.imbalance),
+            result.bounds.missing and result.bounds.sentence(),
+        ],
+        estimates=estimates, counts=f"{captions.n_words(context.n)}, all with a score", missing="",
     )  # fmt: skip
 
 

@@ -75,12 +75,8 @@ def _figure(
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     return context.figure(
         name, figure, data, f"{text['alt']}: {values}.",
-        text["title"].format(n=captions.estimates_n_words(estimates)),
-        captions.interval_words(estimates),
-        text["note"],
-        captions.no_interval_words((estimate.name, estimate) for estimate in estimates),
-        captions.not_estimable_words(estimates),
-        captions.notes_words(notes),
-        context.origin,
-        estimates=estimates,
+        text["seen"],
+        [text["note"]],
+        [captions.notes_words(notes)],
+        estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip

@@ -54,18 +54,13 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     margin = analyses.margin
     figure, cut = _draw_effects(data, margin, context.scale)
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    role = "named" if "confirmatory" in set(data["role"]) else "exploratory"
     return context.figure(
         "length_effects", figure, data, f"Differences and means: {values}.",
-        text["title"].format(n=captions.n_words(context.n)),
-        text["named" if "confirmatory" in set(data["role"]) else "exploratory"],
-        margin and text["margin"].format(margin=margin),
-        captions.interval_words(comparison.contrasts),
-        text["means"].format(cut=cut),
-        captions.unpaired_words(comparison.contrasts),
-        captions.not_estimable_words(estimate for _, estimate in parts if not estimate.estimable),
-        _second_composite_words(analyses),
-        context.end,
-        estimates=comparison.contrasts,
+        text["seen"].format(role=text[role], margin=text["margin"].format(margin=margin) if margin else ""),
+        [text["note"], cut],
+        [_second_composite_words(analyses), captions.not_estimable_words(comparison.per_bin)],
+        estimates=comparison.contrasts, also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
 
 
@@ -133,29 +128,18 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
     several, means = n["models"] > 1, data[data["kind"] == "mean"]
     model_means = [(f"{e.name} of {model}", e) for model, bins in by_model.items() for e in bins]
-    intervals = [*estimates, *(e for _, e in model_means)]
+    intervals = [*estimates, *(replace(e, name=name) for name, e in model_means)]
     scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
     bases, scale = counted(n["bases"], "bases"), scale_words(context.scale)
-    black = "Black points: mean over bases, of all models." if several else "Points: mean over bases."
+    black = "black points the mean of all models" if several else "points the mean"
+    coloured = text["coloured"].format(without="" if by_model else ", without interval") if several else ""
+    marked = text["means"].format(black=black, coloured=coloured) if len(means) else coloured
     return context.figure(
         "quality_by_length", figure, data, text["alt"].format(scale=scale, bases=bases, means=scores),
-        text["title"].format(n=captions.n_words(n)),
-        text["bases"],
-        _mixed_words(judged),
-        len(means) > 0 and black,
-        several and f"Coloured points: mean of each model, with{'' if by_model else 'out'} interval.",
-        captions.interval_words(intervals),
-        data["low"].notna().any() and text["intervals"],
-        cut,
-        captions.cut_words(data["low"], data["high"], context.scale),
-        captions.no_interval_words([*((e.name, e) for e in estimates), *model_means]),
-        absent and f"No judged run in bin {', '.join(absent)}.",
-        captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
-        captions.missing_words(analyses.runs, judged),
-        f"{captions.zeros_words(judged)}.",
-        context.origin,
-        n=n,
-        estimates=intervals,
+        text["seen"].format(means=marked),
+        [data["low"].notna().any() and text["note"], cut],
+        [text["base"], _mixed_words(judged), captions.cut_words(data["low"], data["high"], context.scale)],
+        n=n, estimates=intervals, also=[absent and f"no judged run of length {', '.join(absent)}"],
     )  # fmt: skip
 
 
@@ -264,9 +248,7 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     data = _frame(rows, _TESTS, "difference", "p_value")
     if data.empty:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
-    figure, reach = _draw_equivalence(data, margin, context)
-    estimates = [test for _, test in tests]
-    named = [(f"{test.name} of {model}", test) for model, test in tests]
+    estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
     corrections = sorted({test.correction for test in estimates if test.correction != "none"})
     verdicts = "; ".join(
         f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
@@ -275,21 +257,16 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     pairs = captions.ranges_words(test for test in estimates if test.estimable)
     corrected = f", P values corrected by {'; '.join(corrections)}" if corrections else ""
     return context.figure(
-        "equivalence", figure, data, text["alt"].format(margin=margin, verdicts=verdicts),
-        text["title"].format(n=captions.n_words(context.n), pairs=pairs, margin=margin),
-        captions.interval_words(estimates),
-        text["verdict"].format(corrected=corrected),
-        data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart.",
-        text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0]),
-        captions.unpaired_words(estimates),
-        captions.not_estimable_words(replace(e, name=name, missing=0) for name, e in named if not e.estimable),
-        captions.no_interval_words(named),
-        context.end,
-        estimates=estimates,
+        "equivalence", _draw_equivalence(data, margin, context), data,
+        text["alt"].format(margin=margin, verdicts=verdicts),
+        text["seen"].format(margin=margin),
+        [text["note"].format(corrected=corrected)],
+        [data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart."],
+        estimates=estimates, also=[f"each pair of lengths: {pairs}", captions.unpaired_words(estimates)],
     )  # fmt: skip
 
 
-def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tuple[Figure, float]:
+def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figure:
     groups = list(dict.fromkeys(data["of"]))
     styles = context.styles(name for name in groups if name in context.models)
     counts = [int((data["of"] == name).sum()) for name in groups]
@@ -317,7 +294,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tupl
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
     panels[-1].set_xlabel("Difference of the mean composite score (points)")
-    return style.settle(figure), reach
+    return style.settle(figure)
 
 
 def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
@@ -337,18 +314,12 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         f"{at_length(row.model, row.length_bin)} {row.dimension} {row.mean:.2f}"
         for row in style.rows_of(data)
     )
-    scale, lengths = scale_words(context.scale), " at one prompt length (S, M, L)"
+    scale = scale_words(context.scale)
     figure, cut = _draw_profile(data, context)
     return context.figure(
         "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
-        text["title"].format(n=captions.n_words(context.n)),
-        text["marks"].format(lengths=lengths if analyses.answers("length") else ""),
-        captions.interval_words(means),
-        text["intervals"],
-        cut,
-        captions.no_interval_words((mean.name, mean) for mean in means),
-        captions.not_estimable_words(means),
-        captions.join(context.missing, context.origin),  # of no composite
+        text["seen"].format(lengths=text["lengths"] if analyses.answers("length") else ""),
+        [text["note"], cut],
         estimates=means,
     )  # fmt: skip
 
@@ -410,15 +381,10 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         "length_slope", _draw_slope(data, slope, context), data,
         text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
-        text["title"].format(n=captions.n_words(n)),
-        text["density" if len(answers) > _MANY else "marks"],
-        f"Thick line: {slope.sentence()}",
-        text["slope"],
-        captions.cut_words(data["low"], data["high"], context.scale),
-        captions.missing_words(analyses.runs, answers),
-        context.whole,
-        n=n,
-        estimates=(slope,),
+        text["seen"].format(marks=text["density" if len(answers) > _MANY else "marks"]),
+        [text["note"]],
+        [captions.capital(slope.sentence()), captions.cut_words(data["low"], data["high"], context.scale)],
+        n=n, estimates=(slope,), missing=captions.missing_words(analyses.runs, answers),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import About, FigureWithCaption, NothingToDraw, nothing_drawn, save_figure
+from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw, save_figure
 from toolkit.report.show import Files
 from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, rounded
@@ -28,40 +28,39 @@ _MOST: Final = 30
 """Differences that a page has room for; the table has all."""
 
 
-def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: str = "") -> FigureWithCaption:
+def results_figure(
+    results: Sequence[tuple[str, Estimate]], *, test: str, context: About = ALONE
+) -> FigureWithCaption:
     """Draw every result of a test with its interval, a panel for each unit."""
-    estimates = [result for _, result in results]
+    estimates = [replace(result, name=f"{result.name} of {model}") for model, result in results]
     data = pd.DataFrame(
         [(model, r.name, r.unit, r.estimate, r.low, r.high) for model, r in results], columns=list(_COLUMNS)
     )
     estimated = data[data["estimate"].notna()]
     n = {"results": len(estimated), "models": int(data["model"].nunique())}
-    missing = captions.not_estimable_words(estimates)
+    context = replace(context, n=n)
     if estimated.empty:
-        caption = captions.join(f"Results of {test}: none could be estimated.", missing, end)
-        nothing = nothing_drawn(NAME, caption, "no result could be estimated", size=(style.PAGE_MM, 30))
-        return replace(nothing, data=data, n=n)
+        nothing = context.nothing_drawn(NAME, "no result could be estimated", f"Results of {test}")
+        return replace(nothing, data=data, notes=captions.not_estimable_words(estimates))
     with style.thesis_style():
         figure, broken = _draw(estimated, data["model"])
     values = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(estimated))
-    return About(n=n).figure(
+    return context.figure(
         NAME, figure, data, f"Marks with intervals: {values}.",
-        f"Results of {test} ({captions.estimates_n_words(estimates)}).",
-        captions.interval_words(estimates),
-        estimated["low"].notna().sum() > 1 and captions.UNCORRECTED,
-        broken and f"Without 0 on the axis: {', '.join(broken)}.",
-        captions.no_interval_words((f"{r.name} of {model}", r) for model, r in results),
-        missing,
-        end,
-        estimates=estimates,
+        f"Results of {test}: each mark is one result of one model.",
+        [
+            estimated["low"].notna().sum() > 1 and captions.UNCORRECTED,
+            broken and f"without 0 on the axis: {', '.join(broken)}",
+        ],
+        estimates=estimates, counts=captions.estimates_n_words(estimates), missing=captions.missing_before(estimates),
     )  # fmt: skip
 
 
 def write_test_figures(
-    results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, end: str = ""
+    results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, context: About = ALONE
 ) -> Files:
     """Write the figure of a test's results; the same results give the same bytes."""
-    return save_figure(results_figure(results, test=test, end=end), folder / "figures")
+    return save_figure(results_figure(results, test=test, context=context), folder / "figures")
 
 
 def _draw(estimated: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
@@ -129,21 +128,18 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     text = {**captions.TEXTS["model_means"], **(captions.TEXTS["accuracy"] if keyed else {})}
     lines = _lines(analyses.keyed_answers) if keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
-    compared = len(differences) > 0
+    compared, many = len(differences) > 0, len(differences) > _MOST
+    largest = text["largest"].format(most=_MOST, count=len(differences)) if many else ""
     return context.figure(
         "model_means", _draw_means(visible, context, text, lines), data,
         f"Means and differences: {values}.",
-        text["title"].format(n=captions.n_words(context.n)),
-        captions.interval_words(means),
-        *(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
-        compared and text["differences"].format(intervals=captions.interval_words(result.differences)),
-        len(differences) > _MOST and text["largest"].format(most=_MOST, count=len(differences)),
-        bool(data["tie"].any()) and text["ties"],
-        compared and text["exploratory"],
-        len(paid) > 0 and text["cost"].format(intervals=captions.interval_words(paid)),
-        captions.not_estimable_words(estimate for _, estimate in parts if not estimate.estimable),
-        captions.notes_words(result.notes),
-        context.end,
+        text["seen"].format(
+            lines="".join(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
+            differences=text["differences"].format(largest=largest) if compared else "",
+            cost=text["cost"] if paid else "",
+        ),
+        [compared and text["ties" if data["tie"].any() else "exploratory"]],
+        [captions.notes_words(result.notes)],
         estimates=[estimate for _, estimate in parts],
     )  # fmt: skip
 

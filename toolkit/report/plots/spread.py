@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -51,11 +52,9 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         "score_distribution", figure, data,
         text["alt"].format(scale=scale_words(context.scale), quartiles=quartiles),
-        text["title"].format(n=captions.n_words(context.n)),
-        text["few" if few else "shape"],
-        text["medians"].format(quartiles=quartiles),
-        text["note"],
-        context.end,
+        text["seen"].format(marks=text["few" if few else "shape"]),
+        [text["note"]],
+        [text["medians"].format(quartiles=quartiles)],
     )  # fmt: skip
 
 
@@ -167,12 +166,10 @@ def _heat(
     return context.figure(
         name, style.settle(figure), cells.rename_axis("name").reset_index(),
         text["alt"].format(ends=ends, means=means),
-        text["title"].format(n=captions.n_words(n)),
-        text["shades"].format(ends=ends, scale=scale_words(context.scale)),
-        bool(np.isnan(values).any()) and "A white cell has no score.",
-        text["note"],
-        context.end,
-        n=n,
+        text["seen"],
+        [text["note"]],
+        [f"The shades run from {ends} of the scale from {scale_words(context.scale)}."],
+        n=n, also=[bool(np.isnan(values).any()) and "a white cell has no score"],
     )  # fmt: skip
 
 
@@ -202,16 +199,14 @@ def length_scenario(analyses: Analyses, context: About) -> FigureWithCaption:
     values = "; ".join(
         f"{readable(row.scenario)} {row.length_bin} {row.score:.2f}" for row in style.rows_of(data)
     )
-    estimates: list[Estimate] = [e for bins in means.values() for e in bins]
+    estimates: list[Estimate] = [
+        replace(e, name=f"{e.name} in {readable(name)}") for name, bins in means.items() for e in bins
+    ]
+    largest_words = text["largest"].format(most=_PANELS, count=len(sizes))
     return context.figure(
         "length_scenario", figure, data, text["alt"].format(values=values),
-        text["title"].format(n=captions.n_words(context.n)),
-        captions.interval_words(estimates),
-        len(sizes) > _PANELS and text["largest"].format(most=_PANELS, count=len(sizes)),
-        text["note"],
-        cut,
-        captions.not_estimable_words(e for e in estimates if not e.estimable),
-        context.end,
+        text["seen"].format(largest=largest_words if len(sizes) > _PANELS else ""),
+        [text["note"], cut],
         estimates=estimates,
     )  # fmt: skip
 

@@ -74,15 +74,15 @@ class MixedModel(Result):
         """Return how it was fitted to how much, or why it was not, for the caption of its table."""
         n = f"n = {', '.join(counted(value, key) for key, value in self.n.items())}"
         if self.note:
-            return f"Mixed model: {self.note}; {n}."
-        return f"Mixed model ({METHOD}; {n}); its tests are exploratory."
+            return f"Mixed model: {self.note}; {n}"
+        return f"Mixed model ({METHOD}; {n}); its tests are exploratory"
 
     def sentence(self) -> str:
         """Return the tests in words ready for the thesis."""
         if self.note:
-            return self.how()
+            return f"{self.how()}."
         singular = f" Singular fit: variance of {', '.join(self.singular)} is 0." if self.singular else ""
-        return f"{self.how()} {' '.join(term.sentence() for term in self.terms)}{singular}"
+        return f"{self.how()}. {' '.join(term.sentence() for term in self.terms)}{singular}"
 
 
 @over_clusters
