@@ -356,7 +356,7 @@ def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp
     references = (study.output / "bundle" / "references.bib").read_text()
     assert "learnedmiller2019" in references
     assert "wilson1927" not in references
-    design = "answered 1 question about 1 sample of captured network traffic (plain_gets), "
+    design = "answered 1 question about 1 sample of captured network traffic (plain gets), "  # as pdftotext reads "_"
     design += "each put in 2 prompts (plain and careful)"
     assert design in " ".join(text.split())
     assert "undefined" not in thesis_of(study.output / "bundle", tmp_path)[0]
