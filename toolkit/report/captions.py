@@ -224,7 +224,7 @@ def corrections_words(results: Iterable[Estimate]) -> str:
 
 
 def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> str:
-    """Say that intervals leave the scale, where some do: what is intervals of them ends with the scale."""
+    """Say that intervals leave the scale, where some do; their lines are drawn to the ends of the scale."""
     first, last = scale
     beyond = bool((low.astype(float) < first).any() or (high.astype(float) > last).any())
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
