@@ -339,7 +339,7 @@ def test_shortened_names_fit_and_differ(names: list[str]) -> None:
 
 THRESHOLDS = {
     "length_effects": "counts as equal: ±0.5",
-    "equivalence": "+0.50",
+    "equivalence": "Difference of the mean composite score (points; grey: the margin, ±0.5)",
     "icc_forest": ".75",
     "decision_study": "dotted: target 0.90",
 }

@@ -32,7 +32,6 @@ _CSF: Final = dict(zip((*CSF, profile.UNTOLD), ("GV", "ID", "PR", "DE", "RS", "R
 """The identifiers that the framework itself gives to its functions."""
 _ROW_MM: Final = 3.8
 _PANEL_MM: Final = 42.0
-_LINES: Final = 40  # most bases that are told apart as lines
 _ROWS: Final = 28  # most categories that are shown one by one
 _TOKENS: Final = 10  # width of a bar of the token counts
 
@@ -153,7 +152,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         text["lengths"].format(bar=_TOKENS, counts=ends), absent and f"No prompt in bin {', '.join(absent)}."
     )
     similarity = text["similarity"].format(shares=shares)
-    many = prompts["base"].nunique() > _LINES
+    many = prompts["base"].nunique() > style.MANY_BASES
     marks = text["boxes" if many else "lines"]
     readability = text["readability"].format(marks=marks, means=by_length("grade", _grade), grades=GRADES)
     kinds = text["facts"].format(bases=facts["bases"].max(), all=prompts["place"].max())
@@ -230,7 +229,7 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
 
 def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
     names = list(means)
-    if data["base"].nunique() > _LINES:
+    if data["base"].nunique() > style.MANY_BASES:
         style.boxes(axes, [data.loc[data["length_bin"] == name, "grade"] for name in names], 0.4)
         data = data.iloc[:0]
     thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}
