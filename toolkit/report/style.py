@@ -41,7 +41,8 @@ GREY: Final = "#8C8C8C"
 """Everything that is context and not the finding."""
 INK: Final = "#000000"
 FONT_PT: Final = 9.0
-_WIDTHS: Final = (100.0, 250.0)
+_WIDTHS: Final = (120.0, 250.0)
+"""Widths of a page in mm that have room for type of 9 pt; smaller type is for narrower ones."""
 _FONTS: Final = (6.0, 14.0)
 _SIZE: ContextVar[tuple[float, float]] = ContextVar("_SIZE", default=(PAGE_MM, FONT_PT))
 
@@ -80,8 +81,10 @@ def thesis_style() -> Iterator[None]:
 def sized(width: float | None = None, font: float | None = None) -> Iterator[None]:
     """Draw for a page whose text is ``width`` mm wide, in type of ``font`` pt; a column stays its share of the page."""
     size = (PAGE_MM if width is None else width, FONT_PT if font is None else font)
-    for value, (least, most), label in zip(
-        size, (_WIDTHS, _FONTS), ("width in mm", "font in pt"), strict=True
+    widths = (math.ceil(_WIDTHS[0] * size[1] / FONT_PT), _WIDTHS[1])
+    for value, (least, most), label in (
+        (size[1], _FONTS, "font in pt"),
+        (size[0], widths, f"width in mm for type of {size[1]:g} pt"),
     ):
         if not least <= value <= most:
             raise InputError(f"figures: {label} is {value:g}; give {least:g} to {most:g}")
@@ -354,7 +357,9 @@ def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
 def paired(rows: Mapping[str, Sequence[str]], limit: int = 44) -> dict[str, str]:
     """Return the label of each row that is of a model or of two, of which both can be read."""
     names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
-    cut = {count: shortened(names, limit // count - (count > 1)) for count in set(map(len, rows.values()))}
+    cut = {
+        count: shortened(names, (limit - 3 * (count - 1)) // count) for count in set(map(len, rows.values()))
+    }
     return {
         row: whole if (whole := " − ".join(map(_line, parts))) and len(whole) <= _letters(limit)
         else " − ".join(cut[len(parts)][name] for name in parts)

@@ -147,7 +147,7 @@ def _draw_agreement(
         if not styles:
             style.density(axes, rows["first_score"], rows["second_score"])
         for judge, which in zip(pair, "xy", strict=True):
-            style.score_axis(axes, context.scale, style.shorten(context.judge(judge), 26), which=which)
+            style.score_axis(axes, context.scale, style.shorten(context.judge(judge), 20), which=which)
         axes.set_aspect("equal")
         axes.set_title(f"{_text('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
@@ -230,7 +230,7 @@ def _draw_bland_altman(
             if pd.notna(row.low) and pd.notna(row.high):
                 axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
-        a, b = (style.shorten(context.judge(judge), 24) for judge in (first, second))
+        a, b = (style.shorten(context.judge(judge), 20) for judge in (first, second))
         limits = f"limits {_number(pair.lower)} to {_number(pair.upper)}"
         axes.set_title(f"{a}\nless {b}\n{_text('bias', pair.bias)}\n{limits}")
         style.score_axis(axes, scale, "Mean of the two", which="x")

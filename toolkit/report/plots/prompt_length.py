@@ -207,10 +207,10 @@ def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple
     drawn = marks
     if crowded:
         shares = bases.groupby("x")["score"].quantile(np.array([0.05, 0.25, 0.75, 0.95])).unstack()
-        shade: dict[str, Any] = {"color": style.GREY, "alpha": 0.3, "linewidth": 0}
+        shade: dict[str, Any] = {"color": style.GREY, "alpha": 0.18, "linewidth": 0}
         for low, high in ((0.05, 0.95), (0.25, 0.75)):
             axes.fill_between(shares.index, shares[low], shares[high], zorder=1, **shade)
-        handles.append(Patch(label="bases: middle 90%; darker: middle half", **shade))
+        handles.append(Patch(label="bases: 90%; darker: half", **shade))
         drawn = pd.concat([marks[marks["kind"] != "base"], shares.melt(value_name="score")])
     elif not bases.empty:
         thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.6, "marker": ".", "markersize": 3}
@@ -325,7 +325,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> tupl
         axes.spines["left"].set_visible(False)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
-    panels[-1].set_xlabel(f"Difference of the mean composite score (points; grey: the margin, ±{margin:g})")
+    panels[-1].set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
     return style.settle(figure), reach
 
 
