@@ -216,6 +216,12 @@ def density(axes: Axes, x: pd.Series, y: pd.Series) -> None:
     cells.set_clim(vmin=-0.3 * cells.get_clim()[1])
 
 
+def means(axes: Axes, values: pd.Series, ends: pd.DataFrame, at: Sequence[int]) -> None:
+    """Draw means side by side with their intervals, joined by a line."""
+    axes.vlines(at, ends["low"], ends["high"], color=INK, linewidth=1.6)
+    axes.plot(at, values, "o-", color=INK, linewidth=0.8, markersize=5)
+
+
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
     look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}

@@ -24,6 +24,7 @@ _RING: Final = 11.0
 _STEPS: Final = (("S", "M"), ("M", "L"))
 _NEAR: Final = 8.0
 """Points within which two letters would run into one another."""
+_ARROW: Final = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 7, "shrinkA": 4, "shrinkB": 4}
 _SHORT: Final = 16
 """Letters of a name of which two stand side by side in the legend of one column."""
 _CHEAP: Final = 0.01
@@ -168,26 +169,17 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     )  # fmt: skip
     for name, look in styles.items():
         points = marks[marks["model"] == name].set_index("length_bin")
-        for _, row in points.iterrows():
-            thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
-            axes.plot([row["cost"]] * 2, [row["quality_low"], row["quality_high"]], **thin)
-            axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
-            axes.plot(
-                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgecolor="white",
-                markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False,
-            )  # fmt: skip
+        thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
+        axes.vlines(points["cost"], points["quality_low"], points["quality_high"], **thin)
+        axes.hlines(points["quality"], points["cost_low"], points["cost_high"], **thin)
+        axes.plot(
+            points["cost"], points["quality"], color=look.color, marker=look.marker, markeredgecolor="white",
+            markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False, linestyle="none",
+        )  # fmt: skip
         for first, second in _STEPS:
             if {first, second} <= set(points.index):
                 tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
-                arrow = {
-                    "arrowstyle": "-|>",
-                    "color": look.color,
-                    "linewidth": 0.9,
-                    "mutation_scale": 7,
-                    "shrinkA": 4,
-                    "shrinkB": 4,
-                }
-                axes.annotate("", tip, tail, arrowprops=arrow, zorder=2)
+                axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
     cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")

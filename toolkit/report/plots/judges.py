@@ -136,13 +136,14 @@ def _draw_agreement(
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
         axes.plot(context.scale, context.scale, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_score", "second_score"]].astype(float)
-        moved = moved + rng.uniform(-reach, reach, size=(len(rows), 2))
-        size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
+        moved = (moved + rng.uniform(-reach, reach, size=(len(rows), 2))).clip(
+            *context.scale
+        )  # within the figure
         for name, look in styles.items():
             marks = moved[rows["model"] == name]
             axes.plot(
                 marks["first_score"], marks["second_score"], linestyle="none", color=look.color,
-                marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
+                marker=look.marker, markersize=3.2, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
             )  # fmt: skip
         if not styles:
             style.density(axes, rows["first_score"], rows["second_score"])

@@ -102,10 +102,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
     above.spines["left"].set_visible(False)
     above.set_xlabel("Difference of the mean composite score (points)")
     x = [_BINS.index(name) for name in means["name"]]
-    for at, row in zip(x, style.rows_of(means), strict=True):
-        if pd.notna(row.low):
-            below.plot([at, at], [row.low, row.high], color=style.INK, linewidth=1.6)
-    below.plot(x, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
+    style.means(below, means["estimate"], means, x)
     below.set_xticks(x, list(means["name"]))
     below.set_xlim(-0.5, len(_BINS) - 0.5)
     below.set_xlabel("Prompt length")

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toolkit import stats
@@ -222,7 +221,7 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     values = data[["score", "low", "high"]].to_numpy(dtype=float).ravel()
     for number, (axes, name) in enumerate(zip(panels, scenarios, strict=True)):
         rows = data[data["scenario"] == name]
-        _means(axes, rows, [order.index(name) for name in rows["length_bin"]])
+        style.means(axes, rows["score"], rows, [order.index(name) for name in rows["length_bin"]])
         axes.set_title(f"{style.shorten(readable(name), 26)} (n = {rows['bases'].max()})")
         axes.set_xticks(range(len(order)), order)
         axes.set_xlim(-0.5, len(order) - 0.5)
@@ -231,10 +230,3 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
             axes.set_ylabel("Composite score")
     figure.supxlabel("Prompt length")
     return style.settle(figure), cut
-
-
-def _means(axes: Axes, rows: pd.DataFrame, at: list[int]) -> None:
-    for x, row in zip(at, style.rows_of(rows), strict=True):
-        if pd.notna(row.low):
-            axes.plot([x, x], [row.low, row.high], color=style.INK, linewidth=1.6)
-    axes.plot(at, rows["score"], "o-", color=style.INK, linewidth=0.8, markersize=5)
