@@ -19,7 +19,18 @@ from wording_rules import badly_worded, too_many_sentences
 from toolkit.analyses import Analyses
 from toolkit.report.figure import About, about_study, render
 from toolkit.report.registry import draw_study
-from toolkit.report.style import PAGE_HIGH_MM, PALETTE, model_styles, shortened
+from toolkit.report.style import (
+    COLUMN_MM,
+    PAGE_HIGH_MM,
+    PALETTE,
+    column_axis,
+    model_styles,
+    new_figure,
+    paired,
+    settle,
+    shortened,
+    thesis_style,
+)
 from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
@@ -332,9 +343,26 @@ def test_shortened_names_fit_and_differ(names: list[str]) -> None:
     assert all(len(one) <= 16 for one in short.values())
 
 
+def test_rows_and_columns_of_long_names_can_be_read() -> None:
+    """A difference names both of its models to their ends; names of columns do not run into one another."""
+    ends = ("(low)", "(temperature 0)")
+    pair = tuple(f"a-model-with-a-name-of-many-letters {end}" for end in ends)
+    (label,) = paired({"row": pair}).values()
+    assert len(label) <= 44
+    assert [part[-5:] for part in label.split(" − ")] == [end[-5:] for end in ends]
+    with thesis_style():
+        for count in (3, 9):
+            figure = new_figure(COLUMN_MM, 60)
+            axes = figure.subplots()
+            column_axis(axes, [f"judge-{place}-with-a-name-of-many-letters" for place in range(count)], 42)
+            axes.set_xlim(-0.5, count - 0.5)
+            boxes = [tick.get_window_extent() for tick in settle(figure).axes[0].get_xticklabels()]
+            assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
 THRESHOLDS = {
     "length_effects": "counts as equal: ±0.5",
-    "equivalence": "+0.50",
+    "equivalence": "Difference (points; grey: the margin, ±0.5)",
     "icc_forest": ".75",
     "decision_study": "target 0.90",
 }

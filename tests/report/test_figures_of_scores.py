@@ -105,10 +105,16 @@ def test_more_bases_than_a_page_has_rows_for_are_shades_without_numbers() -> Non
 
 
 def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
-    """Few answers are marks joined by lines; many are hexagons."""
-    for bases, dense in ((3, False), (35, True)):
+    """Few answers are marks joined by lines; many are hexagons, and the lines of many bases are bands."""
+    for bases, dense in ((3, False), (41, True)):
         held, plan = make_study(bases=bases, missing=0.0)
-        figure = drawn(held, plan, "length_slope")["length_slope"]
+        figures = drawn(held, plan, "length_slope", "judge_agreement", "quality_by_length")
+        assert ("Shaded: how many answers" in figures["judge_agreement"].caption) == dense
+        assert bool(figures["judge_agreement"].figure.legends) != dense
+        (axes,) = figures["quality_by_length"].figure.axes
+        bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
+        assert (len(bands), "one base each" in figures["quality_by_length"].caption) == (2 * dense, not dense)
+        figure = figures["length_slope"]
         hexagons = [
             one for axes in figure.figure.axes for one in axes.collections if isinstance(one, PolyCollection)
         ]
@@ -161,16 +167,18 @@ def test_a_gain_without_an_interval_has_its_reason(runs: pd.DataFrame, reason: s
 
 def test_figures_take_the_width_and_the_type_of_a_thesis() -> None:
     """The width follows the page, the height the type, and what was wide stays wide; nonsense is refused."""
-    with sized(136, 12), thesis_style():
+    with sized(180, 12), thesis_style():
         page, column = new_figure(PAGE_MM, 60), new_figure(COLUMN_MM, 60)
-        assert [side * 25.4 for side in page.get_size_inches()] == pytest.approx([136, 80])
-        assert column.get_figwidth() * 25.4 == pytest.approx(72.25)
+        assert [side * 25.4 for side in page.get_size_inches()] == pytest.approx([180, 80])
+        assert column.get_figwidth() * 25.4 == pytest.approx(95.625)
         assert (is_wide(page), is_wide(column)) == (True, False)
         assert column.subplots().title.get_size() == 12
     assert new_figure(PAGE_MM, 60).get_figwidth() * 25.4 == pytest.approx(PAGE_MM)
-    for bad in ({"width": 0}, {"width": 1600}, {"font": 3.0}):
-        with pytest.raises(InputError, match=r"give (100 to 250|6 to 14)"), sized(**bad):
+    for bad in ({"width": 0}, {"width": 100}, {"width": 1600}, {"font": 3.0}):
+        with pytest.raises(InputError, match=r"give (120 to 250|6 to 14)"), sized(**bad):
             pass
+    with sized(85, 6), thesis_style():
+        assert new_figure(PAGE_MM, 60).get_figwidth() * 25.4 == pytest.approx(85)
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -17,6 +17,7 @@ from matplotlib import rc_params_from_file, style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
@@ -32,12 +33,17 @@ PAGE_MM: Final = 160.0  # width of the text block of a thesis page in millimetre
 MM_PER_INCH: Final = 25.4
 PAGE_HIGH_MM: Final = 170.0
 """Height of a figure in millimetres that leaves room for its caption on a thesis page."""
+MANY: Final = 200
+"""Answers beyond which lines and marks are a tangle, and their density is drawn."""
+MANY_BASES: Final = 40  # most of them that are told apart as lines
 CROWD: Final = 3  # more models than this need a page's width where they share one panel
+_CLOSE: Final = 8  # letters beside one another that are too few to read a name by
 GREY: Final = "#8C8C8C"
 """Everything that is context and not the finding."""
 INK: Final = "#000000"
 FONT_PT: Final = 9.0
-_WIDTHS: Final = (100.0, 250.0)
+_WIDTHS: Final = (120.0, 250.0)
+"""Widths of a page in mm that have room for type of 9 pt; smaller type is for narrower ones."""
 _FONTS: Final = (6.0, 14.0)
 _SIZE: ContextVar[tuple[float, float]] = ContextVar("_SIZE", default=(PAGE_MM, FONT_PT))
 
@@ -76,8 +82,10 @@ def thesis_style() -> Iterator[None]:
 def sized(width: float | None = None, font: float | None = None) -> Iterator[None]:
     """Draw for a page whose text is ``width`` mm wide, in type of ``font`` pt; a column stays its share of the page."""
     size = (PAGE_MM if width is None else width, FONT_PT if font is None else font)
-    for value, (least, most), label in zip(
-        size, (_WIDTHS, _FONTS), ("width in mm", "font in pt"), strict=True
+    widths = (math.ceil(_WIDTHS[0] * size[1] / FONT_PT), _WIDTHS[1])
+    for value, (least, most), label in (
+        (size[1], _FONTS, "font in pt"),
+        (size[0], widths, f"width in mm for type of {size[1]:g} pt"),
     ):
         if not least <= value <= most:
             raise InputError(f"figures: {label} is {value:g}; give {least:g} to {most:g}")
@@ -203,13 +211,26 @@ def boxes(axes: Axes, groups: Sequence[pd.Series], width: float) -> None:
     )  # fmt: skip
 
 
-def threshold(axes: Axes, at: float, label: str, *, which: str = "x") -> None:
-    """Name a line at its end: above the panel, or below it at the right."""
-    look: dict[str, Any] = {"color": INK, "fontsize": "small"}
-    if which == "x":
-        axes.text(at, 1.01, label, ha="center", va="bottom", transform=axes.get_xaxis_transform(), **look)
-    else:
-        axes.text(0.99, at, label, ha="right", va="top", transform=axes.get_yaxis_transform(), **look)
+def density(
+    axes: Axes, x: pd.Series, y: pd.Series, extent: tuple[float, float, float, float]
+) -> PolyCollection:
+    """Shade how many answers lie where, because marks would hide each other; an edge shows a single one on paper."""
+    return axes.hexbin(
+        x.astype(float), y.astype(float), gridsize=(18, 12), cmap=SHADES, mincnt=1, extent=extent,
+        linewidths=0.2, edgecolors=GREY, zorder=1,
+    )  # fmt: skip
+
+
+def means(axes: Axes, values: pd.Series, ends: pd.DataFrame, at: Sequence[int]) -> None:
+    """Draw means side by side with their intervals, joined by a line."""
+    axes.vlines(at, ends["low"], ends["high"], color=INK, linewidth=1.6)
+    axes.plot(at, values, "o-", color=INK, linewidth=0.8, markersize=5)
+
+
+def threshold(axes: Axes, at: float, label: str) -> None:
+    """Name a line above the panel."""
+    look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}
+    axes.text(at, 1.01, label, transform=axes.get_xaxis_transform(), **look)
 
 
 def grid(
@@ -274,6 +295,17 @@ def row_axis(
     axes.tick_params(axis="y", length=0, **({} if pad is None else {"pad": pad}))
 
 
+def column_axis(
+    axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str] = (), at: float = 0
+) -> None:
+    """Name the columns of a panel as wide as so many letters: in some three lines, or upright where they are many."""
+    each = letters // len(names)
+    labels = shortened(names, 22 if each < _CLOSE else 3 * each)
+    lines = [labels[name] if each < _CLOSE else textwrap.fill(labels[name], _letters(each)) for name in names]
+    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)] if ends else lines
+    axes.set_xticks([place + at for place in range(len(names))], ticks, rotation=90 if each < _CLOSE else 0)
+
+
 def legend(
     figure: Figure, handles: Sequence[Artist], *, columns: int = 1, where: str = "upper", **more: Any
 ) -> None:
@@ -310,21 +342,40 @@ def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
     return settle(figure)
 
 
+def _letters(limit: int) -> int:
+    """Return how many letters fit where ``limit`` of them do on a page of 160 mm in type of 9 pt."""
+    page, font = _SIZE.get()
+    return max(8, int(limit * page / PAGE_MM * FONT_PT / font))
+
+
 def shorten(name: str, limit: int = 34) -> str:
-    r"""Return a name on one line that fits a legend."""
-    line = _line(name)
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    """Return a name on one line that fits a legend, cut in its middle: names of models differ at their ends."""
+    line, most = _line(name), _letters(limit)
+    head = most // 2 - 1
+    return line if len(line) <= most else f"{line[:head]}…{line[head + 1 - most :]}"
 
 
 def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
-    """Return names as they fit a legend, no two of them alike: names of models often differ at their end only."""
+    """Return names as they fit a legend, no two of them alike."""
     plain = {name: shorten(name, limit) for name in names}
-    starts = list(plain.values())
-    labels = [_middle_cut(n, limit) if starts.count(label) > 1 else label for n, label in plain.items()]
+    labels = list(plain.values())
     return {
         name: f"{label} ({labels[: number + 1].count(label)})" if labels.count(label) > 1 else label
-        for number, (name, label) in enumerate(zip(plain, labels, strict=True))
+        for number, (name, label) in enumerate(plain.items())
     }
+
+
+def paired(rows: Mapping[str, Sequence[str]], limit: int = 44) -> dict[str, str]:
+    """Return the label of each row that is of a model or of two, of which both can be read."""
+    names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
+    cut = {
+        count: shortened(names, (limit - 3 * (count - 1)) // count) for count in set(map(len, rows.values()))
+    }
+    return {
+        row: whole if (whole := " − ".join(map(_line, parts))) and len(whole) <= _letters(limit)
+        else " − ".join(cut[len(parts)][name] for name in parts)
+        for row, parts in rows.items()
+    }  # fmt: skip
 
 
 def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
@@ -350,12 +401,6 @@ def _line(name: str) -> str:
         return line
     font = get_font(findfont(_RC["font.family"][0]))  # matplotlib keeps both
     return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
-
-
-def _middle_cut(name: str, limit: int) -> str:
-    line = _line(name)
-    head = limit // 2 - 1
-    return line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:

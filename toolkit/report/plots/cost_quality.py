@@ -22,8 +22,9 @@ _LOG_FROM: Final = 8.0
 _RING: Final = 11.0
 """Diameter in points of the ring around a mark of the front."""
 _STEPS: Final = (("S", "M"), ("M", "L"))
-_NEAR: Final = 0.05
-"""Share of the panel within which two letters would run into one another."""
+_NEAR: Final = 8.0
+"""Points within which two letters would run into one another."""
+_ARROW: Final = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 7, "shrinkA": 4, "shrinkB": 4}
 _SHORT: Final = 16
 """Letters of a name of which two stand side by side in the legend of one column."""
 _CHEAP: Final = 0.01
@@ -125,7 +126,7 @@ def _draw_gain(data: pd.DataFrame, label: str, context: About) -> Figure:
     names = style.shortened(styles, 36)
     style.row_axis(axes, [f"{names[row.model]}, {row.step}" for row in style.rows_of(rows)])
     axes.margins(x=0.08)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel(label)
     return style.settle(figure)
 
@@ -160,30 +161,20 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     )  # fmt: skip
     for name, look in styles.items():
         points = marks[marks["model"] == name].set_index("length_bin")
-        for _, row in points.iterrows():
-            thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
-            axes.plot([row["cost"]] * 2, [row["quality_low"], row["quality_high"]], **thin)
-            axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
-            axes.plot(
-                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgecolor="white",
-                markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False,
-            )  # fmt: skip
+        thin: dict[str, Any] = {"color": look.color, "linewidth": 1.1, "zorder": 2}
+        axes.vlines(points["cost"], points["quality_low"], points["quality_high"], **thin)
+        axes.hlines(points["quality"], points["cost_low"], points["cost_high"], **thin)
+        axes.plot(
+            points["cost"], points["quality"], color=look.color, marker=look.marker, markeredgecolor="white",
+            markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False, linestyle="none",
+        )  # fmt: skip
         for first, second in _STEPS:
             if {first, second} <= set(points.index):
                 tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
-                arrow = {
-                    "arrowstyle": "-|>",
-                    "color": look.color,
-                    "linewidth": 0.9,
-                    "mutation_scale": 7,
-                    "shrinkA": 4,
-                    "shrinkB": 4,
-                }
-                axes.annotate("", tip, tail, arrowprops=arrow, zorder=2)
+                axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
     cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
-    _name_lengths(axes, marks)
     axes.set_xlabel(label)
     handles = style.model_handles(styles)
     ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
@@ -191,17 +182,19 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     if set(marks["length_bin"]) - {WHOLE}:
         handles.append(style.handle("S, M, L: prompt length", color=style.INK, linewidth=0.9, marker=">"))
     style.legend(figure, handles, columns=across, handlelength=2.6)
-    return style.settle(figure), logarithmic, cut
+    style.settle(figure)
+    _name_lengths(axes, marks, figure.dpi)  # where the panel stands now, so that they can be told to be near
+    return figure, logarithmic, cut
 
 
-def _name_lengths(axes: Axes, marks: pd.DataFrame) -> None:
+def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
     """Write the prompt length above each interval, but not over an earlier letter: the arrows tell the order."""
     taken: list[Any] = []
     for row in style.rows_of(
         marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
     ):
         top = row.quality if pd.isna(row.quality_high) else row.quality_high
-        at = axes.transAxes.inverted().transform(axes.transData.transform((row.cost, top)))
+        at = axes.transData.transform((row.cost, top)) * 72 / dpi
         if all(abs(at - other).max() > _NEAR for other in taken):
             taken.append(at)
             above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}

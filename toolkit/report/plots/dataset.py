@@ -32,7 +32,6 @@ _CSF: Final = dict(zip((*CSF, profile.UNTOLD), ("GV", "ID", "PR", "DE", "RS", "R
 """The identifiers that the framework itself gives to its functions."""
 _ROW_MM: Final = 3.8
 _PANEL_MM: Final = 42.0
-_LINES: Final = 40  # most bases that are told apart as lines
 _ROWS: Final = 28  # most categories that are shown one by one
 _TOKENS: Final = 10  # width of a bar of the token counts
 
@@ -167,7 +166,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         "counts": by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})"),
         "absent": f" No prompt in bin {', '.join(absent)}." if absent else "",
         "shares": by_length("similarity", lambda pair: " and ".join(style.decimals(e, 3) for e in pair)),
-        "marks": text["boxes" if prompts["base"].nunique() > _LINES else "lines"],
+        "marks": text["boxes" if prompts["base"].nunique() > style.MANY_BASES else "lines"],
         "means": by_length("grade", _grade),
         "grades": GRADES,
         "bases": facts["bases"].max(),
@@ -243,7 +242,7 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
 
 def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
     names = list(means)
-    if data["base"].nunique() > _LINES:
+    if data["base"].nunique() > style.MANY_BASES:
         style.boxes(axes, [data.loc[data["length_bin"] == name, "grade"] for name in names], 0.4)
         data = data.iloc[:0]
     thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}

@@ -82,10 +82,10 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, estimates = _draw_agreement(data, pearson, forms, context), (*forms, *correlations)
     return context.figure(
         "judge_agreement", figure, data, text["alt"].format(scale=scale_words(context.scale), panels=panels),
-        text["seen"],
+        text["seen"].format(marks=text["density" if _dense(data) else "marks"]),
         [text["note"]],
         [
-            text["points"].format(jitter=_jitter(data)),
+            not _dense(data) and text["points"].format(jitter=_jitter(data)),
             captions.remarks_words(forms),
             fixed and text["fixed"].format(forms=fixed),
         ],
@@ -108,6 +108,10 @@ def _pair_scores(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
+def _dense(data: pd.DataFrame) -> bool:
+    return bool(data.groupby(["first", "second"]).size().max() > style.MANY)
+
+
 def _jitter(data: pd.DataFrame) -> float:
     """Return by how much points are shifted: more where scores are whole steps, of which hundreds are one point."""
     scores = np.unique(data[["first_score", "second_score"]].to_numpy(dtype=float).round(6))
@@ -117,9 +121,9 @@ def _jitter(data: pd.DataFrame) -> float:
 def _draw_agreement(
     data: pd.DataFrame, pearson: Mapping[Pair, Estimate | None], forms: Sequence[Estimate], context: About
 ) -> Figure:
-    styles = context.styles(data["model"])
+    styles = {} if _dense(data) else context.styles(data["model"])
     across = min(_ACROSS, len(pearson))
-    columns = across if max(map(len, styles)) <= _NARROW else min(across, 2)
+    columns = across if max(map(len, styles), default=0) <= _NARROW else min(across, 2)
     lines = len(forms) if across == 1 else bool(forms)
     tall = style.PAGE_MM / _ACROSS + 10
     head = 5 * lines + 4 + 5 * (-(-len(styles) // columns))
@@ -129,8 +133,7 @@ def _draw_agreement(
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
         axes.plot(context.scale, context.scale, color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_score", "second_score"]].astype(float)
-        moved = moved + rng.uniform(-reach, reach, size=(len(rows), 2))
-        size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
+        moved = (moved + rng.uniform(-reach, reach, size=(len(rows), 2))).clip(*context.scale)
         # In turns, so that the model drawn last does not hide the others.
         for turn, (name, look) in product(range(_TURNS), styles.items()):
             marks = moved[rows["model"] == name][turn::_TURNS]
@@ -138,11 +141,12 @@ def _draw_agreement(
                 continue
             axes.plot(
                 marks["first_score"], marks["second_score"], linestyle="none", color=look.color,
-                marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
-                rasterized=len(rows) > _MANY,
+                marker=look.marker, markersize=3.2, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
             )  # fmt: skip
+        if not styles:
+            style.density(axes, rows["first_score"], rows["second_score"], (*context.scale, *context.scale))
         for judge, which in zip(pair, "xy", strict=True):
-            style.score_axis(axes, context.scale, style.shorten(context.judge(judge), 26), which=which)
+            style.score_axis(axes, context.scale, style.shorten(context.judge(judge), 20), which=which)
         axes.set_aspect("equal")
         axes.set_title(f"{_text('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
@@ -214,7 +218,8 @@ def _draw_bland_altman(
         # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
         answers = points["answers"].astype(float)
         sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
-        marks: dict[str, Any] = {"color": style.SHADES(1.0), "alpha": 0.45, "linewidth": 0, "clip_on": False}
+        # Grey, so that the lines are seen on hundreds of answers.
+        marks: dict[str, Any] = {"color": style.GREY, "alpha": 0.5, "linewidth": 0, "clip_on": False}
         marks["rasterized"] = len(points) > _MANY
         axes.scatter(points["mean"], points["difference"], s=sizes, zorder=2, **marks)
         for row in style.rows_of(rows[rows["kind"] != "point"]):
@@ -223,7 +228,7 @@ def _draw_bland_altman(
             if pd.notna(row.low) and pd.notna(row.high):
                 axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
-        a, b = (style.shorten(context.judge(judge), 22) for judge in (first, second))
+        a, b = (style.shorten(context.judge(judge), 20) for judge in (first, second))
         limits = f"limits {_number(pair.lower)} to {_number(pair.upper)}"
         axes.set_title(f"{a}\nless {b}\n{_text('bias', pair.bias)}\n{limits}")
         style.score_axis(axes, scale, "Mean of the two", which="x")

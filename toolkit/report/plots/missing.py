@@ -91,7 +91,7 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
     for up, (_, row) in enumerate(rows.iterrows()):
         look = styles.get(str(row["name"]), style.PLAIN) if row["group"] == "model" else style.PLAIN
         style.forest(axes, row.to_frame().T, [up], look, size=4.5, clip=False)
-        style.beside(axes, up, f"{row['missing']} of {row['of']}", 1.03)
+        style.beside(axes, up, f"{row['missing']:,} of {row['of']:,}", 1.03)
         if up and row["group"] != rows["group"].iloc[up - 1]:
             axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
     labels = [_label(row, context) for row in shares.to_dict("records")]
@@ -126,5 +126,5 @@ def _draw_reasons(axes: Axes, reasons: pd.DataFrame, kinds: str) -> None:
         style.beside(axes, up, str(count), 1.03)
     style.row_axis(axes, [_reason(name) for name in reasons["name"]][::-1])
     axes.set_xlim(0, max(counts) * 1.04)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.set_xlabel(f"Scores missing for this reason ({kinds})")

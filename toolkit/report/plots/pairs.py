@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pandas as pd
@@ -25,30 +25,36 @@ def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
     data = _data(parts)
     panels = [data[data["part"] == part] for part in ("strength", "difference")]
     labels = ("Strength (logits, mean 0)", "Difference of strengths (logits)")
-    return _figure("pair_strengths", result.notes, parts, data, _draw(panels, labels, 0.0, context), context)
+    names = style.paired({_name(e): tuple(e.facets.values()) for _, e in parts})
+    figure = _draw(panels, labels, names, 0.0, context)
+    return _figure("pair_strengths", result.notes, parts, data, figure, context)
 
 
 def position_bias(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw how often each judge prefers the reply that it is shown first, beside one half."""
     parts = [("judge", e) for e in analyses.compare_pairs().judges]
     data = _data(parts)
-    figure = _draw([data], ("Share of decided votes for the reply shown first",), 0.5, context)
+    names = style.shortened(map(context.judge, data["name"]), 44)
+    labels = {role: names[context.judge(role)] for role in data["name"]}
+    figure = _draw([data], ("Share of decided votes for the reply shown first",), labels, 0.5, context)
     return _figure("position_bias", (), parts, data, figure, context)
 
 
 def _data(parts: Iterable[tuple[str, Estimate]]) -> pd.DataFrame:
-    rows = [
-        (part, " − ".join(e.facets.values()), e.estimate, e.low, e.high, e.p_value)
-        for part, e in parts
-        if e.estimable
-    ]
+    rows = [(part, _name(e), e.estimate, e.low, e.high, e.p_value) for part, e in parts if e.estimable]
     data = pd.DataFrame(rows, columns=list(_COLUMNS))
     if data.empty:
         raise NothingToDraw("no vote tells the models apart")
     return data.astype(dict.fromkeys(("estimate", "low", "high", "p_value"), "float64"))
 
 
-def _draw(parts: Sequence[pd.DataFrame], labels: Sequence[str], at: float, context: About) -> Figure:
+def _name(estimate: Estimate) -> str:
+    return " − ".join(estimate.facets.values())
+
+
+def _draw(
+    parts: Sequence[pd.DataFrame], labels: Sequence[str], names: Mapping[str, str], at: float, context: About
+) -> Figure:
     drawn = [(part.iloc[::-1], label) for part, label in zip(parts, labels, strict=True) if len(part)]
     figure, panels = style.stacked([len(part) for part, _ in drawn], _ROW_MM, 16 * len(drawn))
     styles = context.styles(context.models)
@@ -57,7 +63,7 @@ def _draw(parts: Sequence[pd.DataFrame], labels: Sequence[str], at: float, conte
             look = styles.get(str(row["name"]), style.PLAIN)
             style.forest(axes, rows.iloc[up : up + 1], [up], look, width=1.6)
             style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"]), 1.015)
-        style.row_axis(axes, list(style.shortened(rows["name"], 44).values()))
+        style.row_axis(axes, [names[name] for name in rows["name"]])
         axes.axvline(at, color=style.GREY, linewidth=0.8, zorder=0)
         axes.set_xlabel(label)
     return style.settle(figure)

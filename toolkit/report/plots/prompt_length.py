@@ -9,8 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
@@ -30,8 +32,6 @@ _HEAD_MM: Final = 5.5
 _MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
-_MANY: Final = 200
-"""Answers beyond which lines and marks are a tangle, and their density is drawn."""
 _EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
 _TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
 _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
@@ -97,10 +97,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
     above.spines["left"].set_visible(False)
     above.set_xlabel("Difference of the mean composite score (points)")
     x = [_BINS.index(name) for name in means["name"]]
-    for at, row in zip(x, style.rows_of(means), strict=True):
-        if pd.notna(row.low):
-            below.plot([at, at], [row.low, row.high], color=style.INK, linewidth=1.6)
-    below.plot(x, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
+    style.means(below, means["estimate"], means, x)
     below.set_xticks(x, list(means["name"]))
     below.set_xlim(-0.5, len(_BINS) - 0.5)
     below.set_xlabel("Prompt length")
@@ -124,7 +121,8 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     data = _marks(judged.rename(columns={analyses.score: "score"}), estimates, by_model)
     if data.empty:
         raise NothingToDraw("no judged runs")
-    figure, cut = _draw_quality(data, context)
+    crowded = n["bases"] > style.MANY_BASES
+    figure, cut = _draw_quality(data, context, crowded=crowded)
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
     several, means = n["models"] > 1, data[data["kind"] == "mean"]
     model_means = [(f"{e.name} of {model}", e) for model, bins in by_model.items() for e in bins]
@@ -136,9 +134,13 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     marked = text["means"].format(black=black, coloured=coloured) if len(means) else coloured
     return context.figure(
         "quality_by_length", figure, data, text["alt"].format(scale=scale, bases=bases, means=scores),
-        text["seen"].format(means=marked),
+        text["seen"].format(bases=text["bands" if crowded else "lines"], means=marked),
         [data["low"].notna().any() and text["note"], cut],
-        [text["base"], _mixed_words(judged), captions.cut_words(data["low"], data["high"], context.scale)],
+        [
+            text["base"],
+            not crowded and _mixed_words(judged),
+            captions.cut_words(data["low"], data["high"], context.scale),
+        ],
         n=n, estimates=intervals, also=[absent and f"no judged run of length {', '.join(absent)}"],
     )  # fmt: skip
 
@@ -173,7 +175,7 @@ def _mixed_words(judged: pd.DataFrame) -> str:
     return captions.TEXTS["quality_by_length"]["mixed"].format(count=mixed) if mixed else ""
 
 
-def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
+def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple[Figure, str]:
     marks = data.assign(x=data["length_bin"].map({name: float(i) for i, name in enumerate(_BINS)}))
     models, bases = marks[marks["kind"] == "model"], marks[marks["kind"] == "base"]
     styles = context.styles(models["name"])
@@ -185,8 +187,17 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     width = style.COLUMN_MM if len(styles) <= style.CROWD else style.PAGE_MM
     figure = style.new_figure(width, 70 + 4 * lines)
     axes = figure.subplots()
-    handles, labels = [], style.shortened(styles)
-    if not bases.empty:
+    handles: list[Artist] = []
+    labels = style.shortened(styles)
+    drawn = marks
+    if crowded:
+        shares = bases.groupby("x")["score"].quantile(np.array([0.05, 0.25, 0.75, 0.95])).unstack()
+        shade: dict[str, Any] = {"color": style.GREY, "alpha": 0.18, "linewidth": 0}
+        for low, high in ((0.05, 0.95), (0.25, 0.75)):
+            axes.fill_between(shares.index, shares[low], shares[high], zorder=1, **shade)
+        handles.append(Patch(label="bases: 90%; darker: half", **shade))
+        drawn = pd.concat([marks[marks["kind"] != "base"], shares.melt(value_name="score")])
+    elif not bases.empty:
         thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.6, "marker": ".", "markersize": 3}
         sns.lineplot(
             data=bases, x="x", y="score", units="name", estimator=None, legend=False, ax=axes,
@@ -202,7 +213,7 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
         handles.append(style.handle(f"{style.shorten(model, 24)}, mean and interval", **look))
     for number, (name, model_style) in enumerate(styles.items() if several else ()):
         # Beside the mean of the bin, so that no model hides another one or the interval.
-        step = min(0.09, 0.66 / (len(styles) + 1))  # of 1 between two bins: marks stay with their bin
+        step = min(0.11, 0.66 / (len(styles) + 1))  # of 1 between two bins: marks stay with their bin
         shift = step * (number - (len(styles) - 1) / 2)
         shift += step if shift >= 0 else -step
         look = {"color": model_style.color, "marker": model_style.marker, "linewidth": 0.8}
@@ -215,7 +226,7 @@ def _draw_quality(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
-    values = marks[["score", "low", "high"]].astype(float).to_numpy().ravel()
+    values = drawn[["score", "low", "high"]].astype(float).to_numpy().ravel()
     cut = style.cut_axis(axes, context.scale, values, 0.1)
     style.legend(figure, handles, columns=columns)
     return style.settle(figure), cut
@@ -282,7 +293,6 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-            style.threshold(axes, edge, f"{'+' * (edge > 0)}{style.decimals(edge)}")
         axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
         look = styles.get(name, style.PLAIN)
         marks = tests.rename(columns={"difference": "estimate"})
@@ -293,7 +303,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
         axes.spines["left"].set_visible(False)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
-    panels[-1].set_xlabel("Difference of the mean composite score (points)")
+    panels[-1].set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
     return style.settle(figure)
 
 
@@ -381,7 +391,7 @@ def length_slope(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         "length_slope", _draw_slope(data, slope, context), data,
         text["alt"].format(scale=scale, answers=count, slope=slope.sentence()),
-        text["seen"].format(marks=text["density" if len(answers) > _MANY else "marks"]),
+        text["seen"].format(marks=text["density" if len(answers) > style.MANY else "marks"]),
         [text["note"]],
         [captions.capital(slope.sentence()), captions.cut_words(data["low"], data["high"], context.scale)],
         n=n, estimates=(slope,), missing=captions.missing_words(analyses.runs, answers),
@@ -411,13 +421,15 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     styles = context.styles(data["model"])
     figure, panels, across = style.grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
     names = style.shortened(styles, 44 if across == 1 else 76 // across)
-    dense = int((data["kind"] == "answer").sum()) > _MANY
+    dense = int((data["kind"] == "answer").sum()) > style.MANY
     longest = float(data["output_tokens"].max()) * 1.05 or 1.0
     for number, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
         _slope_panel(axes, data[data["model"] == name], look, (0, longest, *context.scale), dense=dense)
         axes.set_title(names[name])
         style.score_axis(axes, context.scale, "Composite score" if number % across == 0 else "")
     panels[0].set_xlim(0, longest)
+    # The last tick would run into the 0 of the next panel.
+    panels[0].xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10], prune="upper"))
     if dense:  # one scale for all panels
         cells = [axes.collections[0] for axes in panels]
         most = max(float(np.asarray(cell.get_array()).max()) for cell in cells)
@@ -445,10 +457,7 @@ def _slope_panel(
 ) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     if dense:
-        # An edge, or a cell of one answer would be white on paper.
-        cells: dict[str, Any] = {"gridsize": (18, 12), "cmap": style.SHADES, "edgecolors": style.GREY}
-        at = answers[["output_tokens", "score"]].astype(float).to_numpy().T
-        axes.hexbin(*at, mincnt=1, extent=extent, linewidths=0.2, zorder=1, **cells)
+        style.density(axes, answers["output_tokens"], answers["score"], extent)
     for _, replies in answers.groupby("base") if not dense else ():
         axes.plot(
             replies["output_tokens"], replies["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1

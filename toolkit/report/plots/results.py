@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
 from toolkit.report.show import Files
 from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, rounded
+from toolkit.words import scale_words
 
 NAME: Final = "results"
 _ROW_MM: Final = 5.0
@@ -130,15 +132,19 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     compared, many = len(differences) > 0, len(differences) > _MOST
     largest = text["largest"].format(most=_MOST, count=len(differences)) if many else ""
+    pairs = combinations((model for model, _ in result.models), 2)
+    names: dict[str, Sequence[str]] = {model: (model,) for model, _ in result.models}
+    names |= {e.name: pair for e, pair in zip(result.differences, pairs, strict=True)}
+    figure, cut = _draw_means(visible, style.paired(names), context, text, lines)
     return context.figure(
-        "model_means", _draw_means(visible, context, text, lines), data,
+        "model_means", figure, data,
         f"Means and differences: {values}.",
         text["seen"].format(
             lines="".join(text[name].format(value=f"{value:.2f}") for name, value in lines.items()),
             differences=text["differences"].format(largest=largest) if compared else "",
             cost=text["cost"] if paid else "",
         ),
-        [compared and text["ties" if data["tie"].any() else "exploratory"]],
+        [compared and text["ties" if data["tie"].any() else "exploratory"], cut],
         [captions.notes_words(result.notes)],
         estimates=[estimate for _, estimate in parts],
     )  # fmt: skip
@@ -157,8 +163,12 @@ def _lines(answers: pd.DataFrame) -> dict[str, float]:
 
 
 def _draw_means(
-    visible: pd.DataFrame, context: About, text: Mapping[str, str], lines: Mapping[str, float]
-) -> Figure:
+    visible: pd.DataFrame,
+    labels: Mapping[str, str],
+    context: About,
+    text: Mapping[str, str],
+    lines: Mapping[str, float],
+) -> tuple[Figure, str]:
     parts = dict(list(visible.groupby("part", sort=False)))
     more = 16 * len(parts)
     height = max(_LEAST_ROW_MM, min(_MEAN_ROW_MM, (style.PAGE_HIGH_MM - more) / len(visible)))
@@ -173,12 +183,16 @@ def _draw_means(
             if row["tie"]:
                 axes.plot([row["estimate"]], [up], "o", color="white", markeredgecolor=style.INK, zorder=4)
             style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"], printed), 1.015)
-        names = style.shortened(rows["name"], 44)
-        style.row_axis(axes, [names[name].replace(" - ", " − ") for name in rows["name"]])
-    style.score_axis(panel_by_part["mean"], context.scale, text["axis"], which="x")
+        style.row_axis(axes, [labels[name] for name in rows["name"]])
+    above, means = panel_by_part["mean"], parts["mean"][["estimate", "low", "high"]].to_numpy().ravel()
+    above.set_xlabel(f"{text['axis']} ({scale_words(context.scale, '–')})")
+    # The whole scale would press the intervals of a large study into their marks.
+    cut = style.cut_axis(
+        above, context.scale, [*means, *lines.values()], (context.scale[1] - context.scale[0]) / 20, which="x"
+    )
     for name, value in lines.items():
         dashes = "--" if name == "chance" else ":"
-        panel_by_part["mean"].axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
+        above.axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
     if "difference" in panel_by_part:
         panel_by_part["difference"].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
         panel_by_part["difference"].set_xlabel(text["difference"])
@@ -188,4 +202,4 @@ def _draw_means(
             panel_by_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max()
         )
         panel_by_part["cost"].set_xlabel(text["paid"])
-    return style.settle(figure)
+    return style.settle(figure), cut

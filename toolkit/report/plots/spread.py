@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toolkit import stats
@@ -28,6 +27,8 @@ _MOST: Final = 1_000
 _PANELS: Final = 12
 _NARROW: Final = 22
 """Letters of the name of a row beside which a column of the thesis has room for cells."""
+_HEAD: Final = 12  # letters of the name of a column that a thesis column has room for
+_HEADS: Final = 8  # columns that have their names side by side
 _ROW_MM: Final = 3.9
 
 
@@ -85,10 +86,9 @@ def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool
             )
             style.boxes(axes, [rows.loc[rows["name"] == name, "score"] for name in names], 0.14)
         counts = rows["name"].value_counts()
-        labels = [style.shorten(context.judge(name), 20) for name in names]
-        ticks = [f"{label}\nn = {counts[name]:,}" for label, name in zip(labels, names, strict=True)]
-        slanted = {"rotation": 20, "ha": "right"} if len(names) > 3 and part == "Judge" else {}
-        axes.set_xticks(range(len(names)), ticks, **slanted)
+        style.column_axis(
+            axes, list(map(context.judge, names)), 42, [f"n = {counts[name]:,}" for name in names]
+        )
         axes.set_xlabel(part)
         style.score_axis(axes, context.scale, "Composite score" if axes is panels[0] else "")
     return style.settle(figure), few
@@ -139,27 +139,25 @@ def _heat(
     """Draw means as shades with their numbers; where rows are more than a page has, as shades alone and turned."""
     text, many = captions.TEXTS[name], len(cells) > _CELLS
     table, titles = cells.T if many else cells, columns if many else rows
-    wide = many or len(cells.columns) > 3 or max(map(len, titles.values())) > _NARROW
-    labels = style.shortened(titles.values(), 34 if wide else _NARROW)
-    tops = style.shortened(columns.values(), 18)
-    slanted = max(map(len, tops.values())) > (12 if len(tops) <= 3 else 8)
-    height = 5.5 * len(table) + 24 if many else _ROW_MM * len(table) + (26 if slanted else 12)
+    heads, labels = [columns[str(item)] for item in cells], [titles[str(item)] for item in table.index]
+    wide = many or len(heads) > 3 or max(map(len, heads)) > _HEAD or max(map(len, labels)) > _NARROW
+    height = 5.5 * len(table) + 24 if many else _ROW_MM * len(table) + (44 if len(heads) > _HEADS else 20)
     figure = style.new_figure(style.PAGE_MM if wide else style.COLUMN_MM, height)
     axes = figure.subplots()
     # Labels before seaborn measures them: a sign that the font lacks would be warned of.
-    names = [labels[titles[str(item)]] for item in table.index]
-    heads = [tops[columns[str(item)]] for item in cells] if not many else list(range(len(cells)))
+    names = style.shortened(labels, 34 if wide else _NARROW)
+    table = table.set_axis([names[label] for label in labels], axis=0)
     sns.heatmap(
-        table.set_axis(names, axis=0).set_axis(heads, axis=1), ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f",
-        rasterized=many, cbar=many, linewidths=0 if many else 0.4, xticklabels=not many, yticklabels=True,
+        table, ax=axes, cmap=style.SHADES, annot=not many, fmt=".2f",
+        rasterized=many, cbar=many, linewidths=0 if many else 0.4, xticklabels=False, yticklabels=True,
         annot_kws={"fontsize": "small", "color": style.INK},
         cbar_kws={"label": f"Mean ({scale_words(context.scale, '–')})", "aspect": 10},
     )  # fmt: skip
     axes.set(xlabel="Bases, the easiest first" if many else "", ylabel="")
+    if not many:
+        style.column_axis(axes, heads, 66 if wide else 33, at=0.5)
     axes.tick_params(length=0, labelbottom=False, labeltop=not many)
     axes.tick_params(axis="y", labelrotation=0)
-    for head in axes.get_xticklabels() if not many else ():
-        head.set(rotation=30 if slanted else 0, ha="left" if slanted else "center")
     values = cells.to_numpy(dtype=float)
     ends = f"{np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
     means = "; ".join(f"{columns[str(item)]} {cells[item].mean():.2f}" for item in cells)
@@ -218,7 +216,7 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
     values = data[["score", "low", "high"]].to_numpy(dtype=float).ravel()
     for number, (axes, name) in enumerate(zip(panels, scenarios, strict=True)):
         rows = data[data["scenario"] == name]
-        _means(axes, rows, [order.index(name) for name in rows["length_bin"]])
+        style.means(axes, rows["score"], rows, [order.index(name) for name in rows["length_bin"]])
         axes.set_title(f"{style.shorten(readable(name), 26)} (n = {rows['bases'].max()})")
         axes.set_xticks(range(len(order)), order)
         axes.set_xlim(-0.5, len(order) - 0.5)
@@ -227,10 +225,3 @@ def _draw_scenarios(data: pd.DataFrame, context: About) -> tuple[Figure, str]:
             axes.set_ylabel("Composite score")
     figure.supxlabel("Prompt length")
     return style.settle(figure), cut
-
-
-def _means(axes: Axes, rows: pd.DataFrame, at: list[int]) -> None:
-    for x, row in zip(at, style.rows_of(rows), strict=True):
-        if pd.notna(row.low):
-            axes.plot([x, x], [row.low, row.high], color=style.INK, linewidth=1.6)
-    axes.plot(at, rows["score"], "o-", color=style.INK, linewidth=0.8, markersize=5)
