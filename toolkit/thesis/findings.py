@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 
 from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
-from toolkit.errors import NotAnswerable
+from toolkit.errors import InputError, NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.comparisons.cost_quality import cost_column
 from toolkit.stats.comparisons.gain_cost import gain_cost
@@ -27,7 +27,7 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.methods import joined
-from toolkit.words import agreeing, counted, coverage, one_line, scale_words, total_aud
+from toolkit.words import agreeing, choices, counted, coverage, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
@@ -52,9 +52,11 @@ _TITLES: Final = {
     "length_and_information": "Length and information (RQ1)",
     "accuracy": "Accuracy",
     "compare_models": "Models",
+    "pareto": "Cost and quality",
     "compare_pairs": "Models by votes",
     "reliability": "Judges",
     "calibration": "Judges and people",
+    "missing": _TOTALS,
 }
 
 
@@ -131,27 +133,33 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     ]
 
 
-def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
+def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:
     """Yield what scores say, question by question, so that whoever wants the first sentences waits for no other.
 
-    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked.
+    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked, unless
+    ``only`` names it.
     """
     parts: tuple[tuple[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]], ...] = (
         ("length", _length),
         ("length_and_information", _information),
         ("accuracy", _accuracy),
         ("compare_models", _models),
+        ("pareto", _front),
         ("position_effect", _position),
         ("compare_pairs", _pairs),
         ("reliability", _judges),
         ("calibration", _people),
+        ("missing", _missing),
     )
     titles = QUESTIONS | _TITLES
     foreign = {*(QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else BY_KEY)}
     foreign |= {*(["compare_pairs"] if analyses.pairs.empty else [])}
     foreign |= {*(["length_and_information"] if analyses.runs_with_arms.empty else [])}
+    foreign = (foreign - {"missing"}) | {*([] if analyses.is_judged else ["missing"])}
+    if unknown := [name for name in only if name not in dict(parts)]:
+        raise InputError(f"findings: no question {unknown[0]!r}; {choices(unknown[0], dict(parts))}")
     for name, write in parts:
-        if name in foreign:
+        if name not in only if only else name in foreign:
             continue
         if name in reasons:
             lack = Statement(
@@ -160,11 +168,11 @@ def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]
             yield lack
             continue
         try:
-            yield from write(analyses, titles[name], reasons)
+            # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
+            silent = {} if not only or "length" in only else {"length": "not asked"}
+            yield from write(analyses, titles[name], {**reasons, **silent})
         except NotAnswerable as error:
             yield Statement(titles[name], f"This question was not answered: {error.why}", None, NOT_ANSWERED)
-    if analyses.is_judged:
-        yield from _missing(analyses)
 
 
 def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
@@ -292,7 +300,8 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
 def _trust(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     """Yield how reliable the scores are that a comparison of lengths rests on, and what people make of it."""
     if "reliability" not in reasons:
-        judges = counted(int(analyses.judgements["judge"].nunique()), "judges")
+        scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
+        judges = counted(int(scored["judge"].nunique()), "judges")
         yield _reliability(
             analyses, question, "ICC(A,k)", f"These scores are means of {judges}, whose reliability"
         )
@@ -349,11 +358,17 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = "within prompts that both answered"
     yield from _ranked(question, compared.models, compared.differences, words, within)
-    points = [] if "pareto" in reasons else analyses.pareto(cost=cost_column(analyses.runs)).points
+
+
+def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
         names = joined([f"{item.cost.facets['point']} ({_money(item.cost.estimate)})" for item in front])
         text = "No other model and length is both better and cheaper than these"
         yield Statement(question, f"{text} ({front[0].cost.unit} a run): {names}")
+        shares = joined([f"{item.probability:.2f}" for item in front if item.probability is not None])
+        text = "In resamples of the bases they are on this front, in this order, in a share of"
+        yield from [Statement(question, f"{text} {shares}")] * bool(shares)
 
 
 def _ranked(
@@ -447,10 +462,10 @@ def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         yield _stated(question, text, test.winning_rate)
 
 
-def _missing(analyses: Analyses) -> Iterator[Statement]:
+def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     lacking = int((~analyses.runs["judged"].astype(bool)).sum())
-    text = f"{lacking} of {counted(len(analyses.runs), 'answers')} {agreeing(lacking, 'have')} no score"
-    yield Statement(_TOTALS, f"{text}; what is missing is never counted as zero")
+    text = f"{lacking} of {counted(len(analyses.runs), 'runs')} {agreeing(lacking, 'have')} no score"
+    yield Statement(question, f"{text}; what is missing is never counted as zero")
     yield from spent_findings(
         {"the answers": analyses.runs, "their judgements": analyses.judgements, "the votes": analyses.pairs}
     )
