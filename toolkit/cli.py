@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +39,6 @@ def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
 
 
 _STUDY = click.argument("study", callback=_read_study, type=click.Path())  # a shell completes paths
-_FORMAT = click.option(
-    "--format",
-    default="latex",
-    show_default=True,
-    type=click.Choice(("latex", "docx", "md")),
-    help="Of the bundle: a document for Word, or in Markdown, besides.",
-)
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
@@ -108,9 +101,44 @@ def _confirm(study: Study, yes: bool, requests: Callable[[], Iterable[Any]]) -> 
         confirm_asking(study.plan, study.store, requests())
 
 
-def _check_format(format: str, bundle: bool) -> None:
+class _ManyValues(click.Command):
+    """A command some of whose options take all up to the next option, as in shells of other languages."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread, many = [], ""
+        for arg in args:
+            if arg.startswith("-") and not (many and arg[1:2].isdigit()):  # -1= is a value
+                many = arg if arg in ("--judges", "--values", "--only") else ""
+            elif many:
+                spread += [many, arg]
+            if not many:
+                spread.append(arg)
+        return super().parse_args(ctx, spread)
+
+
+def _choice(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that choose what is written, and how large it is."""
+    for option in (
+        click.option("--font", type=float, metavar="PT", help="Size of the type: 9 by default."),
+        click.option("--width", type=float, metavar="MM", help="Of the text of a page: 160 by default."),
+        click.option("--only", multiple=True, metavar="NAME...", help="These figures alone; name them last."),
+        click.option(
+            "--format",
+            default="latex",
+            show_default=True,
+            type=click.Choice(("latex", "docx", "md")),
+            help="Of the bundle: a document for Word, or in Markdown, besides.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _check_choice(bundle: bool, format: str, choice: Mapping[str, Any]) -> None:
     if format != "latex" and not bundle:
         raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
+    if bundle and any(choice.values()):
+        raise click.UsageError("--only, --width and --font choose figures; leave --bundle out")
 
 
 def _finish(summary: Summary, as_json: bool) -> int:
@@ -236,22 +264,17 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
     return settle(study.store, study.name, billed=billed, note=note)
 
 
-@_command(short_help="Write figures and tables, or the thesis bundle.")
+@_command(short_help="Write figures and tables, or the thesis bundle.", cls=_ManyValues)
 @_STUDY
 @click.option("--bundle", is_flag=False, flag_value="", metavar="[DIR]", help=_BUNDLE_HELP)
-@_FORMAT
-@click.option("--only", multiple=True, metavar="NAME...", help="These figures alone; after STUDY.")
-@click.option("--width", type=float, metavar="MM", help="Of the text of a page: 160 by default.")
-@click.option("--font", type=float, metavar="PT", help="Size of the type: 9 by default.")
+@_choice
 def figures(study: Study, bundle: str | None, format: str, **choice: Any) -> Summary:
     """Write every figure and table of STUDY into its output folder, or into one named by --width and --font."""
     from toolkit.report.show import written_summary
 
-    _check_format(format, bundle is not None)
+    _check_choice(bundle is not None, format, choice)
     if bundle is None:
         return written_summary(study.figures(**choice, progress=True))
-    if any(choice.values()):
-        raise click.UsageError("--only, --width and --font choose figures; leave --bundle out")
     return written_summary(study.bundle(bundle or None, format, progress=True))
 
 
@@ -305,21 +328,6 @@ def import_(archive: Path, into: Path) -> Summary:
     return import_archive(archive, into)
 
 
-class _ManyValues(click.Command):
-    """A command whose ``--judges`` and ``--values`` take all up to the next option, as shells of other languages."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spread, many = [], ""
-        for arg in args:
-            if arg.startswith("-") and not (many and arg[1:2].isdigit()):  # -1= is a value
-                many = arg if arg in ("--judges", "--values") else ""
-            elif many:
-                spread += [many, arg]
-            if not many:
-                spread.append(arg)
-        return super().parse_args(ctx, spread)
-
-
 @_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyValues)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
 @click.option(
@@ -334,7 +342,7 @@ class _ManyValues(click.Command):
 @click.option("--name", help="Of these scores; that of FILE by default.")
 @click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
 @click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
-@_FORMAT
+@_choice
 def analyse(
     files: tuple[Path, ...],
     columns: tuple[str, ...],
@@ -352,7 +360,8 @@ def analyse(
     from toolkit.report.show import written_summary
     from toolkit.scores.scores import Scores, parse_pairs
 
-    _check_format(format, bundle)
+    choice = {name: options.pop(name) for name in ("only", "width", "font")}
+    _check_choice(bundle, format, choice)
     scores = Scores.load(
         *files,
         columns=parse_pairs(columns, "column", "OURS=THEIRS, e.g. item=doc"),
@@ -361,8 +370,12 @@ def analyse(
         **options,
     )
     yield scores.summary()
-    written = scores.bundle(format=format, progress=True) if bundle else scores.figures(progress=True)
-    yield written_summary(written, scores.summary().fields)
+    write = (
+        functools.partial(scores.bundle, format=format)
+        if bundle
+        else functools.partial(scores.figures, **choice)
+    )
+    yield written_summary(write(progress=True), scores.summary().fields)
 
 
 @_command(short_help="Score a one-shot test, with its interval.")

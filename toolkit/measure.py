@@ -44,6 +44,7 @@ class Outcome:
     failed: int
     excluded: Mapping[str, int]
     judged: int | None
+    judgements_failed: int | None
     new_calls: int
     spent_aud: float
     failures: Mapping[str, int]
@@ -83,9 +84,10 @@ class Outcome:
             step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
         elif unjudged > 0 or (self.votes and self.votes["missing"]):
             step = "`toolkit judge STUDY` asks the judges again"
+        judged = f"judged  {self.judged} by two judges or more, {self.judgements_failed} judgements failed"
         lines = [
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
-            *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
+            *([] if self.judged is None else [judged]),
             *([] if self.votes is None else [f"votes   {votes_line(self.votes)}"]),
             f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now",
             *(f"failed  {count} x {reason}{again[reason]}" for reason, count in self.failures.items()),
@@ -209,7 +211,7 @@ async def measure(
     failed_before: Mapping[tuple[str, str, int], str],
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
-    succeeded = judged = 0
+    succeeded = judged = judgements_failed = 0
     failures, excluded, as_before = Counter[str](), Counter[str](), Counter[str]()
     results: list[tuple[str, Result]] = []
     measured: list[MeasuredTestItem] = []
@@ -220,6 +222,8 @@ async def measure(
             measured = []
         model = name
         measured += measured_items(plan.test, annotated)
+        labels = (label for item in annotated for row in item.found.annotations.values() for label in row)
+        judgements_failed += sum(plan.scored and label is not None and label.failed for label in labels)
         for key, run in stored.items():
             if run.failure:
                 reason = reason_key(run.failure)
@@ -237,6 +241,7 @@ async def measure(
         failed=failures.total(),
         excluded=dict(excluded),
         judged=judged if plan.scored else None,
+        judgements_failed=judgements_failed if plan.scored else None,
         new_calls=new_calls,
         spent_aud=spent_aud,
         failures=dict(failures),

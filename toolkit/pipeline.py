@@ -230,6 +230,7 @@ class _Execution:
                 if error.reason == "stopped":
                     return  # still to be asked, so neither failed nor one of those that the progress counts
                 if not self.replay:
+                    self.bar.fail("runs")
                     message = f"{error.reason}: {error}"
                     self._post(failed_run_record(*self._key_and_facts(run), message))
                 stored = None
@@ -316,6 +317,7 @@ class _Execution:
             judgements = [
                 judgement for (judgement,) in annotated.annotations.values() if judgement is not None
             ]
+            self.bar.fail("judgements", sum(j.failed and not j.interrupted for j in judgements))
             # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
             is_whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
             judgements = completed(self.store, stored, judgements)
@@ -364,6 +366,7 @@ async def _compare(execution: _Execution, *, shown: bool) -> BudgetReached | Non
             if earlier is None or record.changes(earlier):
                 store.writer.post(record, earlier)
         store.writer.check()
+        bar.fail("votes", int(judgement.failed and not judgement.interrupted))
         if judgement.answered or not execution.stop.is_set():
             bar.step(gateway.counters)
 
@@ -401,7 +404,11 @@ def ask_study(
         bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:
-            answer = await gateway.ask(request, purpose=purpose)
+            try:
+                answer = await gateway.ask(request, purpose=purpose)
+            except ModelError as error:
+                bar.fail(label, int(error.reason != "stopped"))
+                raise
             bar.step(gateway.counters)
             return answer
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from copy import copy
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from toolkit.report.figure import About
     from toolkit.report.show import Files
+    from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.thesis.findings import Findings, Statement
 
 
@@ -130,8 +133,26 @@ class Reported(Analysable):
             return write_statistics(frames.read().analyses(), self._figure_context(frames), folder)
 
     @rooms_on_top()
-    def findings(self) -> Findings:
+    def findings(
+        self,
+        *questions: str,
+        score: str | None = None,
+        most: int | None = None,
+        benchmark: Benchmark | None = None,
+    ) -> Findings:
         """Return the sentences of a results section: what each question was answered with, and what is undecided.
+
+        Parameters
+        ----------
+        *questions
+            Names of analyses, e.g. ``"length"`` or ``"reliability"``: these questions alone, all by default.
+            ``"adaptive"`` is what adaptive asking says.
+        score
+            Column to compare; that of the study by default.
+        most
+            So many sentences at most, the first ones: of all questions those that were answered.
+        benchmark
+            What `adaptive` of a study returned: adds what adaptive asking would have cost (RQ2).
 
         Returns
         -------
@@ -142,16 +163,23 @@ class Reported(Analysable):
 
         Examples
         --------
-        ``study.findings().frame()``, ``print(*study.findings().sentences(), sep=" ")``
+        ``study.findings().frame()``, ``study.findings("length", most=3)``
         """
-        from toolkit.thesis.findings import Findings
+        from toolkit.thesis.findings import NOT_ANSWERED, Findings
 
-        return Findings(self.name, tuple(self._statements(self.frames())))
+        frames = copy(self.frames())
+        frames.score = score or frames.score
+        statements = self._statements(frames, questions, benchmark)
+        if most and not questions:
+            statements = (statement for statement in statements if statement.verdict != NOT_ANSWERED)
+        return Findings(self.name, tuple(islice(statements, most)))
 
-    def _statements(self, frames: Analyses) -> Iterator[Statement]:
+    def _statements(
+        self, frames: Analyses, only: Collection[str] = (), benchmark: Benchmark | None = None
+    ) -> Iterator[Statement]:
         from toolkit.thesis.findings import scored_findings
 
-        return scored_findings(frames, self.unanswerable)
+        return scored_findings(frames, self.unanswerable, only)
 
     @rooms_on_top()
     def bundle(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
-    from toolkit.thesis.findings import Findings, Statement
+    from toolkit.thesis.findings import Statement
     from toolkit.viewer.app import Viewer
 
 
@@ -463,38 +462,16 @@ class Study(Reported):
         bases = adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
         return taxonomy(self.plan, runs, bases)
 
-    @rooms_on_top()
-    def findings(self, benchmark: Benchmark | None = None) -> Findings:
-        """Return the sentences of a results section: what each question was answered with, and what is undecided.
-
-        Parameters
-        ----------
-        benchmark
-            What `adaptive` returned: adds what adaptive asking would have cost here (RQ2).
-
-        Returns
-        -------
-        Findings
-            As of scores: ``frame()``, ``sentences()``, and ``section()`` for a document.
-
-        Examples
-        --------
-        ``study.findings().frame()``, ``print(*study.findings().sentences(), sep=" ")``
-        """
-        from toolkit.thesis.findings import adaptive_findings
-
-        adaptive = adaptive_findings(None, benchmark)
-        findings = super().findings()
-        return replace(findings, statements=(*findings.statements, *adaptive))
-
     def first_findings(self, most: int = 3) -> list[str]:
         """Return the first sentences of `findings` for the end of a run; none where there is no result to tell."""
         try:
-            return [statement.sentence for statement in islice(self._statements(self.frames()), most)]
+            return list(self.findings(most=most).sentences())
         except ToolkitError:
             return []
 
-    def _statements(self, frames: Analyses) -> Iterator[Statement]:
+    def _statements(
+        self, frames: Analyses, only: Collection[str] = (), benchmark: Benchmark | None = None
+    ) -> Iterator[Statement]:
         from toolkit.report.show import need_results
         from toolkit.runs.provenance import asked_models
         from toolkit.thesis.findings import (
@@ -507,8 +484,11 @@ class Study(Reported):
         done = {"study": self.name, "done": self.status()["done"]}
         need_results(done, "run it first: `toolkit run STUDY`, or study.run()")
         if self._is_scored:
-            adaptive = adaptive_findings(self.sequential(), None) if self.file.selection == "adaptive" else ()
-            return chain(adaptive, super()._statements(frames))
+            adaptive = self.file.selection == "adaptive" and (not only or "adaptive" in only)
+            sequential = self.sequential() if adaptive else None
+            names = [name for name in only if name != "adaptive"]
+            scored = super()._statements(frames, names) if names or not only else ()
+            return chain(adaptive_findings(sequential, None), scored, adaptive_findings(None, benchmark))
         if self.plan.test.name == "one_shot":
             statements = one_shot_findings(self._scored())
         else:

@@ -75,7 +75,7 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     assert f"{worst[0]} the lowest, {worst[1].estimate:.2f}" in models.loc[0, "statement"]
     sizes = findings.frame().groupby("question").size()
     assert sizes["Judges and people"] == 1
-    assert sizes.drop("Judges and people").between(2, 5).all()
+    assert sizes.drop(["Judges and people"]).between(2, 5).all()
     assert findings.sentences() == tuple(findings.frame()["statement"])
     assert "Prompt length (RQ1)\n  Exploratory: within bases" in repr(findings)
 
@@ -256,6 +256,13 @@ def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tm
     with finished_study(tmp_path) as study:
         first = study.first_findings()
         assert first == list(study.findings().sentences()[:3])
+        judges = study.findings("reliability", score="clarity", most=2).frame()
+        icc = {number.name: number.estimate for number in study.reliability().icc["clarity"]}
+        assert judges["estimate"].tolist() == [icc["ICC(A,1)"], icc["ICC(A,k)"]]
+        assert set(judges["question"]) == {"Judges"}
+        with pytest.raises(InputError, match="no question 'lenght'; did you mean length"):
+            study.findings("lenght")
+        assert list(study.findings("accuracy").frame()["verdict"]) == [NOT_ANSWERED]
         text = study.execute(progress=False).summary(first).text.splitlines()
         assert text[-4:-1] == [f"result  {sentence}" for sentence in first]
         assert text[-1].startswith("next")

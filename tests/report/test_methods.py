@@ -139,7 +139,7 @@ def done_of(**changed: Any) -> Done:
     status = {
         "runs": {"planned": 3, "succeeded": 1, "failed": 1, "missing": 1},
         "distinct_calls": 3,
-        "judgements": {"planned": 3, "done": 2, "scored": 1, "missing": 1},
+        "judgements": {"planned": 3, "done": 2, "scored": 1, "failed": 2, "missing": 0},
         "excluded": {"truncated": 2, "unknown_finish": 1},
         "failures": {"timeout": 1},
         "judgement_failures": {"prose without scores": 1, "planted failure": 1},

@@ -73,17 +73,20 @@ def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
     for number in range(1000):
         clock[0] += 0.1
         counters.spent_aud += 0.01
-        counters.failed, counters.retried = int(number >= 250), 2 * int(number >= 250)
+        counters.retried = 2 * int(number >= 250)
+        bar.fail("runs", int(number == 250))
+        bar.fail("judgements", int(number in (250, 251)))
         bar.step(counters)
     bar.close()
     bar.close()
     lines = log.getvalue().splitlines()
     assert len(lines) == 5
     assert "\r" not in log.getvalue()
-    said = "1 failed, 2 retried, AUD 3.00 of about AUD 10.00"
+    said = "1 run failed, 2 judgements failed, 2 retried, AUD 3.00 of about AUD 10.00"
     assert re.fullmatch(rf"runs: 300/1000 \[00:30<01:\d\d, +(10\.0\d|9\.9\d)run/s, {said}\]", lines[1])
     assert re.fullmatch(
-        r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 failed, 2 retried, AUD 10.00\]", lines[-1]
+        r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 run failed, 2 judgements failed, 2 retried, AUD 10.00\]",
+        lines[-1],
     )
 
 
@@ -119,9 +122,9 @@ def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, 
 def test_a_second_phase_does_not_count_the_first_again(
     monkeypatch: pytest.MonkeyPatch, clock: list[float]
 ) -> None:
-    """What was spent and failed before a phase is neither its own nor carried on to its end."""
+    """What was spent and retried before a phase is neither its own nor carried on to its end."""
     log = stderr(monkeypatch)
-    counters = Counters(failed=3, retried=4, spent_aud=5.0)
+    counters = Counters(retried=4, spent_aud=5.0)
     bar = Progress("judged runs", 2, shown=True, since=counters)
     counters.spent_aud = 6.0
     clock[0] += 31
@@ -129,7 +132,7 @@ def test_a_second_phase_does_not_count_the_first_again(
     bar.close()
     lines = log.getvalue().splitlines()
     assert "AUD 1.00 of about AUD 2.00" in lines[1]
-    assert "failed" not in lines[-1]
+    assert "retried" not in lines[-1]
 
 
 @pytest.mark.parametrize(("total", "shown"), [(0, True), (5, False)])

@@ -11,7 +11,7 @@ import pytest
 
 from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.ledger import Owner, calls_by_state
-from toolkit.runs.status import status_summary, statuses
+from toolkit.runs.status import status_sentence, status_summary, statuses
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
 
@@ -47,7 +47,14 @@ def test_a_study_that_was_not_begun(study: Study) -> None:
     """Everything is missing, nothing is spent, there is no rate and no time left."""
     status = study.status()
     assert status["runs"] == {"planned": 6, "succeeded": 0, "failed": 0, "missing": 6}
-    assert status["judgements"] == {"planned": 18, "done": 0, "scored": 0, "missing": 18, "left_out": 0}
+    assert status["judgements"] == {
+        "planned": 18,
+        "done": 0,
+        "scored": 0,
+        "failed": 0,
+        "missing": 18,
+        "left_out": 0,
+    }
     assert (status["calls"], status["attempts"], status["in_flight"], status["retried"]) == ({}, {}, {}, 0)
     assert (status["spent_aud"], status["unsure_aud"], status["budget_left_aud"]) == (0.0, 0.0, 5.0)
     assert (status["calls_per_minute"], status["seconds_left"], status["at_work"]) == (None, None, False)
@@ -59,7 +66,14 @@ def test_a_finished_study(study: Study) -> None:
     study.execute(progress=False)
     status = study.status()
     assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
-    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0, "left_out": 0}
+    assert status["judgements"] == {
+        "planned": 18,
+        "done": 18,
+        "scored": 18,
+        "failed": 0,
+        "missing": 0,
+        "left_out": 0,
+    }
     assert (status["calls"], status["attempts"]) == ({"done": 24}, {"answered": 24})
     assert (status["seconds_left"], status["at_work"], status["abandoned"]) == (0.0, False, 0)
     assert status["calls_per_minute"] > 0
@@ -171,8 +185,17 @@ def test_excluded_and_failed_runs_are_told_apart(study: Study) -> None:
     assert status["runs"] == {"planned": 6, "succeeded": 5, "failed": 1, "missing": 0}
     assert (status["excluded"], status["failures"]) == ({"truncated": 1}, {"timeout": 1})
     # Twelve of the four that judges see; those of the failed run are missing, those of the excluded one left out.
-    assert status["judgements"] == {"planned": 15, "done": 12, "scored": 12, "missing": 3, "left_out": 3}
-    assert "12 of 15 answered, 12 with scores, 3 left out" in status_summary(status).text
+    assert status["judgements"] == {
+        "planned": 15,
+        "done": 12,
+        "scored": 12,
+        "failed": 0,
+        "missing": 3,
+        "left_out": 3,
+    }
+    assert (
+        "12 of 15 with scores\n            0 failed, 3 not asked, 3 left out" in status_summary(status).text
+    )
     assert status["seconds_left"] == 0.0
     assert "excluded    1 x truncated" in status_summary(status).text
 
@@ -218,8 +241,10 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file: Ca
     study.store.close()
 
 
-def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path: Path, store_folder: Path) -> None:
-    """Prose is an answer, paid for and not asked again; it has a reason and no scores."""
+def test_a_judge_that_cannot_be_read_is_answered_without_scores(
+    tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prose is an answer, paid for and not asked again; progress, summary, status and frame count it alike."""
     path = tmp_path / "prose.toml"
     prose = '{ name = "prose", provider = "scripted", structured = false, replies = ["I give it a five."] }'
     path.write_text(
@@ -228,9 +253,20 @@ def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path: Path, 
         'tertiary = { name = "c", provider = "scripted" }\n'
     )
     study = Study.load(path)
-    study.execute(progress=False)
+    outcome = study.execute()
+    assert "6 judgements failed" in capsys.readouterr().err
+    assert "judged  6 by two judges or more, 6 judgements failed" in outcome.summary().text
+    assert outcome.judgements_failed == study.judgements()["failed"].sum() == 6
     status = study.status()
-    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 12, "missing": 0, "left_out": 0}
+    assert "12 of 18 judgements have a score, 6 failed;" in status_sentence(status)
+    assert status["judgements"] == {
+        "planned": 18,
+        "done": 18,
+        "scored": 12,
+        "failed": 6,
+        "missing": 0,
+        "left_out": 0,
+    }
     assert status["judgement_failures"] == {"prose": 6}
     assert "unscored    6 x prose" in status_summary(status).text
     assert study.estimate()["calls"].tolist() == [0, 0, 0, 0]

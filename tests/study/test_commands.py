@@ -146,7 +146,14 @@ def test_a_study_from_estimate_to_figures(
     # Nobody works on it, so watching ends after the first look, and JSON stays one object.
     status = json.loads(toolkit("status", path, "--watch", "60", "--json")[1])
     assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
-    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0, "left_out": 0}
+    assert status["judgements"] == {
+        "planned": 18,
+        "done": 18,
+        "scored": 18,
+        "failed": 0,
+        "missing": 0,
+        "left_out": 0,
+    }
     assert status["at_work"] is False
     assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
     assert json.loads(toolkit("judge", path, "--json")[1])["new_calls"] == 0

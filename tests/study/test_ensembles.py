@@ -95,7 +95,7 @@ def test_judges_judge_three_times_and_count_once(server: StubServer, begin: Begi
     runs = study.runs().set_index("run_id")
     for run_id, mean in of_primary.items():
         assert runs.loc[run_id, "composite"] == pytest.approx((mean + 4 + 4) / 3)
-    status = {"planned": 6, "done": 6, "scored": 6, "missing": 0, "left_out": 0}
+    status = {"planned": 6, "done": 6, "scored": 6, "failed": 0, "missing": 0, "left_out": 0}
     assert study.status()["judgements"] == status
     assert study.execute(progress=False).new_calls == 0
     assert study.estimate()["calls"].sum() == 0

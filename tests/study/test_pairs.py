@@ -225,7 +225,14 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     assert fields("run", path)["new_calls"] == fields("judge", path)["new_calls"] == 0
     status = fields("status", path)
     assert votes.items() <= status["votes"].items()
-    assert status["judgements"] == {"planned": 0, "done": 0, "scored": 0, "missing": 0, "left_out": 0}
+    assert status["judgements"] == {
+        "planned": 0,
+        "done": 0,
+        "scored": 0,
+        "failed": 0,
+        "missing": 0,
+        "left_out": 0,
+    }
     assert fields("estimate", path)["calls"] == 0
 
     frame = study.pairs()

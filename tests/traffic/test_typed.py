@@ -124,6 +124,14 @@ HOLDS = [
     ("beaconing", claim(0, "share", {"status": 404}, [], among={"status": "*"})),
     ("login_post", claim(True, "exists", {"status": 302}, [16])),
     ("login_post", claim("no", "exists", {"status": 500}, [])),
+    # a URL with the host of the rows
+    ("login_post", claim("http://portal.example/login", "value", POSTS, column="uri")),
+    ("login_post", claim("HTTP://Portal.Example:80/login", "first", ANY, [4], column="uri")),
+    ("login_post", claim("portal.example/static/site.css", "last", ANY, column="uri")),
+    ("plain_gets", claim("http://intranet.example", "first", ANY, column="uri")),
+    ("plain_gets", claim(["http://intranet.example/news?page=2", "/news"], "list", {"number": [8, 16]}, column="uri")
+     | {"value": ["/news", "http://intranet.example/news?page=2"]}),
+    ("sql_injection", claim(1, "count", {"uri": "http://shop.example/products?id=3' OR '1'='1"}, [18])),
     # filters
     ("login_post", claim(3, "count", {"status": [200, 401], "number": {"max": 20}}, [6, 11, 19])),
     ("login_post", claim(19, "count", {"method": None})),
@@ -171,6 +179,13 @@ FALSE = [
     ("login_post", claim([200, 401, 302], "list", {}, column="status"), "sample gives [200, 401, 302, 200, 200]"),
     ("login_post", claim([200, 401], "set", {}, column="status"), "sample gives"),
     ("login_post", claim([], "list", {"status": 200}, [], column="uri") | {"value": ["/x"]}, "says [/x]"),
+    # another host, scheme, path or port than those of the rows
+    ("login_post", claim("http://evil.example/login", "value", POSTS, column="uri"), "says http://evil.example/login"),
+    ("login_post", claim("https://portal.example/login", "value", POSTS, column="uri"), "says https:"),
+    ("login_post", claim("http://portal.example/home", "value", POSTS, column="uri"), "sample gives /login"),
+    ("login_post", claim("http://portal.example:8080/login", "value", POSTS, column="uri"), "says http:"),
+    ("beaconing", claim("http://updates.example/lunch", "value", {"number": 14}, column="uri"), "gives /lunch"),
+    ("beaconing", claim(1, "count", {"uri": "http://updates.example/lunch"}), "has uri http://updates.example/lunch"),
     # rows
     ("login_post", claim(2, "count", POSTS, [9]), "the cited rows give 1"),
     ("login_post", claim(2, "count", POSTS, []), "cited rows give 0"),
@@ -236,6 +251,7 @@ def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(
     ("redirects_and_404s_server_error", claim("yes", "exists", {"status": 404}), "unexpected"),
     ("login_post_statuses", claim([200, 401, 302, 200, 200], "list", {}, column="status"), "expected"),
     ("login_post_status_order", claim([200, 302, 401], "set", {}, column="status"), "unexpected"),
+    ("slow_download_uri", claim("http://files.example/exports/audit.csv", "value", ANY, column="uri"), "expected"),
     ("plain_gets_curl", claim("/Health", "value", {"uri": "/health"}, column="uri"), "hallucinated"),
     ("sql_injection_error", claim("/products?id=3'", "value", {"answered_by": 16}, column="uri"), "expected"),
     ("login_post_flow", claim("/home", "value", {"number": 18}, column="uri"), "unexpected"),

@@ -24,7 +24,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from toolkit.batch.plan import check_parameters, code_hash, grid_cells, plan_batch
@@ -154,17 +153,16 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
             if free and not order.is_finished():
                 order.write(order.waiting(order.tried))
     bar = Progress("notebooks", len(pending), shown=progress, money=False)
-    counts = SimpleNamespace(failed=0, retried=0, spent_aud=0.0, doubted=0)
     try:
         with _orders_file(pending) as file:
             pool.start(file, at_once, min(at_once, len(pending)))
             try:
                 remaining: Sequence[Order] = pending
                 while (reason := pool.ended()) is None:
-                    remaining = _step(remaining, bar, counts)
+                    remaining = _step(remaining, bar)
                     time.sleep(LOOK_SECONDS + len(remaining) / 2000)  # to look at 2,000 takes a tenth second
                 # Notebooks of a cluster that is gone may run on, and end by themselves.
-                while (remaining := _step(remaining, bar, counts)) and any(map(_is_under_way, remaining)):
+                while (remaining := _step(remaining, bar)) and any(map(_is_under_way, remaining)):
                     time.sleep(LOOK_SECONDS)
                 if reason and remaining:
                     raise ToolkitError(reason)
@@ -175,14 +173,14 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
         bar.close()
 
 
-def _step(pending: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list[Order]:
+def _step(pending: Sequence[Order], bar: Progress) -> list[Order]:
     """Count orders that have ended, and return the others."""
     waiting = []
     for order in pending:
         record = order.read()
         if order.is_finished(record):
-            counts.failed += record.status in FAILED
-            bar.step(counts)
+            bar.fail("notebooks", int(record.status in FAILED))
+            bar.step()
         else:
             waiting.append(order)
     return waiting

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from toolkit.plan import Plan
 from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.detection.rates import Prevalence, corrected_prevalence
+from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import Summary, reason_key, total_aud
 
@@ -202,6 +204,20 @@ class HallucinationComparison:
         problems = {"failures": self.failures, "budget": self.budget}
         return {"planned": planned, "failed": sum(self.failures.values()), **problems}
 
+    def verdict(self) -> str:
+        """Return which judges are shown to be right more often than the baselines that read nothing, and how often."""
+        pairs = list(product(self.deciders, self.baselines))
+        tests = self.contrasts[len(self.contrasts) - len(pairs) :]
+        behind = {
+            judge.label
+            for (judge, _), test in zip(pairs, tests, strict=True)
+            if test.p_value is None or test.p_value >= LEVEL or (test.estimate or 0.0) <= 0
+        }
+        better = [judge.label for judge in self.deciders if judge.label not in behind]
+        names = "; ".join(better) or "no judge"
+        rates = (f"{judge.label}: {judge.found.rate('accuracy').sentence()}" for judge in self.deciders)
+        return "\n".join([f"Shown to be right more often than baselines that read nothing: {names}.", *rates])
+
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
         from toolkit.hallucination.figures import hallucination_text
@@ -217,6 +233,7 @@ class HallucinationComparison:
             "files": [str(path) for path in files],
         }
         lines = [
+            self.verdict(),
             f"labelled  {hallucinated} of {len(self.items)} items are hallucinated (prevalence {prevalence:.3f})",
             hallucination_text(self.deciders, self.baselines, self.contrasts),
             *(f"no reply  {count} x {reason}" for reason, count in self.failures.items()),

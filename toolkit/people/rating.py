@@ -96,7 +96,8 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     """Return every reply of a study that can be rated, in the order of prompts, models and repeats."""
     if not plan.test.judged:
         raise InputError(
-            f"study {plan.study.name}: test {plan.test.name} is not scored by a rubric, so there is nothing to rate"
+            f"study {plan.study.name}: test {plan.test.name} is not scored by a rubric, so there is nothing to rate; "
+            "study.view() shows its replies and study.results() what they came to"
         )
     rubric = plan.rubric
     store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)  # by which ratings are read

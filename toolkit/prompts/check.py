@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import isnan
@@ -107,8 +107,24 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(plain)} ({counts}), {arms_text}{groups}problems {len(problems)}"
     )
-    output = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
+    fields["verdict"] = _verdict(fields)
+    output = [*lines, fields["verdict"], one_line(last, LONGEST_LINE), *map(str, files)]
     return Summary(fields, "\n".join(output), 1 if problems else 0)
+
+
+def _verdict(fields: Mapping[str, Any]) -> str:
+    """Return in a sentence or two whether lengths can be compared, from what the checks counted."""
+    compared = f"{counted(fields['prompts'], 'prompts')} of {counted(fields['bases'], 'bases')}"
+    if not fields["kinds"]:
+        return (
+            f"No check finds that the lengths differ in anything else than length: no problem in {compared}."
+        )
+    prompts = len({problem["prompt_id"] for problem in fields["problems"]})
+    kind, most = max(fields["kinds"].items(), key=lambda pair: pair[1])
+    return (
+        f"The lengths may differ in more than length: {counted(len(fields['problems']), 'problems')} in "
+        f"{prompts} of {compared}. The most frequent, {most} times, is {kind}: {KINDS[kind]}."
+    )
 
 
 def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:

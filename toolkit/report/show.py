@@ -18,7 +18,7 @@ import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen, money
+from toolkit.words import RESULT_TYPE, Summary, counted, is_unseen
 
 if TYPE_CHECKING:
     from toolkit.report.blocks import Shown
@@ -231,21 +231,18 @@ _CALLS: Final = {
 
 def study_html(title: str, status: Mapping[str, Any], *, judged: bool) -> str:
     """Return how far a study is, what it cost, what to call next, and what else there is to call."""
+    from toolkit.runs.status import status_sentence
+
     runs, judgements = status["runs"], status["judgements"]
-    progress = f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} answered"
-    progress += f", {runs['failed']} failed" if runs["failed"] else ""
-    if judged:
-        progress += f"; {judgements['scored']} of {counted(judgements['planned'], 'judgements')} have a score"
     is_complete = runs["missing"] == 0 and (not judged or judgements["done"] > 0)
     results = ".length()" if judged else ".results()"
     if votes := status.get("votes"):
-        progress += f"; {votes['cast']} of {counted(votes['planned'], 'votes')} cast"
         is_complete = is_complete and votes["answered"] > 0
         results = results if judged else ".compare_pairs()"
     call = results if is_complete else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
     groups = _CALLS if judged else {group: calls for group, calls in _CALLS.items() if group != "conclude"}
     calls = [f"{group}: {', '.join(f'.{name}()' for name in names)}" for group, names in groups.items()]
-    return lines_html([title, f"{progress}; {money(status['spent_aud'])} spent", f"next: {call}", *calls])
+    return lines_html([title, status_sentence(status), f"next: {call}", *calls])
 
 
 def lines_html(lines: Sequence[str]) -> str:

@@ -96,7 +96,6 @@ class Counters:
     """What a gateway has done since it opened; shown as progress."""
 
     asked: int = 0
-    failed: int = 0
     retried: int = 0
     spent_aud: float = 0.0
     doubted: int = 0  # replies whose count of tokens no call can have
@@ -328,7 +327,6 @@ class Gateway:
                 self._settle(sending, sending.reserved_aud)
                 raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
-                self.counters.failed += reason != "stopped"
                 writing = self._ledger.fail(
                     claim,
                     reason=reason,

@@ -6,10 +6,11 @@ import asyncio
 import operator
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolkit.words import money
+from toolkit.words import counted, money
 
 SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often it is shown anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every line."""
@@ -17,7 +18,7 @@ BAR_FORMAT: Final = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{left}, {rate_
 LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{left}, {rate_fmt}{postfix}]"
 LOOK_SECONDS: Final = 1.0  # between two looks at what is waited for
 Counted = Any
-"""What counts failed, retried, spent_aud and doubted while it works, as `toolkit.runs.gateway.Counters` does."""
+"""What counts retried, spent_aud and doubted while it works, as `toolkit.runs.gateway.Counters` does."""
 
 
 class Progress:
@@ -37,7 +38,8 @@ class Progress:
         self._missing, self._began = dict(by_model or {}), dict[str, tuple[float, int]]()
         self._counted, self._money, self._waiting = since, money, waiting
         # Numbers and not the object: a gateway goes on counting in it.
-        self._before = _counts(since) if since is not None else (0, 0, 0.0, 0)
+        self._before = _counts(since) if since is not None else (0, 0.0, 0)
+        self._failed = Counter[str]()
         kind = _surroundings()
         self._bar: Any = _bar_class(kind)(
             total=total,
@@ -74,9 +76,13 @@ class Progress:
             times.append((self._bar.total - self._bar.n) / per_second)
         return max(times, default=None)
 
-    def step(self, counted: Counted = None, model: str | None = None) -> None:
+    def fail(self, noun: str, number: int = 1) -> None:
+        """Count more that failed, by what the status and the summary call it."""
+        self._failed[noun] += number
+
+    def step(self, counters: Counted = None, model: str | None = None) -> None:
         """Count one more done."""
-        self._counted = counted
+        self._counted = counters
         if model in self._missing:
             self._missing[model] -= 1
         if not self._bar.disable:
@@ -103,8 +109,8 @@ class Progress:
     def _words(self, count: int | None = None) -> str:
         before = self._before
         now = before if self._counted is None else _counts(self._counted)
-        failed, retried, spent, doubted = map(operator.sub, now, before)
-        parts = [f"{failed} failed"] if failed else []
+        retried, spent, doubted = map(operator.sub, now, before)
+        parts = [f"{counted(number, noun)} failed" for noun, number in self._failed.items() if number]
         parts += [f"{retried} retried"] if retried else []
         parts += [f"{doubted} counts of tokens not believed"] if doubted else []
         if self._money and count is None:
@@ -114,8 +120,8 @@ class Progress:
         return ", ".join(parts)
 
 
-def _counts(counted: Counted) -> tuple[int, int, float, int]:
-    return counted.failed, counted.retried, counted.spent_aud, counted.doubted
+def _counts(counters: Counted) -> tuple[int, float, int]:
+    return counters.retried, counters.spent_aud, counters.doubted
 
 
 def duration(seconds: float) -> str:

@@ -126,7 +126,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     for _, state in each_state(plan, store):
         tally.add(plan, state)
     succeeded, failed = tally.runs["succeeded"], tally.runs["failed"]
-    answered, unscored = tally.judgements[True], tally.unread + tally.unanswered
+    unscored, judged = tally.unread + tally.unanswered, tally.judgements.total()
     # What other tests ask judges is in their annotations.
     planned = -tally.left_out
     if plan.scored:
@@ -164,9 +164,10 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "distinct_calls": len(set(plan.call_ids)),
         "judgements": {
             "planned": planned,
-            "done": answered,
-            "scored": tally.judgements.total() - unscored.total(),
-            "missing": planned - answered,
+            "done": tally.judgements[True],
+            "scored": judged - unscored.total(),
+            "failed": unscored.total(),
+            "missing": planned - judged,
             "left_out": tally.left_out,
         },
         "calls": {state: totals.count for state, totals in calls.items() if state != "claimed"},
@@ -204,30 +205,55 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     }
 
 
+def status_sentence(status: Mapping[str, Any]) -> str:
+    """Return in one sentence how many runs, judgements and votes of a study there are, how many failed, and the cost.
+
+    >>> status = {"runs": {"planned": 9, "succeeded": 7, "failed": 2}, "judgements": {"planned": 0}, "spent_aud": 1.5}
+    >>> status_sentence(status)
+    '7 of 9 runs succeeded, 2 failed; AUD 1.50 spent.'
+    """
+    runs, judgements, votes = status["runs"], status["judgements"], status.get("votes")
+    parts = [f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} succeeded" + _failed(runs)]
+    if judgements["planned"]:
+        scored = f"{judgements['scored']} of {counted(judgements['planned'], 'judgements')} have a score"
+        parts.append(scored + _failed(judgements))
+    if votes:
+        parts.append(f"{votes['cast']} of {counted(votes['planned'], 'votes')} cast")
+    return f"{'; '.join([*parts, money(status['spent_aud'])])} spent."
+
+
+def _failed(counts: Mapping[str, Any]) -> str:
+    return f", {counts['failed']} failed" if counts["failed"] else ""
+
+
 def status_summary(status: Mapping[str, Any]) -> Summary:
     """Return the status as the command line shows it."""
     runs, judgements = status["runs"], status["judgements"]
-    spent = f"{money(status['spent_aud'])} in {sum(status['calls'].values())} calls"
+    spent = f"{money(status['spent_aud'])} in {status['calls'].get('done', 0)} calls"
+    if failed := status["calls"].get("failed"):
+        spent += f", {failed} more failed"
     if status["unsure_aud"]:
         unsure = counted(status["unsure_calls"], "calls")
         spent += f", {money(status['unsure_aud'])} more may have been billed for {unsure}"
     if status["budget_aud"] is not None:
         spent += f", {money(status['budget_left_aud'])} of {money(status['budget_aud'])} left"
-    judged = f"{judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores"
-    if judgements["left_out"]:
-        judged += f", {judgements['left_out']} left out"
     lines = [
         ("study", status["study"]),
         ("runs", f"{runs['succeeded']} of {runs['planned']} succeeded"),
         ("", f"{runs['failed']} failed, {runs['missing']} not asked"),
     ]
+    left_out = f", {judgements['left_out']} left out" if judgements["left_out"] else ""
+    judged = [
+        ("judgements", f"{judgements['scored']} of {judgements['planned']} with scores"),
+        ("", f"{judgements['failed']} failed, {judgements['missing']} not asked{left_out}"),
+    ]
     if status["distinct_calls"] != runs["planned"]:
         lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
     if votes := status.get("votes"):
-        lines += [("judgements", judged)] if judgements["planned"] else []
+        lines += judged if judgements["planned"] else []
         lines += [("votes", votes_line(votes)), ("spent", spent)]
     else:
-        lines += [("judgements", judged), ("spent", spent)]
+        lines += [*judged, ("spent", spent)]
     lines += [("", status["exchange"])] if status["exchange"] else []
     if status["unsure_aud"] and not status["at_work"]:
         command = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"

@@ -5,7 +5,7 @@ The sentences stand in ``findings.toml``; here are the numbers that fill them, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import combinations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
-from toolkit.errors import NotAnswerable
+from toolkit.errors import InputError, NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, gain_per_cost, point_cost
@@ -32,7 +32,7 @@ from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PA
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.methods import joined
 from toolkit.thesis.references import data_file
-from toolkit.words import agreeing, counted, coverage, one_line, scale_words, total_aud
+from toolkit.words import agreeing, choices, counted, coverage, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
@@ -121,42 +121,41 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     ]
 
 
-def scored_findings(analyses: Analyses, reasons: Reasons) -> Iterator[Statement]:
+def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:
     """Yield what scores say, question by question, so that whoever wants the first sentences waits for no other.
 
-    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked.
+    ``reasons`` are those of the questions that cannot be answered; what such scores are not about is not asked, unless
+    ``only`` names it.
     """
     parts: Mapping[str, Callable[[Analyses, str, Reasons], Iterator[Statement]]] = {
         "length": _length,
         "length_and_information": _information,
         "accuracy": _accuracy,
         "compare_models": _models,
+        "pareto": _front,
         "position_effect": _position,
         "compare_pairs": _pairs,
         "reliability": _judges,
         "calibration": _people,
+        "missing": _missing,
     }
+    titles = QUESTIONS | TEXTS["titles"] | {"missing": TEXTS["totals"]}
     foreign = {*(QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else BY_KEY)}
     foreign |= {*(["compare_pairs"] if analyses.pairs.empty else [])}
     foreign |= {*(["length"] if (analyses.runs["length_bin"] == WHOLE).all() else [])}
     foreign |= {*(["length_and_information"] if analyses.runs_with_arms.empty else [])}
-    for name, write in parts.items():
-        title = TEXTS["titles"].get(name, QUESTIONS[name])
+    foreign = (foreign - {"missing"}) | {*([] if analyses.is_judged else ["missing"])}
+    if unknown := [name for name in only if name not in parts]:
+        raise InputError(f"findings: no question {unknown[0]!r}; {choices(unknown[0], parts)}")
+    for name in [name for name in parts if (name in only if only else name not in foreign)]:
+        # What prompt lengths tell of the judges is told by these where lengths are not spoken of.
+        silent = {} if not only or "length" in only else {"length": "not asked"}
         try:
-            if name in reasons and name not in foreign:
-                raise NotAnswerable(title, reasons[name])
-            yield from write(analyses, title, reasons) if name not in foreign else ()
+            if name in reasons:
+                raise NotAnswerable(titles[name], reasons[name])
+            yield from parts[name](analyses, titles[name], {**reasons, **silent})
         except NotAnswerable as error:
-            yield Statement(title, TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
-    if analyses.is_judged:
-        lacking, judgements = int((~analyses.runs["judged"].astype(bool)).sum()), analyses.judgements
-        text = f"{lacking} of {counted(len(analyses.runs), 'answers')}"
-        if blank := int(judgements[analyses.score].isna().sum()) if len(judgements) else 0:
-            text += f" and {blank} of {counted(len(judgements), 'judgements')}"
-        verb = agreeing(lacking + blank, "have")
-        yield Statement(TEXTS["totals"], TEXTS["missing"]["scores"].format(counts=text, verb=verb))
-        frames = {"the answers": analyses.runs, "their judgements": analyses.judgements}
-        yield from spent_findings(frames | {"the votes": analyses.pairs})
+            yield Statement(titles[name], TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
 
 
 def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
@@ -270,7 +269,8 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         yield _compared(question, *pair, number, lead=lead, equivalence=test)
         within = ""
     if "reliability" not in reasons:
-        judges = counted(int(analyses.judgements["judge"].nunique()), "judges")
+        scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
+        judges = counted(int(scored["judge"].nunique()), "judges")
         yield _reliability(analyses, question, "ICC(A,k)", texts["judges"].format(judges=judges))
     for mean in () if "calibration" in reasons else analyses.calibration().differences:
         if mean.calibrated.facets.get("length_bin") == " - ".join(CONTRASTS[0]):
@@ -343,7 +343,10 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = TEXTS["models"]["prompts"]
     yield from _ranked(question, compared.models, compared.differences, words, within)
-    points = [] if "pareto" in reasons else analyses.pareto(cost=cost_column(analyses.runs)).points
+
+
+def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
         shares = ["" if point.probability is None else f"; {point.probability:.0%}" for point in front]
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)}" for point in front]
@@ -436,6 +439,17 @@ def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if test.passed is not None:
         may = "may" if test.passed else "is not shown to be fit to"
         yield _stated(question, texts["test"].format(may=may), test.winning_rate)
+
+
+def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
+    lacking, judgements = int((~analyses.runs["judged"].astype(bool)).sum()), analyses.judgements
+    text = f"{lacking} of {counted(len(analyses.runs), 'runs')}"
+    if blank := int(judgements[analyses.score].isna().sum()) if len(judgements) else 0:
+        text += f" and {blank} of {counted(len(judgements), 'judgements')}"
+    verb = agreeing(lacking + blank, "have")
+    yield Statement(question, TEXTS["missing"]["scores"].format(counts=text, verb=verb))
+    frames = {"the answers": analyses.runs, "their judgements": analyses.judgements}
+    yield from spent_findings(frames | {"the votes": analyses.pairs})
 
 
 def spent_findings(frames: Mapping[str, pd.DataFrame]) -> Iterator[Statement]:

@@ -108,6 +108,12 @@ def canonical(column: str | None, value: Any) -> Any:
     return canonical_address(text) if column in ("source", "destination") else text.casefold()
 
 
+def _url(text: str) -> str:
+    """Return host and URI of a URL: the scheme of the traffic is http, its port 80 and its empty path "/"."""
+    host, _, path = re.sub("(?i)^http://", "", text.strip()).partition("/")
+    return f"{canonical('host', host.removesuffix(':80'))}/{canonical('uri', path)}"
+
+
 class Table:
     """The rows of a sample by number, with two more columns that pair requests and responses."""
 
@@ -135,6 +141,20 @@ class Table:
                 rows.setdefault(None if cell is None else canonical(name, cell), set()).add(index)
             result[name] = {value: frozenset(indices) for value, indices in rows.items()}
         return result
+
+    @cached_property
+    def rows_by_url(self) -> dict[str, frozenset[int]]:
+        """The rows of each URL, which is a row's host with its URI."""
+        rows: dict[str, set[int]] = {}
+        for index, (host, uri) in enumerate(zip(*map(self.cells.get, ("host", "uri")), strict=True)):
+            if host is not None and uri is not None:
+                rows.setdefault(_url(f"{host}{uri}"), set()).add(index)
+        return {url: frozenset(indices) for url, indices in rows.items()}
+
+    def rows_of_url(self, value: Any) -> frozenset[int]:
+        """Return the rows whose host and URI a value names, as ``http://HOST/PATH`` or ``HOST/PATH``."""
+        whole = isinstance(value, str) and {"host", "uri"} <= self.cells.keys()
+        return self.rows_by_url.get(_url(value), frozenset()) if whole else frozenset()
 
     def column(self, name: Any) -> str:
         """Return the name of a column; raise `Refuted` where the sample has none of this name."""
@@ -171,7 +191,7 @@ class Table:
         selected, missing = set[int](), ""
         spellings = {None if value is None else canonical(name, value): value for value in values}
         for value, spelling in spellings.items():
-            equal = by_value.get(value, frozenset())
+            equal = by_value.get(value) or (self.rows_of_url(spelling) if name == "uri" else frozenset())
             if not equal and name == "time" and isinstance(value, Decimal):
                 equal = self._between(name, value - half_digit(value), value + half_digit(value))
             selected |= equal

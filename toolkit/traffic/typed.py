@@ -234,6 +234,22 @@ def equal(claim: TypedClaim, truth: Any, slack: Decimal = Decimal(0)) -> bool:
     return len(values) == 1 and _same(claim, values[0], truth, slack)
 
 
+def with_uris(claim: TypedClaim, table: Table) -> TypedClaim:
+    """Return a claim about URIs with the URI of its rows in place of each URL that names their host too."""
+    values = claim.value if isinstance(claim.value, list) else [claim.value]
+    if claim.column != "uri" or not any(map(table.rows_of_url, values)):
+        return claim
+    try:
+        rows = table.select(claim.filter)[0]
+        rows &= rows if claim.rows is None else _cited(claim.rows, table)
+    except (Refuted, Unreadable):  # which the check tells of
+        return claim
+    uris = [
+        next((table.cells["uri"][row] for row in table.rows_of_url(value) & rows), value) for value in values
+    ]
+    return replace(claim, value=uris if isinstance(claim.value, list) else uris[0])
+
+
 def _sorted_set(column: str | None, members: list[Any]) -> list[Any]:
     different = {canonical(column, member): member for member in members}
     numbers = sorted(value for value in different if isinstance(value, Decimal))
@@ -362,7 +378,7 @@ class Expected:
 def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
     """Return the verdict on a typed reply, with every claim and one sentence as the reason."""
     try:
-        claims = read_claims(text)
+        claims = tuple(with_uris(claim, expected.table) for claim in read_claims(text))
         if not expected.answer.choices and any(claim.measure == "choice" for claim in claims):
             raise Unreadable("the measure choice is for a question that gives choices")
         checked = tuple(_checked(claim, expected) for claim in claims)
