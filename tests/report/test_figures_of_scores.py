@@ -109,11 +109,14 @@ def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
     for bases, dense in ((3, False), (41, True)):
         held, plan = make_study(bases=bases, missing=0.0)
         figures = drawn(held, plan, "length_slope", "judge_agreement", "quality_by_length")
-        assert ("Shaded: how many answers" in figures["judge_agreement"].caption) == dense
+        assert ("the darker a cell, the more answers" in figures["judge_agreement"].caption) == dense
         assert bool(figures["judge_agreement"].figure.legends) != dense
         (axes,) = figures["quality_by_length"].figure.axes
         bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
-        assert (len(bands), "one base each" in figures["quality_by_length"].caption) == (2 * dense, not dense)
+        assert (len(bands), "each thin grey line is one base" in figures["quality_by_length"].caption) == (
+            2 * dense,
+            not dense,
+        )
         figure = figures["length_slope"]
         hexagons = [
             one for axes in figure.figure.axes for one in axes.collections if isinstance(one, PolyCollection)

@@ -78,7 +78,10 @@ def pictures(monkeypatch) -> dict[str, list[str]]:
     def render(figure, kind, **_):
         if not figure.name.startswith("judge_card"):
             texts = figure.figure.findobj(matplotlib.text.Text)
-            written[f"picture {figure.name}"] = [text.get_text().replace("\\$", "$") for text in texts]
+            lines = [text.get_text().replace("\\$", "$") for text in texts]
+            # A label ends its lines at blanks, and within the plain names, which have none.
+            whole = [re.sub(r"(?<=z)\n(?=z)", "", line).replace("\n", " ") for line in lines]
+            written[f"picture {figure.name}"] = whole
         alt = html.escape(figures.plain_text(figures.readable(figure.alt_text)), quote=False)
         return f'<svg width="300pt"><desc>{alt}</desc></svg>'.encode()
 

@@ -348,11 +348,16 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
 def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     points = analyses.pareto(cost=cost_column(analyses.runs)).points
     if front := [point for point in points if point.on_front]:
-        shares = ["" if point.probability is None else f"; {point.probability:.0%}" for point in front]
-        costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)}" for point in front]
-        names = joined([f"{cost}{share})" for cost, share in zip(costs, shares, strict=True)])
-        unit = f"{front[0].cost.unit} a run" + TEXTS["models"]["shares"] * any(shares)
-        yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=names))
+        costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
+        unit = f"{front[0].cost.unit} a run"
+        yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=joined(costs)))
+        shares = [
+            f"{point.cost.facets['point']} {point.probability:.2f}"
+            for point in front
+            if point.probability is not None
+        ]
+        if shares:
+            yield Statement(question, TEXTS["models"]["resampled"].format(shares=joined(shares)))
 
 
 def _ranked(
