@@ -72,7 +72,7 @@ secondary = { name = "judge-b", provider = "scripted", replies = ["Verdict: no",
 """
 FINDS = {
     "hallucination": ("length alone",),
-    "run_study": ("36 of 36 planned runs have an answer, 36 of them a score; 108 of 108 judgements",),
+    "run_study": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
     "judge_reliability": ("leniency of primary", "ICC(A,k)"),
     "prompt_length": ("length:scenario: F(2, ", "L-S"),
     "cost_quality": ("judges AUD 0.0",),
@@ -82,12 +82,12 @@ FINDS = {
     "one_shot_test": ("experiments of each method for power 0.8", "A scripted reader"),
     "00_start_here": (
         "ICC(A,1)",
-        "Quality by prompt length (n = ",
+        "Quality by prompt length: each thin grey line is one base",
         "spent in all: AUD ",
         " of 108 runs have an answer",
         "9 of 9 planted values are in their intervals",
     ),
-    "01_explore_runs": ("36 of 36 runs have an answer",),
+    "01_explore_runs": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
     "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
     "04_write_your_own_test": ("Results of stereotypes (n = 3 items, 6 measurements)",),
     "05_samples_from_traffic": ("intranet.example",),

@@ -268,7 +268,7 @@ def test_free_text_of_a_one_shot_test_says_who_decides_what_has_no_verdict_and_w
     """No claim was checked against the sample there, and a judge who is not read leaves no verdict."""
     one_shot.bundle(tmp_path / "bundle")
     text, findings = ((tmp_path / "bundle" / f"{name}.txt").read_text() for name in ("methods", "findings"))
-    assert "In study shots models answered 58 questions about 6 samples of captured network traffic" in text
+    assert "In the study shots, models answered 58 questions about 6 samples of captured network traffic" in text
     assert "the judges were asked whether a reply states as a fact what the sample does not hold" in text
     assert "typed claims" not in text
     lacking = len(one_shot.experiments())
@@ -375,7 +375,7 @@ def test_replies_stand_beside_their_runs(study: Study) -> None:
 
 def test_a_study_says_where_it_stands_and_what_to_call_next(study: Study) -> None:
     html = study._repr_html_()
-    assert "36 of 36 runs answered; 108 of 108 judgements have a score" in html
+    assert "36 of 36 runs succeeded; 108 of 108 judgements have a score" in html
     assert "next: .length()" in html
     assert {"runs", "length", "figures"} <= set(dir(study))
     assert not [name for name in dir(study) if name.startswith("_")]

@@ -279,10 +279,10 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     cost = cost_column(analyses.runs)
     if "pareto" not in reasons and analyses.runs[cost].notna().any():
         gains = analyses.once(gain_per_cost, analyses.runs, score=analyses.score, cost=cost)
-        prices = [point_cost(gain, cost) for gain in gains]
-        steps = [texts["step"].format(step=step, prices=_prices(prices, step)) for step in _steps(prices)]
-        text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
-        yield Statement(question, text, prices[0])
+        if prices := [point_cost(gain, cost) for gain in gains]:
+            steps = [texts["step"].format(step=step, prices=_prices(prices, step)) for step in _steps(prices)]
+            text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
+            yield Statement(question, text, prices[0])
 
 
 def _steps(prices: Iterable[Estimate]) -> list[str]:
