@@ -21,34 +21,26 @@ from toolkit.traffic.typed import read_claims
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = ("first_study", "scores", "traffic")
+_OLLAMA = ("study/test_local_servers.py", "test_the_study_of_ollama_runs_as_it_is")
+_VLLM = ("study/test_local_servers.py", "test_the_study_of_vllm_runs_as_it_is")
+_DASK = ("real/test_dask.py", "test_a_cluster_comes_to_the_same_results")
+_WRITER = ("study/test_prompt_writer.py", "test_paid_once")
 ELSEWHERE = {
     "export MONGODB_URI=": ("hard/test_servers.py", "test_a_whole_study"),
-    "OLLAMA_CONTEXT_LENGTH=16384 ollama serve": (
-        "study/test_local_servers.py",
-        "test_the_study_of_ollama_runs_as_it_is",
-    ),
-    "ollama pull": ("study/test_local_servers.py", "test_the_study_of_ollama_runs_as_it_is"),
-    "toolkit run templates/ollama.toml": (
-        "study/test_local_servers.py",
-        "test_the_study_of_ollama_runs_as_it_is",
-    ),
-    "vllm serve": ("study/test_local_servers.py", "test_the_study_of_vllm_runs_as_it_is"),
-    "toolkit run templates/vllm.toml": (
-        "study/test_local_servers.py",
-        "test_the_study_of_vllm_runs_as_it_is",
-    ),
-    "dask scheduler": ("real/test_dask.py", "test_a_cluster_comes_to_the_same_results"),
-    "MONGODB_URI=... dask worker": ("real/test_dask.py", "test_a_cluster_comes_to_the_same_results"),
-    "toolkit batch templates/run_study.ipynb grid.toml --cluster": (
-        "real/test_dask.py",
-        "test_a_cluster_comes_to",
-    ),
+    "OLLAMA_CONTEXT_LENGTH=16384 ollama serve": _OLLAMA,
+    "ollama pull": _OLLAMA,
+    "toolkit run templates/ollama.toml": _OLLAMA,
+    "vllm serve": _VLLM,
+    "toolkit run templates/vllm.toml": _VLLM,
+    "dask scheduler": _DASK,
+    "MONGODB_URI=... dask worker": _DASK,
+    "toolkit batch templates/run_study.ipynb grid.toml --cluster": _DASK,
     "cd results/my_study/bundle && pdflatex": (
         "real/test_thesis.py",
         "test_the_bundle_of_a_judged_study_compiles",
     ),
-    "toolkit prompts write documents": ("study/test_prompt_writer.py", "test_paid_once"),
-    "toolkit prompts check my_bases": ("study/test_prompt_writer.py", "test_paid_once"),
+    "toolkit prompts write documents": _WRITER,
+    "toolkit prompts check my_bases": _WRITER,
     'eval "$(_TOOLKIT_COMPLETE=': (
         "study/test_reader_habits.py",
         "test_the_line_of_the_page_makes_bash_complete",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -59,6 +59,11 @@ def scale_words(scale: tuple[float, float], between: str = " to ") -> str:
 def counted(number: int, plural: str) -> str:
     """Return a number with its noun."""
     return f"{number} {plural if number != 1 else _singular(plural)}"
+
+
+def joined(names: Sequence[str], last: str = "and") -> str:
+    """Return names as a sentence lists them."""
+    return ", ".join(names[:-1]) + f" {last} {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def total_aud(amounts: Iterable[float | None]) -> float:

@@ -93,6 +93,30 @@ def test_every_caption_cell_and_reference_is_there(bundle, name) -> None:
 
 
 @pytest.mark.parametrize("name", ["docx", "md"])
+def test_results_name_the_figures_and_tables_that_show_them(bundle, name) -> None:
+    """By the number that the caption has, in the text of LaTeX by its label, and none that is not there."""
+    said, folder = text_of(bundle, name), bundle / name
+    lines = [line for line in said.splitlines() if "See Figure" in line or "See Table" in line]
+    results, latex = ((folder / f"findings.{kind}").read_text() for kind in ("txt", "tex"))
+    assert len(lines) == len(re.findall(r"^  See .*\.$", results, re.M)) == latex.count("\nSee ") > 2
+    captions = {
+        plain(match[2])[:20]: match[1] for match in re.finditer(r"((?:Figure|Table) \d+)\. (.*)", said)
+    }
+    for paragraph, shown in (
+        ("Models", ["model_means", "base_models"]),
+        ("Judges", ["judge_agreement", "icc_forest"]),
+    ):
+        see = re.search(rf"^{paragraph}\n(?:  .*\n)*  See (.*)\.$", results, re.M)
+        numbers = [captions[plain((folder / "figures" / f"{n}.txt").read_text())[:20]] for n in shown]
+        assert re.findall(r"Figure \d+", see[1]) == numbers
+        assert re.search(r"Table \d+$", see[1])
+    assert re.findall(r"\\ref\{(.*?)\}", latex)
+    for label in re.findall(r"\\ref\{(.*?)\}", latex):
+        files = [path for path in folder.glob("*/*.tex") if f"\\label{{{label}}}" in path.read_text()]
+        assert len(files) == 1, label
+
+
+@pytest.mark.parametrize("name", ["docx", "md"])
 def test_no_citation_is_left_open_and_no_command_is_printed(bundle, name) -> None:
     """Nothing of LaTeX, no path of the machine."""
     said = text_of(bundle, name)

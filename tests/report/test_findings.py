@@ -12,8 +12,9 @@ import pytest
 from small_study import finished_study
 from whole_study import make_study
 
-from toolkit.analyses import Analyses
+from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
+from toolkit.report.registry import FIGURES, TABLES
 from toolkit.report.show import Files, NothingToShow
 from toolkit.stats import gain_per_cost, point_cost
 from toolkit.stats.one_shot.methods import score_methods
@@ -25,6 +26,7 @@ from toolkit.thesis.findings import (
     EQUIVALENT,
     NOT_ANSWERED,
     SMALL,
+    TEXTS,
     UNDECIDED,
     Findings,
     Statement,
@@ -156,6 +158,16 @@ def test_tied_sets_are_the_largest_without_a_pair_told_apart() -> None:
         assert tied_sets(names, apart) == largest
 
 
+def test_a_paragraph_ends_with_figures_and_tables_that_exist() -> None:
+    """A name in the data file that no figure and no table has would be left out in silence."""
+    there = {*(f"figures/{row.name}" for row in FIGURES), *(f"tables/{name}" for name in TABLES)}
+    there |= {"figures/one_shot", "tables/one_shot"}
+    titles = {*QUESTIONS.values(), *TEXTS["titles"].values(), TEXTS["totals"], TEXTS["one_shot"]["title"]}
+    for title, names in TEXTS["shown"].items():
+        assert title in titles
+        assert set(names) <= there
+
+
 def test_hostile_names_stay_text_on_one_line(tmp_path: Path) -> None:
     """In the notebook no HTML, in LaTeX no command, in every form one line a sentence."""
     analyses, _ = make_study(models=(HOSTILE, "b"), bases=4)
@@ -229,17 +241,17 @@ def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.Data
 
 
 def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() -> None:
-    """By hand: 0.015 AUD more for 0.4 points; no price where a gain is not shown or nothing is paid."""
+    """By hand: 15 AUD more on 1,000 runs for 0.4 points; no price where a gain is not shown or nothing is paid."""
 
     def price(runs: pd.DataFrame) -> Estimate:
         (gain,) = gain_per_cost(runs)
         return point_cost(gain)
 
     point = price(gains(0.4, 0.01))
-    assert point.estimate == pytest.approx(0.015 / 0.4)
-    assert (point.low or 0) < 0.0375 < (point.high or 0)
+    assert point.estimate == pytest.approx(1000 * 0.015 / 0.4)
+    assert (point.low or 0) < 37.5 < (point.high or 0)
     (gain,) = gain_per_cost(gains(0.4, 0.01))
-    assert (point.low, point.high) == pytest.approx((1 / (gain.high or 0), 1 / (gain.low or 0)))
+    assert (point.low, point.high) == pytest.approx((1000 / (gain.high or 0), 1000 / (gain.low or 0)))
     assert price(gains(0.0, 0.01)).reason == "no gain is shown"
     assert price(gains(-0.4, 0.01)).estimate is None
     assert price(gains(0.4, 0.0)).reason == "the longer prompts cost no more"

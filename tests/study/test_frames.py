@@ -268,7 +268,9 @@ def test_free_text_of_a_one_shot_test_says_who_decides_what_has_no_verdict_and_w
     """No claim was checked against the sample there, and a judge who is not read leaves no verdict."""
     one_shot.bundle(tmp_path / "bundle")
     text, findings = ((tmp_path / "bundle" / f"{name}.txt").read_text() for name in ("methods", "findings"))
-    assert "In the study shots, models answered 58 questions about 6 samples of captured network traffic" in text
+    assert (
+        "In the study shots, models answered 58 questions about 6 samples of captured network traffic" in text
+    )
     assert "the judges were asked whether a reply states as a fact what the sample does not hold" in text
     assert "typed claims" not in text
     lacking = len(one_shot.experiments())

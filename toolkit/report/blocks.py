@@ -25,6 +25,7 @@ from toolkit.report.escape import (
     readable,
 )
 from toolkit.stats.result import Estimate
+from toolkit.words import joined
 
 _SIZES: Final = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
 """Sizes of type, and how many characters a line of 160 mm takes in each."""
@@ -54,10 +55,14 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph, with a heading of its own where it has one."""
+    r"""A paragraph, with a heading of its own where it has one.
+
+    ``shown`` has the numbers of the figures and tables that it ends with, and the ``\ref`` of LaTeX to each.
+    """
 
     sentences: tuple[Sentence, ...]
     heading: str = ""
+    shown: tuple[tuple[str, str], ...] = ()
 
     def latex(self) -> str:
         r"""Return the paragraph with ``\cite`` of each reference."""
@@ -65,7 +70,14 @@ class Paragraph:
         for sentence in self.sentences:
             cites = rf"~\cite{{{','.join(sentence.cite)}}}" if sentence.cite else ""
             lines.append(f"{escape_breaking(sentence.text)}{cites}.")
+        if self.shown:
+            lines.append(f"See {joined([reference for _, reference in self.shown])}.")
         return "\n".join(lines)
+
+    @property
+    def see(self) -> str:
+        """The sentence that names the figures and tables."""
+        return f"See {joined([number for number, _ in self.shown])}."
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ FIGURES: Final = (
 )
 """In the order in which bundle and thesis show them; the cards of the judges follow, one a judge."""
 NAMES: Final = (*(row.name for row in FIGURES), CARD)
+TABLES: Final = ("reliability", "icc_forms", "length", "models", "people", "pairs")
 
 
 def draw_study(
@@ -171,7 +172,7 @@ def write_figures(
         tables.append(estimates_table("pairs", title, placed(analyses.compare_pairs()), context=context))
     files += save_all((), tables, folder, context.study)
     names = [table.name for table in tables]
-    for name in ("reliability", "icc_forms", "length", "models", "people", "pairs"):
+    for name in TABLES:
         take_away_others(folder / "tables", name, names)
     _take_away_cards(folder / "tables", names)
     return files

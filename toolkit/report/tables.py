@@ -296,7 +296,7 @@ def length_table(
     if other is not None:
         printed += [("mean, other composite", e) for e in other.per_bin]
         printed += [("difference, other composite", e) for e in other.contrasts]
-    printed += [("", e) for e in (*corrected, *raw)]
+    printed += [("", e) for e in corrected]
     data = [("mean", e) for e in means] + [("difference", e) for e in contrasts]
     data += [("effect size", e) for e in (*raw, *corrected)]
     text = captions.TEXTS["length"]

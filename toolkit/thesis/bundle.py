@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -17,11 +18,13 @@ from toolkit.report.plots.judge_card import CARD
 from toolkit.report.show import Files
 from toolkit.table_files import csv_bytes
 from toolkit.thesis.document import write_document
-from toolkit.thesis.findings import Findings, findings_lines
+from toolkit.thesis.findings import TEXTS, Findings, findings_lines
 from toolkit.thesis.methods import methods_latex, methods_text, templates
 from toolkit.thesis.references import bibliography, known_references
 
 NOTES: Final = "Notes to figures and tables"
+Numbered = tuple[str, str]
+"""The number of a figure or table in a document, and what LaTeX refers to it by."""
 
 
 def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
@@ -72,7 +75,9 @@ def write_bundle(
         "has_statistics": bool(appendix),
         "left_out": absent,
     }
-    results = findings.section()
+    numbered = list(_numbered(parts, study))
+    places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
+    results = tuple(_seen(paragraph, places) for paragraph in findings.section())
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
@@ -92,7 +97,9 @@ def write_bundle(
     if format != "latex":
         blocks: list[Block] = [Heading("Methods"), *section, Heading("Results"), *results]
         blocks.append(Heading("Figures and tables"))
-        notes = Bullets(NOTES, tuple(f"{number}. {text}" for number, _, text in _notes(parts)))
+        notes = Bullets(
+            NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
+        )
         blocks += [*([absent] if absent else []), *(shown.block for shown in parts), notes]
         written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
     paths = [*drawn, *written]
@@ -112,7 +119,8 @@ def _inputs(parts: Sequence[Shown], study: str) -> str:
         else:
             lines.append(rf"\bundletable{{{path}}}")
     lines = [r"\begingroup\bundlehere", *lines, r"\endgroup"]
-    if notes := [rf"\item[{ref}] {escape_breaking(text)}" for _, ref, text in _notes(parts, study)]:
+    noted = [(shown.notes, reference) for shown, (_, reference) in _numbered(parts, study) if shown.notes]
+    if notes := [rf"\item[{reference}] {escape_breaking(text)}" for text, reference in noted]:
         lines += [
             rf"\clearpage\paragraph{{{NOTES}}}\mbox{{}}",  # figures that float come out before
             r"\begin{description}\small",
@@ -122,13 +130,17 @@ def _inputs(parts: Sequence[Shown], study: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _notes(parts: Iterable[Shown], study: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the notes of figures and tables after their number in a document and the reference of LaTeX to it."""
+def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbered]]:
+    """Yield figures and tables with their number in a document, and the reference of LaTeX to it."""
     numbers = {"Figure": count(1), "Table": count(1)}
     for shown in parts:
         kind, label, name = "Figure", "fig", shown.name
         if isinstance(shown.block, Grid):
             kind, label, name = "Table", "tab", shown.block.label
-        number = next(numbers[kind])
-        if shown.notes:
-            yield f"{kind} {number}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}", shown.notes
+        yield shown, (f"{kind} {next(numbers[kind])}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}")
+
+
+def _seen(paragraph: Paragraph, numbers: Mapping[str, Numbered]) -> Paragraph:
+    """Return a paragraph of the results with the figures and tables of its question, as far as they are there."""
+    names = TEXTS["shown"].get(paragraph.heading, ())
+    return replace(paragraph, shown=tuple(numbers[name] for name in names if name in numbers))

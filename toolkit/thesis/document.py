@@ -86,10 +86,10 @@ def _nodes(blocks: Sequence[Block], study: str, *, alt: bool) -> Iterator[Node]:
         match block:
             case Heading(text):
                 yield _node("Header", [1, _NO_ATTRIBUTES, _inlines(text)])
-            case Paragraph(sentences, heading):
+            case Paragraph(sentences, heading, shown):
                 yield from [_node("Header", [4, _NO_ATTRIBUTES, _inlines(f"{heading}.")])] if heading else ()
                 inlines = [node for sentence in sentences for node in _sentence(sentence.text, sentence.cite)]
-                yield _node("Para", inlines[:-1])
+                yield _node("Para", [*inlines, *_inlines(block.see)] if shown else inlines[:-1])
             case Bullets(lead, items):
                 yield _node("Para", _inlines(lead))
                 yield _node("BulletList", [_plain(item) for item in items])

@@ -30,9 +30,8 @@ from toolkit.stats.one_shot.methods import (
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart
-from toolkit.thesis.methods import joined
 from toolkit.thesis.references import data_file
-from toolkit.words import agreeing, choices, counted, coverage, one_line, scale_words, total_aud
+from toolkit.words import agreeing, choices, counted, coverage, joined, one_line, scale_words, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
@@ -117,7 +116,11 @@ def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     return [
         line
         for paragraph in section
-        for line in (paragraph.heading, *(f"  {sentence.text}." for sentence in paragraph.sentences))
+        for line in (
+            paragraph.heading,
+            *(f"  {sentence.text}." for sentence in paragraph.sentences),
+            *([f"  {paragraph.see}"] if paragraph.shown else []),
+        )
     ]
 
 
@@ -232,9 +235,9 @@ def _compared(
         text = texts["not_estimable"].format(**names, reason=number.why_no_number)
         return Statement(question, text, number, verdict)
     size, direction = _turned(number), "higher" if number.estimate >= 0 else "lower"
-    values = {"amount": _rounded(size.estimate, size.low, size.high)[0], "interval": _interval(size)}
     if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
-        values = {"amount": _rounded(number.estimate)[0], "interval": _interval(number)}
+        size = number
+    values = {"amount": _rounded(size.estimate, size.low, size.high)[0], "interval": _interval(size)}
     form = texts["higher" if verdict == DIFFERENT else "less"]
     text = form.format(**names, **values, direction=direction, verdict=TEXTS["verdicts"][verdict])
     return Statement(question, text, number, verdict)

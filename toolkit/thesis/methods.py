@@ -28,7 +28,7 @@ from toolkit.thesis.references import (
     short_reference,
     statistics_used,
 )
-from toolkit.words import LENGTH_BINS, agreeing, cents, counted, total_aud
+from toolkit.words import LENGTH_BINS, agreeing, cents, counted, joined, total_aud
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -312,11 +312,6 @@ def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
     parts = [paragraph.latex() for paragraph in paragraphs]
     # Names of files and versions do not break well: lines may be looser here, as narrow as the thesis may be.
     return "\n\n".join([r"\begingroup\emergencystretch=3em", *parts, r"\endgroup"]) + "\n"
-
-
-def joined(names: Sequence[str], last: str = "and") -> str:
-    """Return names as a sentence lists them."""
-    return ", ".join(names[:-1]) + f" {last} {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def parts(counts: Iterable[tuple[int, str]]) -> list[str]:

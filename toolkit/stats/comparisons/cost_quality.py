@@ -210,22 +210,22 @@ def gain_per_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost"
 
 
 def point_cost(gain: Estimate, cost: str = "aud_cost") -> Estimate:
-    """Return what a point gained costs by `gain_per_cost`, its inverse; a point that may not be gained has no price.
+    """Return what 1,000 runs cost more for a point gained, by `gain_per_cost`; no price without a gain that is shown.
 
     Examples
     --------
     >>> gain = Estimate("quality gained per AUD", 40.0, 20.0, 50.0)
     >>> price = point_cost(gain)
     >>> price.estimate, price.low, price.high, price.unit
-    (0.025, 0.02, 0.05, 'AUD')
+    (25.0, 20.0, 50.0, 'AUD more on 1,000 runs')
     """
     price = replace(gain, name="cost of a point gained", statistic="cost of a point gained")
-    price = replace(price, unit=_COST_UNITS.get(cost, cost))
+    price = replace(price, unit=f"{_COST_UNITS.get(cost, cost)} more on 1,000 runs")
     if gain.estimate is None or gain.low is None or gain.high is None:
         return price.not_estimable(gain.reason)
     if gain.low <= 0:
         return price.not_estimable("no gain is shown")
-    return price.valued(1 / gain.estimate, 1 / gain.high, 1 / gain.low)
+    return price.valued(1000 / gain.estimate, 1000 / gain.high, 1000 / gain.low)
 
 
 def _fieller(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
