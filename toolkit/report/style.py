@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pandas as pd
-from matplotlib import rc_params_from_file, style
+from matplotlib import rc_context, rc_params_from_file, style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -125,7 +125,9 @@ def settle(figure: Figure) -> Figure:
     for _ in range(2):
         if (engine := figure.get_layout_engine()) is not None:
             engine.execute(figure)  # without drawing, which takes as long again
-    figure.set_layout_engine("none")
+    # No engine at all, where "none" leaves a place for one and matplotlib draws every file twice.
+    with rc_context({"figure.autolayout": False, "figure.constrained_layout.use": False}):
+        figure.set_layout_engine()
     return figure
 
 
