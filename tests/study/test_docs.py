@@ -215,24 +215,25 @@ def fit(command: click.Command, text: str) -> None:
             parameter.type.convert(value, parameter, context)
 
 
-@pytest.mark.parametrize("name", sorted(name for name, text in written_texts().items() if "toolkit " in text))
-def test_every_command_that_is_named_can_be_called_so(name: str) -> None:
+def test_every_command_that_is_named_can_be_called_so() -> None:
     """Command, options and number of arguments; what `make` is asked for is in the Makefile of the place."""
-    for span in spans(written_texts()[name]):
-        tool, _, words = span.removeprefix(".venv/bin/").partition(" ")
-        if words and (tool == "toolkit" or (tool == "papermill" and ".ipynb" in words)):
-            try:
-                fit(cli if tool == "toolkit" else papermill, words)
-            except (click.ClickException, KeyError, AssertionError) as error:
-                pytest.fail(f"{name}: `{span}`: {error!r}")
-    thesis = "templates/thesis/README.md"
-    makefiles = [ROOT / "templates/thesis/Makefile"] if name == thesis or name.endswith(".ipynb") else []
-    makefiles += [ROOT / "Makefile"] if name != thesis else []
-    for span in spans(written_texts()[name]):
-        tool, _, target = span.partition(" ")
-        for makefile in makefiles if tool == "make" else ():
-            targets = re.findall(r"^\.PHONY:(.*)$", makefile.read_text(), re.MULTILINE)[0].split()
-            assert target.split()[0] in targets, (span, makefile)
+    thesis, ours = (ROOT / "templates/thesis/Makefile", ROOT / "Makefile")
+    faults = []
+    for name, text in written_texts().items():
+        of_thesis = name == "templates/thesis/README.md"
+        makefiles = [thesis] if of_thesis else [thesis, ours] if name.endswith(".ipynb") else [ours]
+        for span in spans(text):
+            tool, _, words = span.removeprefix(".venv/bin/").partition(" ")
+            if words and (tool == "toolkit" or (tool == "papermill" and ".ipynb" in words)):
+                try:
+                    fit(cli if tool == "toolkit" else papermill, words)
+                except (click.ClickException, KeyError, AssertionError) as error:
+                    faults.append(f"{name}: `{span}`: {error!r}")
+            for makefile in makefiles if tool == "make" and words else ():
+                targets = re.findall(r"^\.PHONY:(.*)$", makefile.read_text(), re.MULTILINE)[0].split()
+                if words.split()[0] not in targets:
+                    faults.append(f"{name}: `{span}`: {makefile.parent.name} has no such target")
+    assert faults == []
 
 
 def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) -> None:
