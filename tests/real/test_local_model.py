@@ -62,7 +62,7 @@ def through(client: str, address: str) -> str:
     )
 
 
-@pytest.mark.parametrize("client", ["openai", "anthropic"])
+@pytest.mark.parametrize("client", ["openai", pytest.param("anthropic", marks=pytest.mark.full)])
 @pytest.mark.parametrize("mode", WAYS)
 def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_reason(
     tmp_path: Path, store_folder: Path, address: str, mode: str, client: str

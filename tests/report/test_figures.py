@@ -472,7 +472,7 @@ def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else() -> N
 @pytest.mark.parametrize(
     "about",
     [
-        {"models": ("only",), "bases": 1},
+        pytest.param({"models": ("only",), "bases": 1}, marks=pytest.mark.full),
         {"models": ("$\\alpha$", "_hidden", "a\nvery " + "long " * 20 + "name"), "bases": 2, "free": True},
     ],
     ids=["one base", "three models, free, hostile names"],

@@ -167,10 +167,10 @@ def test_names_in_scores_of_others(tmp_path, pictures, start: int) -> None:
         assert not differences(*reports, names)
 
 
-@pytest.mark.parametrize("start", [14])
-def test_names_of_models_in_a_study(tmp_path, pictures, start: int) -> None:
+@pytest.mark.full
+def test_names_of_models_in_a_study(tmp_path, pictures) -> None:
     """What scores of others do not have: prompt lengths, money and tokens."""
-    awkward, plain = names_of(start)
+    awkward, plain = names_of(14)
     names, reports = pairs(awkward, plain), []
     for place, given in ((tmp_path / "plain", plain), (tmp_path / "awkward", awkward)):
         study, plan = make_study(tuple(given["model"]), bases=8)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from small_study import STUDY
 
 import toolkit
@@ -55,6 +56,7 @@ finally:
 """
 
 
+@pytest.mark.full
 def test_a_study_runs_without_the_rooms_on_top(tmp_path: Path) -> None:
     """Run, judged, analysed and drawn; a method that needs a room on top names it in one line."""
     core = tmp_path / "core"
