@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= -m "not full"
-# Two more than processors: many tests wait for a server or a kernel.
+# Two more than processors: many tests wait for a server or a kernel. A second thread of BLAS would only be in their way.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, 'sched_getaffinity') else 'auto')")
 
 .PHONY: help setup demo test test-programs test-all test-servers coverage mutations lab docs check clean
@@ -38,7 +38,7 @@ test-programs:
 	@bash scripts/apt_install.sh pdftotext poppler-utils
 
 test: setup test-programs
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
+	@PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
 
 test-all: TESTS :=
 test-all: test
