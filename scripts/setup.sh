@@ -18,7 +18,7 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 say "installing the packages of constraints.txt (about 20 s the first time)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-"$venv/bin/uv" pip install --quiet --python "$venv/bin/python" -c constraints.txt -e '.[dev]' || {
+"$venv/bin/uv" pip install --quiet --system-certs --python "$venv/bin/python" -c constraints.txt -e '.[dev]' || {
     say "uv could not; pip may, where it has an index of its own (about 90 s)"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import signal
 import uuid
@@ -33,12 +32,6 @@ if TYPE_CHECKING:
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
-
-
-def pytest_collection_finish() -> None:
-    """Tests and modules stay to the end: Python need not look through them for cycles again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -129,7 +129,7 @@ def test_the_stored_counts_have_every_check_and_the_page_in_docs_is_made_from_th
     assert all(check.functions in full and check.note in full for check in run.CHECKS)
 
 
-@pytest.mark.parametrize("studies", [10, pytest.param(40, marks=pytest.mark.full)])
+@pytest.mark.parametrize("studies", [4, pytest.param(40, marks=pytest.mark.full)])
 @pytest.mark.parametrize("one", run.CHECKS, ids=lambda one: one.name)
 def test_the_stored_counts_are_true_to_a_fresh_run(one, studies):
     """The first setting of each check: the same quantities, and shares within five standard errors."""

@@ -325,6 +325,7 @@ def test_what_is_booked_is_at_least_what_was_billed(
     assert all("doubt" in call.attempts[-1] for call in calls) == (gap == "2^39")
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:Sending a large body")
 def test_a_million_blanks_are_a_reply_like_any_other(
     tmp_path: Path, store_folder: Path, toolkit: Callable[..., tuple[int, str, str]]

@@ -127,7 +127,10 @@ def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanat
     assert (vote.reason, vote.explanation) == (None, explanation)
 
 
-@pytest.mark.parametrize("mode", ["boolean", "cot", "score"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param("boolean", marks=pytest.mark.full), "cot", pytest.param("score", marks=pytest.mark.full)],
+)
 def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
     long = [
         "yes" + " " * 300_000 + "x",

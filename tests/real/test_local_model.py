@@ -16,7 +16,6 @@ from toolkit.study import Study
 
 pytestmark = pytest.mark.model
 
-WAYS = ("off", *(pytest.param(mode, marks=pytest.mark.full) for mode in ("listed", "per_sentence")))
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 ITEMS = (
     LabelledItem("open", "Which port does SSH use?", "Port 22.", "TCP port 22.", hallucinated=False),
@@ -62,8 +61,9 @@ def through(client: str, address: str) -> str:
     )
 
 
-@pytest.mark.parametrize("client", ["openai", pytest.param("anthropic", marks=pytest.mark.full)])
-@pytest.mark.parametrize("mode", WAYS)
+@pytest.mark.full
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
+@pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
 def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_reason(
     tmp_path: Path, store_folder: Path, address: str, mode: str, client: str
 ) -> None:

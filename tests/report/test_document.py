@@ -141,7 +141,8 @@ def test_a_hostile_name_is_text(bundle, name) -> None:
         assert "<b>" not in raw.replace("\\<b\\>", "")
 
 
-@pytest.mark.parametrize("name", ["docx", pytest.param("md", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["docx", "md"])
 def test_the_same_scores_are_the_same_bytes(scores, bundle, tmp_path, name) -> None:
     """Pictures and dates too."""
     scores.bundle(tmp_path, format=name)

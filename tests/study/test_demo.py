@@ -61,6 +61,7 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Study, "figures", lambda study: [])
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
 def test_the_time_is_kept_with_whole_bases_and_the_same_command_goes_on(
     home: Path, passing: list[float], capsys: pytest.CaptureFixture[str]

@@ -36,7 +36,7 @@ PAGES = {
     if path.parent.name != "generated"
 }
 GUIDES = sorted(name.removeprefix("docs/").removesuffix(".md") for name in PAGES if "/how_to/" in name)
-QUICK = ("how_to/run_study", "how_to/frames", "how_to/own_scorer")
+QUICK = ("how_to/frames", "how_to/own_scorer")
 """What people do most, on a finished study; `make test-all` reads the other guides too."""
 
 

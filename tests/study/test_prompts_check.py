@@ -101,7 +101,7 @@ def test_what_is_no_dataset_is_bad_input(check: Callable, tmp_path: Path) -> Non
         assert str(tmp_path / name) in err
 
 
-@pytest.mark.parametrize("copies", [28, pytest.param(278, marks=pytest.mark.full)])
+@pytest.mark.parametrize("copies", [8, pytest.param(278, marks=pytest.mark.full)])
 def test_each_text_of_a_large_dataset_is_counted_once(
     check: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int
 ) -> None:
