@@ -86,6 +86,7 @@ def test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_no
         study.store.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("provider", "sent", "code"),
     [
@@ -184,6 +185,7 @@ def leave_open(study: Study, server: StubServer) -> float:
     return held_for_an_open_batch(study)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
 def test_collecting_an_open_batch_needs_no_new_budget(tmp_path, store_folder, provider) -> None:
     """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
@@ -332,6 +334,7 @@ def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
         study.store.close()
 
 
+@pytest.mark.full
 def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(tmp_path, store_folder) -> None:
     """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
     with StubServer(answer=plain, batch_body=lambda body: b"\n".join(body.splitlines()[:5])) as server:

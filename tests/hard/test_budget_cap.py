@@ -61,6 +61,7 @@ def bill(study: Study, server: StubServer) -> float:
     return billed(study, server.input_tokens, server.output_tokens)
 
 
+@pytest.mark.full
 def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_path, store_folder) -> None:
     """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
     with StubServer(latency=0.01, answer=answer) as server:
@@ -106,6 +107,7 @@ def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path, 
         study.store.close()
 
 
+@pytest.mark.full
 def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(
     tmp_path: Path, store_folder: Path
 ) -> None:
@@ -120,6 +122,7 @@ def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on
         study.store.close()
 
 
+@pytest.mark.full
 def test_what_a_reply_shows_to_one_process_holds_back_the_other(tmp_path: Path, store_folder: Path) -> None:
     """Two processes with three requests at once each: six are out when the first reply passes the cap."""
     with overbilling(latency=0.1) as server:

@@ -83,6 +83,7 @@ def hostile_ratings() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["item", "model", "judge", "dimension", "human", "score"])
 
 
+@pytest.mark.full
 def test_no_table_of_somebody_s_scores_is_a_formula(tmp_path) -> None:
     """Every CSV of a bundle: the data of figures, tables and statistics."""
     scores = Scores(hostile_ratings(), name="hostile")

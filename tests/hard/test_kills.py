@@ -291,6 +291,7 @@ def test_a_living_process_is_alive_whatever_its_lease_says(tmp_path: Path, store
         study.store.close()
 
 
+@pytest.mark.full
 def test_a_paid_call_and_a_free_model_are_resumed_with_a_budget(tmp_path: Path, store_folder: Path) -> None:
     """The budget makes the owner known in a thread, the free model's claims in the loop: eight times without a race."""
     with StubServer() as server:

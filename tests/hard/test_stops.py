@@ -186,6 +186,7 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault:
             assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
 
 
+@pytest.mark.full
 def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:
     """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
     with StubServer(latency=60) as server:

@@ -541,6 +541,7 @@ def test_a_change_that_matches_nothing_is_no_success(store: Store) -> None:
         asyncio.run(store.writer.settled())
 
 
+@pytest.mark.full
 def test_a_document_that_no_store_takes_whole_comes_back_whole(store: Store) -> None:
     """Forty megabytes of text in one document, changed to as much and to little; nothing of it over 16 MB."""
     text, other = "aü\x00" * 10_000_000, "\U0001f512" * 5_000_000

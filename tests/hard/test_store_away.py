@@ -108,6 +108,7 @@ def test_what_a_store_never_takes_is_taken_up_at_the_next_start(
             assert verify_study(study).fields["differences"] == []
 
 
+@pytest.mark.full
 def test_large_documents_go_through_everything(tmp_path, store_folder, monkeypatch) -> None:
     """With a store that takes 3,000 bytes a document: asked, judged, verified, exported and imported as ever."""
     monkeypatch.setattr(parts, "LARGEST", 3000)

@@ -250,6 +250,7 @@ def _rate_two_replies(page: webdriver.Chrome) -> None:
     reached("Reply 3 of 5")
 
 
+@pytest.mark.full
 def test_a_person_rates_replies_at_the_desk(lab: browser.Lab, whole: Path) -> None:
     """Two replies are rated, one with the mouse and one with the keyboard, and both are in the store."""
     seen = _see(lab, "03_rate_answers", then=_rate_two_replies)
@@ -283,6 +284,7 @@ def test_an_error_and_hostile_text_are_seen_as_they_are(lab: browser.Lab) -> Non
     assert seen.title != "1"
 
 
+@pytest.mark.full
 def test_cells_that_do_not_end_in_time_are_an_error_and_leave_no_kernel(lab: browser.Lab) -> None:
     path = write_notebook(lab.root / "late.ipynb", "import time; time.sleep(600)", tag=None)
     with pytest.raises(RuntimeError, match="the cells did not come to their end within 3 s"):

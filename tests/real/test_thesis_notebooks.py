@@ -23,7 +23,6 @@ from toolkit.getting_started.folder import init_folder
 from toolkit.store import embedded
 
 NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-QUICK = ("06_plan_a_study",)
 
 
 def call(line: str) -> None:
@@ -65,10 +64,8 @@ def printed(path: Path) -> str:
     return "".join(output.get("text", output.get("data", {}).get("text/plain", "")) for output in outputs)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in NOTEBOOKS],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_of_a_fresh_folder_runs(thesis: Path, name: str) -> None:
     """Without a warning; what it writes is below the folder's results, once."""
     text = printed(thesis / "results" / "notebooks" / f"{name}.ipynb")

@@ -191,6 +191,7 @@ def use(person: Person) -> None:
     person.wait.until(lambda _: "Two runs side by side" not in person.root.text)
 
 
+@pytest.mark.full
 @pytest.mark.browser
 def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(
     lab: browser.Lab, study: Study, tmp_path: Path
@@ -259,6 +260,7 @@ def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(
             assert page.execute_script(wide) <= 0, f"at {width} pixels the page has to be pushed sideways"
 
 
+@pytest.mark.full
 @pytest.mark.browser
 def test_runs_come_in_while_a_study_runs(lab: browser.Lab, tmp_path: Path) -> None:
     """Another process asks what was left out; nobody presses anything, and the filter stays."""
@@ -285,6 +287,7 @@ def _watch_live(lab: browser.Lab, study: Study, folder: Path) -> None:
     assert browser.run_notebook(lab, path, folder / "live.png", then=watch).errors == ()
 
 
+@pytest.mark.full
 @pytest.mark.browser
 def test_without_widgets_a_page_stands_in_the_output(study: Study, tmp_path: Path) -> None:
     """In HTML made by nbconvert, with no kernel and no network, the table and the run stand as text."""

@@ -257,6 +257,7 @@ def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) 
         assert Study.load(path).name
 
 
+@pytest.mark.full
 def test_the_shell_of_the_notebook_on_traffic_runs(tmp_path: Path) -> None:
     """It records from a server of its own, and shares a table whose loopback addresses are named in a note."""
     text = written_texts()["05_samples_from_traffic.ipynb"]

@@ -322,6 +322,7 @@ IN_FILES: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_faults_in_files_are_named(place: Place, tmp_path: Path) -> None:
     """Figures, tables, bundle and export without a difference; then every fault at once, each with its own line."""
     study = place.study

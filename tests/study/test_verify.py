@@ -83,6 +83,7 @@ def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished: Study
     ]
 
 
+@pytest.mark.full
 def test_an_export_of_another_commit_is_held_by_its_records(
     finished: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
