@@ -77,7 +77,7 @@ FINDS = {
     "prompt_length": ("length:scenario: F(2, ", "L-S"),
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
-    "adaptive_benchmark": ("coverage of the differences = ", "Jensen-Shannon divergence to the bank = "),
+    "adaptive_benchmark": ("its intervals cover a share of ", "Jensen-Shannon divergence to the bank = "),
     "dataset_report": ("(S 12, M 12, L 12)", "problems 0", '"focus": "'),
     "one_shot_test": ("experiments of each method for power 0.8", "A scripted reader"),
     "00_start_here": (
@@ -89,7 +89,10 @@ FINDS = {
     ),
     "01_explore_runs": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
     "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
-    "04_write_your_own_test": ("Results of stereotypes (n = 3 items, 6 measurements)",),
+    "04_write_your_own_test": (
+        "Results of stereotypes: each mark is one result of one model.",
+        "n = 3 items, 6 measurements",
+    ),
     "05_samples_from_traffic": ("intranet.example",),
     "07_bring_your_scores": (
         *("ICC(A,1) = 0.728", "Not compared: no column model."),
