@@ -45,6 +45,7 @@ def write_notebooks() -> None:
     """Run the notebooks and some templates on the planted study; one that cannot be says so."""
     for name in ("notebooks", "templates"):
         shutil.copytree(ROOT / name, STUDY / name, dirs_exist_ok=True)
+    print("docs: running the planted study, then the notebooks, then Sphinx (3 minutes)", flush=True)
     with Study.load(STUDY / "templates" / "planted.toml") as study:
         study.run(progress=False)
     for path in (
@@ -64,6 +65,7 @@ def write_notebooks() -> None:
             client.execute(cleanup_kc=True)
         text = nbformat.writes(book).replace(f"{STUDY}/", "")  # the site names no folder of this machine
         (GENERATED / "notebooks" / path.name).write_text(text, encoding="utf-8")
+        print(f"docs: ran {path.name}", flush=True)
 
 
 def stop_stores() -> None:
@@ -85,7 +87,10 @@ def main() -> int:
     finally:
         stop_stores()
     sphinx = ["-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(ROOT / "build" / "doctrees")]
-    return subprocess.run([sys.executable, *sphinx, str(ROOT / "docs"), str(SITE)], check=False).returncode
+    code = subprocess.run([sys.executable, *sphinx, str(ROOT / "docs"), str(SITE)], check=False).returncode
+    if not code:
+        print(f"docs: {SITE.relative_to(ROOT)}/index.html; `.venv/bin/toolkit docs` opens it")
+    return code
 
 
 if __name__ == "__main__":

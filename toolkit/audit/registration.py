@@ -41,7 +41,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "margin": float(margin)
         if (margin := content.get("analysis.equivalence_margin")) is not None
         else None,
-        "bases": len(bases_of(plan)),
+        "bases": bases_of(plan),
         "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
         "judges": [f"{role} {judge.name}" for role, judge in plan.judges.items()],
         "rules": Done(plan, (), (), status, {}).rules,

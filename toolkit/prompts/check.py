@@ -123,7 +123,7 @@ def _verdict(fields: Mapping[str, Any]) -> str:
     kind, most = max(fields["kinds"].items(), key=lambda pair: pair[1])
     return (
         f"The lengths may differ in more than length: {counted(len(fields['problems']), 'problems')} in "
-        f"{prompts} of {compared}. The most frequent, {most} times, is {kind}: {KINDS[kind]}."
+        f"{prompts} of {compared}. Most often ({most}) it is {kind}: {KINDS[kind]}."
     )
 
 

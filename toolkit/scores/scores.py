@@ -263,8 +263,8 @@ class Scores(Reported):
         lines += [f"  not used: {', '.join(self.left)}"] if self.left else []
         lines += [
             f"  scale {self.scale[0]:g} to {self.scale[1]:g}{scale_note}",
-            f"  {missing} of {counted(len(runs), 'answers')} without a score: missing, not zero"
-            + (", also where one judge alone scored" if self._judgements["judge"].nunique() > 1 else ""),
+            f"  {missing} of {counted(len(runs), 'answers')} without a score, which is missing and not zero"
+            + ("; one judge alone gives no score" if self._judgements["judge"].nunique() > 1 else ""),
         ]
         questions = self.questions()
         lines += self._answerable(questions)

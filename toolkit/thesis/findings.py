@@ -301,8 +301,8 @@ def _prices(prices: Iterable[Estimate], step: str) -> str:
             lacking.setdefault(price.reason, []).append(price.facets["model"])
         elif price.facets["step"] == step:
             amount, low, high = map(_money, (price.estimate, price.low, price.high))
-            parts.append(f"{amount} [{low}, {high}] with {price.facets['model']}")
-    parts += [f"no price with {joined(models)} ({reason})" for reason, models in lacking.items()]
+            parts.append(f"{amount} [{low}, {high}] ({price.facets['model']})")
+    parts += [f"none ({joined(models)}: {reason})" for reason, models in lacking.items()]
     return joined(parts)
 
 

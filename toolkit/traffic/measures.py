@@ -237,7 +237,7 @@ class Table:
         if measure in ("list", "set"):
             return values if measure == "list" else different
         if not values:
-            raise Refuted(f"the column {column} is empty in these rows")
+            raise Refuted(f"no row that the filter selects has a value in the column {column}")
         if measure == "value" and len(different) > 1:
             raise Refuted(f"the column {column} has {len(different)} different values in these rows")
         if measure in _ARITHMETIC:

@@ -188,20 +188,20 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
 
 
 def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
-    """Write the prompt length above each interval, but not over an earlier letter: the arrows tell the order."""
+    """Write the prompt length above an interval or beside a free mark, but not over an earlier letter: the arrows tell the order."""
     taken: list[Any] = []
     for row in style.rows_of(
         marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
     ):
-        top = row.quality if pd.isna(row.quality_high) else row.quality_high
+        free = row.cost == 0  # models without a price share the axis of scores: beside the mark
+        top = row.quality if free or pd.isna(row.quality_high) else row.quality_high
         at = axes.transData.transform((row.cost, top)) * 72 / dpi
         if all(abs(at - other).max() > _NEAR for other in taken):
             taken.append(at)
             above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
             above["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}  # no line runs through it
-            axes.annotate(
-                row.length_bin, (row.cost, top), (0, 3 if pd.notna(row.quality_high) else 7), **above
-            )
+            offset = (10, -3) if free else (0, 7 if pd.isna(row.quality_high) else 3)
+            axes.annotate(row.length_bin, (row.cost, top), offset, **above)
 
 
 def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:
