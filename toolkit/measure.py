@@ -75,7 +75,7 @@ class Outcome:
             for reason, count in self.failed_before.items()
             if count
         }
-        step = "`toolkit figures STUDY --bundle` writes figures, tables and methods"
+        step = "`toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
         if self.budget:
             step = self.budget
         elif self.failed > sum(self.failed_before.values()):

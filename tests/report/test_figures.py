@@ -245,7 +245,10 @@ def test_costs_get_the_axis_that_suits_them() -> None:
     far, told = axis(cost(100.0), ("a", "b"))
     assert (far.get_xscale(), "the cost axis is logarithmic" in told) == ("log", True)
     mixed, told = axis(cost(0.0), ("a", "b"))
-    assert (mixed.get_xscale(), "these models cost AUD 0, because their tokens have no price: a" in told) == ("linear", True)
+    assert (mixed.get_xscale(), "these models cost AUD 0, because their tokens have no price: a" in told) == (
+        "linear",
+        True,
+    )
 
 
 def test_a_run_without_a_known_cost_is_missing_and_not_free() -> None:

@@ -164,7 +164,7 @@ def test_a_study_from_estimate_to_figures(
     assert (code, len(out.splitlines()), out.strip().endswith("/bundle")) == (0, 1, True), out
     assert "figures: 100%" in err or "figures: 1" in err, err
     assert toolkit("run", path)[1].splitlines()[-1] == (
-        "next  `toolkit figures STUDY --bundle` writes figures, tables and methods"
+        "next  `toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
     )
     assert [toolkit(command, path)[0] for command in ("estimate", "status")] == [0, 0]
     # What the system says of a place is for the user to mend, and no error of ours.

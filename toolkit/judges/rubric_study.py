@@ -121,7 +121,7 @@ class RubricStudy(PromptResponseTest):
         return (
             *(
                 ResultType(f"mean {score}, {name}", self.unit)
-                for score in COMPOSITES
+                for score in self._composites()
                 for name in self._bins()
             ),
             ResultType(UNJUDGED, SHARE),
@@ -144,8 +144,12 @@ class RubricStudy(PromptResponseTest):
             }
         ).astype(dict.fromkeys(numbers, "float64"))
         runs.attrs["scale"] = self.rubric.scale
-        means = [mean for score in COMPOSITES for mean in self._means(runs, score)]
+        means = [mean for score in self._composites() for mean in self._means(runs, score)]
         return [*means, _unjudged_share(runs)]
+
+    def _composites(self) -> Sequence[str]:
+        """Return the composites that may differ: only the seed's leaves out zeros, and every other is the strict one."""
+        return COMPOSITES if self.rubric.scheme.is_of_seed else COMPOSITES[:1]
 
     def _means(self, runs: pd.DataFrame, score: str) -> list[Result]:
         means = {mean.name: mean for mean in compare_lengths(runs, score).per_bin}

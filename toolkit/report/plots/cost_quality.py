@@ -188,7 +188,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
 
 
 def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
-    """Write the prompt length above an interval or beside a free mark, but not over an earlier letter: the arrows tell the order."""
+    """Write the prompt length above an interval or beside a free mark, but not over an earlier letter."""
     taken: list[Any] = []
     for row in style.rows_of(
         marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
