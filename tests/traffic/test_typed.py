@@ -386,7 +386,7 @@ def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, 
     ({"type": "text", "value": 4}, "not of the type text"),
     ({"type": "status", "measure": "value", "column": "uri", "filter": {"number": 4}}, "not of the type status"),
     ({"type": "integer", "measure": "count", "filter": {"method": ["POST", "PUT"]}}, "has method PUT"),
-    ({"type": "claims", "claims": [{"measure": "first", "column": "uri", "filter": {"number": 99}}]}, "is empty"),
+    ({"type": "claims", "claims": [{"measure": "first", "column": "uri", "filter": {"number": 99}}]}, "no row that"),
 ])  # fmt: skip
 def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(
     answer: dict[str, Any], why: str

@@ -148,7 +148,7 @@ class RubricStudy(PromptResponseTest):
         return [*means, _unjudged_share(runs)]
 
     def _composites(self) -> Sequence[str]:
-        """Return the composites that may differ: only the seed's leaves out zeros, and every other is the strict one."""
+        """Return the composites that may differ: only that of the seed leaves out zeros."""
         return COMPOSITES if self.rubric.scheme.is_of_seed else COMPOSITES[:1]
 
     def _means(self, runs: pd.DataFrame, score: str) -> list[Result]:
