@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 import toolkit
 from toolkit import stats
 from toolkit.cli import cli
+from toolkit.models.catalogue import model_names, model_spec
 from toolkit.study_file import Analysis, BiasControls, Budget, ExchangeRate, Judges, Limit, Replies, StudyFile
 from toolkit.study_models import CacheShares, Judge, ModelEntry, Over, Planted, PriceRow, Sampling
 
@@ -184,6 +185,15 @@ def _metadata(field: FieldInfo) -> list[Any]:
     return [*field.metadata, *(inner for part in nested for inner in getattr(part, "metadata", ()))]
 
 
+def known_models() -> str:
+    """Return the models that a name is enough for, and those that are refused because nobody serves them."""
+    listed: dict[bool, list[str]] = {False: [], True: []}
+    for name in model_names():
+        listed[model_spec(name).is_retired()].append(f"`{name}`")
+    served, retired = (", ".join(listed[gone]) for gone in (False, True))
+    return f"A name is enough for these: {served}. Retired and refused: {retired}."
+
+
 def study_page() -> str:
     """Return the reference of the study file in Markdown: each key with sentence, type, default, unit and example."""
     lines = [
@@ -197,6 +207,7 @@ def study_page() -> str:
     given = examples()
     for name, (title, _, model, sentence) in SECTIONS.items():
         lines += [f"({name}-table)=", f"## {title}\n", f"{sentence}\n"]
+        lines += [f"{known_models()}\n"] if name == "models" else []
         for key, field in keys_of(model).items():
             example, unit = given[name][key]
             lines += [
