@@ -135,7 +135,7 @@ def test_hostile_text_is_cut_in_linear_time(unit, size):
     text = (unit * (size // len(unit) + 1))[:size]
     started = time.process_time()
     segments(text)
-    assert time.process_time() - started < max(0.5, 2.5 * size / 1_000_000)
+    assert time.process_time() - started < max(3, 2.5 * size / 1_000_000)
 
 
 # --- focus sentences ------------------------------------------------------------------------------------------------

@@ -245,10 +245,9 @@ def test_costs_get_the_axis_that_suits_them() -> None:
     far, told = axis(cost(100.0), ("a", "b"))
     assert (far.get_xscale(), "the cost axis is logarithmic" in told) == ("log", True)
     mixed, told = axis(cost(0.0), ("a", "b"))
-    free = [one for one in mixed.texts if one.get_text() in BINS and one.xy[0] == 0]
-    assert free and all(
-        one.get_position()[0] > 0 for one in free
-    )  # beside the marks, not on the axis of scores
+    free = [letter for letter in mixed.texts if letter.get_text() in BINS and letter.xy[0] == 0]
+    assert free
+    assert all(letter.get_position()[0] > 0 for letter in free)  # beside the marks, not on the axis
     assert (mixed.get_xscale(), "these models cost AUD 0, because their tokens have no price: a" in told) == (
         "linear",
         True,
