@@ -119,11 +119,11 @@ _MONEY = re.compile(
 
 def _in_aud(key: str, text: str, rate: Any) -> float:
     """Return an amount that stands in words, such as AUD 17.20; dollars of the US at the rate of the study's calls."""
-    found = _MONEY.fullmatch(text.strip())
-    if not found or (found[1] and found[3]):
+    match = _MONEY.fullmatch(text.strip())
+    if not match or (match[1] and match[3]):
         raise ValueError(f"{key}: {text!r} is no amount; write 17.20, AUD 17.20 or USD 11.00")
-    amount = float(found[2].replace(",", ""))
-    if (found[1] or found[3] or "AUD").upper() == "AUD":
+    amount = float(match[2].replace(",", ""))
+    if (match[1] or match[3] or "AUD").upper() == "AUD":
         return amount
     return round(amount * (rate if isinstance(rate, int | float) else table_exchange().aud_per_usd), 2)
 

@@ -391,8 +391,8 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
         reasons = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in dropped)
         sizes = "/".join(map(str, draft.sizes))
         result = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
-        kept = f"{counted(supported, 'facts')} kept, {len(dropped)} dropped"
-        lines.append(f"{draft.document.name}: {result}; {kept}")
+        tally = f"{counted(supported, 'facts')} kept, {len(dropped)} dropped"
+        lines.append(f"{draft.document.name}: {result}; {tally}")
         lines += [f"  dropped {count} x {reason}" for reason, count in reasons.most_common(3)]
         row: dict[str, Any] = {"document": draft.document.name, "base": draft.base if draft.sizes else None}
         row |= {"sizes": draft.sizes, "facts": supported, "dropped": dropped}

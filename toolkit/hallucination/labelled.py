@@ -43,7 +43,7 @@ class LabelledItem:
         object.__setattr__(self, "domain", "open" if self.documents is None else "closed")
 
 
-OWN: Final = tuple(one.name for one in fields(LabelledItem))
+OWN: Final = tuple(column.name for column in fields(LabelledItem))
 OWN_NEEDED: Final = ("item_id", "question", "answer")
 TRUTHFUL: Final = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
 _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (

@@ -42,5 +42,5 @@ class Stereotypes(PromptResponseTest):
 
 
 def _prompts(place):
-    start = {who: f"{who} works in a {place}. {be}" for who, be in PEOPLE.items()}
-    return tuple(PromptWithContext(f"{place}_{who}", text) for who, text in start.items())
+    start = {group: f"{group} works in a {place}. {be}" for group, be in PEOPLE.items()}
+    return tuple(PromptWithContext(f"{place}_{group}", text) for group, text in start.items())

@@ -233,7 +233,7 @@ class ClientModel:
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:
         """Return the failure behind an HTTP status, without the key that was sent."""
         spec, error = self.spec, _error_of(body)
-        said = _said(error.get("message"), self._key)
+        message = _said(error.get("message"), self._key)
         again: dict[str, Any] = {"retryable": True, "retry_after": retry_after(headers)}
         if status in (401, 403):
             # Nothing of the provider's text: OpenAI's repeats the first and last letters of the key.
@@ -246,21 +246,21 @@ class ClientModel:
             what = f": the account has no credit left (HTTP {status}); top it up, then run the study again"
             return failure(spec, what, "out_of_money", fatal_for_provider=True)
         if status == 429:
-            return failure(spec, f": too many requests (HTTP 429){said}", "rate_limited", **again)
+            return failure(spec, f": too many requests (HTTP 429){message}", "rate_limited", **again)
         if status < 400:  # no refusal either: whether the model was asked, nobody knows
             what = f": the server sent neither a reply nor an error (HTTP {status})"
             return failure(spec, what, "connection", retryable=True)
         if status in (408, 409) or status >= 500:
             # 529 is Anthropic's word for too much to do; a 408 is a refusal and no time-out of ours: nothing is billed.
             reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
-            return failure(spec, f": the server could not answer (HTTP {status}){said}", reason, **again)
+            return failure(spec, f": the server could not answer (HTTP {status}){message}", reason, **again)
         if status == 404:
             gone = f"; it was retired on {spec.retired}" if spec.is_retired() else ""
-            what = f" was not found (HTTP 404){gone}; give another model or base_url in the study{said}"
+            what = f" was not found (HTTP 404){gone}; give another model or base_url in the study{message}"
             return failure(spec, what, "not_found")
-        sampling = any(name in said for name in ("temperature", "top_p"))
+        sampling = any(name in message for name in ("temperature", "top_p"))
         how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
-        return failure(spec, f": the request was refused (HTTP {status}){said}{how}", "bad_request")
+        return failure(spec, f": the request was refused (HTTP {status}){message}{how}", "bad_request")
 
     async def _faults(self, work: Awaitable[T], seconds: float) -> T:
         """Wait for what the client does; the one place where errors of the HTTP layer become ours."""

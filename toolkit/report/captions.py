@@ -119,7 +119,11 @@ def units(estimate: Estimate) -> int:
 
 def remarks_words(estimates: Iterable[Estimate]) -> str:
     """Say in one sentence what is remarked on estimates."""
-    remarks = "; ".join(f"{one.name}: {one.remarks}" for one in estimates if one.estimable and one.remarks)
+    remarks = "; ".join(
+        f"{estimate.name}: {estimate.remarks}"
+        for estimate in estimates
+        if estimate.estimable and estimate.remarks
+    )
     return f"{remarks}." if remarks else ""
 
 

@@ -183,12 +183,12 @@ class Account:
             pass
 
     def _is_changed(self, change: Any) -> bool:
-        found = self._store.get(StoredAccount, {"_id": self._study})
-        account = found or {"version": 0, "settled_aud": 0.0, "grants": []}
+        stored = self._store.get(StoredAccount, {"_id": self._study})
+        account = stored or {"version": 0, "settled_aud": 0.0, "grants": []}
         version = account["version"]
         change(account)
         content = {"settled_aud": account["settled_aud"], "grants": account["grants"], "version": version + 1}
-        if found is None:
+        if stored is None:
             try:
                 self._store.insert(StoredAccount, {"_id": self._study, **content})
             except Duplicate:

@@ -93,12 +93,12 @@ def decided(plan: Plan) -> dict[str, str]:
     study = plan.study
     # Studies of before had no length arms, and could only have scores: what they decided is worded as it was.
     without_arms = {} if study.length_arms else {"length_arms": True}
-    told = study.model_dump(mode="json", exclude={**_NOT_DECIDED, **without_arms})
+    settings = study.model_dump(mode="json", exclude={**_NOT_DECIDED, **without_arms})
     scores_alone = ("mode",) if study.judges.mode == "scores" else ()
     judges = study.judges.model_dump(mode="json", exclude={*_JUDGES, *scores_alone})
     named = {role: judge.model_dump(mode="json") for role, judge in study.judges.by_role().items()}
     content = {
-        **told,
+        **settings,
         "dataset": plan.dataset.version,
         "dataset_sha256": plan.dataset.digest,
         "rubric_sha256": plan.rubric.digest,
@@ -108,7 +108,7 @@ def decided(plan: Plan) -> dict[str, str]:
             "rubric": plan.rubric.name,
             **{role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
         },
-        "specializations": {role: one.get("specialization") or "" for role, one in named.items()},
+        "specializations": {role: judge.get("specialization") or "" for role, judge in named.items()},
     }
     if study.selection == "all":  # an adaptive one decides by its rule how many
         content["planned_bases"] = len(bases_of(plan))

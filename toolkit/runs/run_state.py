@@ -247,23 +247,23 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
     # A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
     # asked, and paid for, again.
     names = {role: judge.name for role, judge in plan.judges.items()}
-    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    documents_by_run: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for document in store.find_by(Judgement, "run_id", states, only=_OF_JUDGEMENT):
         same = document["rubric_hash"] == plan.rubric.digest
         if same and names.get(document["judge"]) == document["model"]:
-            found[document["run_id"]][document["call_id"]] = document
-    answered = {run_id: stored for run_id in found if (stored := states[run_id].stored)}
+            documents_by_run[document["run_id"]][document["call_id"]] = document
+    answered = {run_id: stored for run_id in documents_by_run if (stored := states[run_id].stored)}
     texts = reply_texts(store, answered.values())
     said: dict[str, dict[str, Said]] = {}
-    for run_id, documents in found.items():
+    for run_id, documents in documents_by_run.items():
         run = states[run_id].run
         text, said[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
         for role in plan.judges_of(run.model):
             each = judge_requests(plan, role, run=run, response=text)
-            kept = [documents.get(requests[0].identity()) for requests in each]
-            there = [judgement for judgement in kept if judgement is not None]
+            judgements = [documents.get(requests[0].identity()) for requests in each]
+            there = [judgement for judgement in judgements if judgement is not None]
             if there:
-                whole = len(there) == len(kept) and all(judgement["answered"] for judgement in there)
+                whole = len(there) == len(judgements) and all(judgement["answered"] for judgement in there)
                 reasons = [judgement["reason"] or "unknown" for judgement in there if judgement["failed"]]
                 calls = tuple(judgement["call_id"] for judgement in there)
                 said[run_id][role] = Said(whole, next(iter(reasons), None), calls)

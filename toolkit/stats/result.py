@@ -86,7 +86,7 @@ def rounded_apart(values: Sequence[float | None]) -> list[str]:
     numbers = {value for value in values if value is not None}
     digits = digits_apart(numbers, 3)
     short = digits == 3 or len(set(map(rounded, numbers))) == len(numbers)
-    return ["" if one is None else rounded(one) if short else f"{one:.{digits}f}" for one in values]
+    return ["" if value is None else rounded(value) if short else f"{value:.{digits}f}" for value in values]
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,9 @@ class Done:
 
     def answered(self, purpose: str) -> dict[tuple[str, str], Asked]:
         """Return what came for a purpose, by provider and model."""
-        return {(one.provider, one.model): one for one in self.answers if one.purpose == purpose}
+        return {
+            (answer.provider, answer.model): answer for answer in self.answers if answer.purpose == purpose
+        }
 
     @property
     def named_judges(self) -> list[tuple[str, ModelSpec]]:
@@ -131,8 +133,8 @@ def what_was_done(
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.
         paid = asked_models(plan, store)
-        answers = [one for one in paid if one.purpose == "judge"]
-        answers += [one for one in asked_models(plan, store, earlier=False) if one.purpose == "run"]
+        answers = [answer for answer in paid if answer.purpose == "judge"]
+        answers += [answer for answer in asked_models(plan, store, earlier=False) if answer.purpose == "run"]
         decisions, unscored = decisions_of(plan, store), _unscored(of.runs) if plan.test.keyed else lacking
         return Done(
             plan, answers, paid, status, manifest, evidence, unscored, prices=prices, decisions=decisions
@@ -243,12 +245,12 @@ def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
         else:
             lines.append(line)
     cites = {sign: keys for keys, sign in _cite_signs.items()}
-    found = []
+    sentences = []
     for line in lines:
         words = " ".join("".join(c for c in line if c not in cites).split())  # text of others: names in it
         if words:
-            found.append(Sentence(words, next((cites[c] for c in line if c in cites), ())))
-    return tuple(found)
+            sentences.append(Sentence(words, next((cites[c] for c in line if c in cites), ())))
+    return tuple(sentences)
 
 
 @cache

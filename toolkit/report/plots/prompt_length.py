@@ -402,7 +402,7 @@ def _slope_marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
     columns = ["model", "base", "run_id", "length_bin", "output_tokens", "score"]
     points = answers[columns].assign(kind="answer").astype({"length_bin": "string"})
     points = points.sort_values(["model", "base", "output_tokens", "run_id"], kind="stable")
-    rise, *ends = (np.nan if one is None else one for one in (slope.estimate, slope.low, slope.high))
+    rise, *ends = (np.nan if value is None else value for value in (slope.estimate, slope.low, slope.high))
     lines = []
     for model, replies in points.groupby("model"):
         tokens, score = replies["output_tokens"].astype(float), float(replies["score"].astype(float).mean())

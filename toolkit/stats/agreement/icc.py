@@ -127,7 +127,7 @@ def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Esti
     """
     empty = [Estimate(form, None, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:
-        return tuple(one.not_estimable(matrix.problem) for one in empty)
+        return tuple(estimate.not_estimable(matrix.problem) for estimate in empty)
     sums = base_sums(matrix.values, [0] * len(matrix.values))[0]
     reason = _degenerate_reason(*(float(part) for part in mean_squares(sums)))
     by_pingouin = _pingouin_icc(matrix) if intervals and not reason else None

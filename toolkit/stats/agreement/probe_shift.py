@@ -114,14 +114,15 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float | None = None) -> ProbeSh
     kinds = [*HARM, *sorted(set(pairs["kind"]) - set(HARM))]
     shifts: list[ProbeShift] = []
     for judge, rows in pairs.reset_index(drop=True).groupby("judge", sort=False, observed=True):
-        found = [
+        judge_shifts = [
             _shift(str(judge), kind, rows[rows["kind"] == kind], threshold, Points(scale))
             for kind in kinds
             if (rows["kind"] == kind).any()
         ]
-        corrected = iter(with_holm((shift.shift for shift in found if shift.kind != CONTROL), "kinds"))
+        corrected = iter(with_holm((shift.shift for shift in judge_shifts if shift.kind != CONTROL), "kinds"))
         shifts += [
-            shift if shift.kind == CONTROL else replace(shift, shift=next(corrected)) for shift in found
+            shift if shift.kind == CONTROL else replace(shift, shift=next(corrected))
+            for shift in judge_shifts
         ]
     return ProbeShifts(tuple(shifts))
 

@@ -106,7 +106,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
     if fit.problem:
         nothing: dict[str, float | None] = dict.fromkeys(names)
-        components = tuple(one.not_estimable(fit.problem) for one in empty)
+        components = tuple(estimate.not_estimable(fit.problem) for estimate in empty)
         return VarianceComponents(
             components, nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
         )

@@ -185,23 +185,23 @@ def _contrast(
     if sd is None:
         detectable = unanswerable(names[0], reason, unit=unit, n={"bases": n})
         needed, cost = (
-            None if effect is None else unanswerable(one, reason, unit=quantity)
-            for one, quantity in zip(names[1:], ("bases", "AUD"), strict=True)
+            None if effect is None else unanswerable(label, reason, unit=quantity)
+            for label, quantity in zip(names[1:], ("bases", "AUD"), strict=True)
         )
         return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
     # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
     ends = (spread.low, spread.high) if repeats is None else (None, None)
-    found = detectable_effect(n, sd, alpha=level, unit=unit)
-    if found.estimate is not None:
-        found = _with_ends(found, [None if end is None else found.estimate * end / sd for end in ends])
-    detectable = replace(found, name=names[0], missing=missing)
+    least = detectable_effect(n, sd, alpha=level, unit=unit)
+    if least.estimate is not None:
+        least = _with_ends(least, [None if end is None else least.estimate * end / sd for end in ends])
+    detectable = replace(least, name=names[0], missing=missing)
     if effect is None:
         return ContrastPower(name, spread, between, once, sd, detectable, None, None)
-    found = bases_needed(effect, sd, alpha=level)
-    if found.estimate is not None:
+    least = bases_needed(effect, sd, alpha=level)
+    if least.estimate is not None:
         at = [None if end is None else bases_needed(effect, end, alpha=level).estimate for end in ends]
-        found = _with_ends(found, at)
-    needed = replace(found, name=names[1], n={"bases": n}, missing=missing)
+        least = _with_ends(least, at)
+    needed = replace(least, name=names[1], n={"bases": n}, missing=missing)
     cost = _cost(names[2], needed, price, n)
     return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
 
