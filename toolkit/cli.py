@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
@@ -35,6 +37,7 @@ _SECONDS = click.FloatRange(min=0, min_open=True)
 def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
     from toolkit.study import Study
 
+    ctx.meta["study"] = path
     return Study.load(path)
 
 
@@ -45,6 +48,7 @@ _STUDY_OPTION = functools.partial(
 )
 _INTO_HELP = "Results folder with the store; MONGODB_URI, where it is set, names the database instead."
 _BUNDLE_HELP = "Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder."
+_NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
@@ -146,7 +150,9 @@ def _finish(summary: Summary, as_json: bool) -> int:
         # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
         click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
     else:
-        click.echo(_visible(summary.text))
+        # A command that comes next can be typed as it is printed.
+        path = shlex.quote(click.get_current_context().meta.get("study", "STUDY"))
+        click.echo(_visible(_NEXT.sub(lambda match: f"{match[1]}{path}", summary.text)))
     return summary.exit_code
 
 

@@ -136,7 +136,7 @@ def test_a_study_from_estimate_to_figures(
         assert (code, err.count("\n"), "no run has succeeded yet" in err) == (2, 1, True)
     assert json.loads(toolkit("run", path, "--limit", 3, "--json")[1])["new_calls"] == 12
     assert (
-        "next  `toolkit run STUDY` without --limit asks the other 3 runs"
+        f"next  `toolkit run {path}` without --limit asks the other 3 runs"
         in toolkit("run", path, "--limit", 3)[1]
     )
     assert json.loads(toolkit("status", path, "--json")[1])["runs"]["missing"] == 3
@@ -164,7 +164,7 @@ def test_a_study_from_estimate_to_figures(
     assert (code, len(out.splitlines()), out.strip().endswith("/bundle")) == (0, 1, True), out
     assert "figures: 100%" in err or "figures: 1" in err, err
     assert toolkit("run", path)[1].splitlines()[-1] == (
-        "next  `toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
+        f"next  `toolkit figures {path} --bundle` writes all findings, figures, tables and methods"
     )
     assert [toolkit(command, path)[0] for command in ("estimate", "status")] == [0, 0]
     # What the system says of a place is for the user to mend, and no error of ours.
