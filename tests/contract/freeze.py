@@ -11,7 +11,7 @@ import math
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,12 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
 
 
 @without_pictures()
-def make(folder: Path) -> dict[str, Any]:
-    """Run the three studies in a folder and return everything that is frozen of them; pictures are not, nor drawn."""
+def make(folder: Path, without: Collection[str] = ()) -> dict[str, Any]:
+    """Run the studies in a folder and return everything that is frozen of them; pictures are not, nor drawn."""
     found: dict[str, Any] = {}
     for name, path in write_studies(folder).items():
+        if name in without:
+            continue
         study = Study.load(path)
         study.run(progress=False)
         if name == "gaps":
@@ -151,8 +153,7 @@ def make(folder: Path) -> dict[str, Any]:
             _call(["ratings", "import", str(path), str(write_ratings(folder / "people.csv", ids[:24]))])
         found[name] = observed(study)
         study.store.close()
-    found["commands"] = commands(folder / "whole.toml")
-    return found
+    return found if "whole" in without else found | {"commands": commands(folder / "whole.toml")}
 
 
 def read(name: str) -> Any:

@@ -13,6 +13,7 @@ import pytest
 from whole_study import make_study
 from wording_rules import badly_worded
 
+from toolkit import thesis
 from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.report.blocks import Paragraph, Sentence
@@ -216,6 +217,25 @@ def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
         assert name in text  # what stands in tables, not in captions
     tables = [*(whole_bundle / "tables").glob("*.tex"), *(whole_bundle / "statistics").glob("*.tex")]
     assert len(set(re.findall(r"Table ([0-9.]+):", text))) == len(tables)
+
+
+def test_a_wide_table_is_turned_where_its_type_would_be_too_small(tmp_path: Path) -> None:
+    """At the width of the class report a table in the smallest type is as large as it was made."""
+    shutil.copy(Path(thesis.__file__).with_name("preamble.tex"), tmp_path)
+    cells = " & ".join(["0.12 [0.34, 0.56]"] * 7)
+    (tmp_path / "wide.tex").write_text(
+        rf"\begin{{table}}\caption{{Wide}}\tiny\begin{{tabular}}{{lllllll}}{cells}\end{{tabular}}\end{{table}}"
+    )
+    (tmp_path / "thesis.tex").write_text(
+        "\\documentclass{report}\\input{preamble.tex}\\begin{document}\\bundlehere\\bundletable{wide}\\end{document}"
+    )
+    for command in (["pdflatex", "-interaction=nonstopmode", "thesis"], ["pdftotext", "-bbox", "thesis.pdf"]):
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    page = (tmp_path / "thesis.html").read_text()
+    boxes = re.findall(r'<word xMin="(\S+)" yMin="(\S+)" xMax="(\S+)" yMax="(\S+)">0.12<', page)
+    sides = [sorted((float(x1) - float(x0), float(y1) - float(y0))) for x0, y0, x1, y1 in boxes]
+    assert len(sides) == 7
+    assert min(short for short, _ in sides) > 4.4  # what type of 5 points has
 
 
 def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) -> None:
