@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_pictures")
 
 
 @pytest.mark.parametrize(
-    "without", [("whole", "commands"), pytest.param((), marks=pytest.mark.full)], ids=len
+    "without", [("whole", "commands"), pytest.param((), marks=pytest.mark.full)], ids=["some", "all"]
 )
 def test_no_number_moved(tmp_path: Path, without: tuple[str, ...]) -> None:
     """Call identities, requests, frames, results, figures' and tables' numbers, captions, `--json`."""
