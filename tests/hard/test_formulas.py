@@ -36,6 +36,7 @@ def formulas(path: Path) -> list[str]:
     return [cell for cell in cells if not NUMBER.fullmatch(cell)]
 
 
+@pytest.mark.full
 def test_one_file_writes_csv() -> None:
     """Whatever writes a table elsewhere would have to guard it too."""
     writers = {"to_csv", "to_excel", "to_clipboard", "write_csv", "DictWriter", "savetxt", "CSVWriter"}

@@ -295,8 +295,10 @@ def messages() -> list[bytes]:
     (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
     (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
     (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
-    (105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
-    (123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+    pytest.param(105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"],
+        marks=pytest.mark.full),
+    pytest.param(123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"],
+        marks=pytest.mark.full),
     (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
 ])  # fmt: skip
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(

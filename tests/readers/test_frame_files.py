@@ -38,7 +38,7 @@ def values(word: str) -> st.SearchStrategy:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@pytest.mark.parametrize("kind", ["calls", "dimensions"])
+@pytest.mark.parametrize("kind", ["calls", pytest.param("dimensions", marks=pytest.mark.full)])
 def test_any_frame_comes_back_as_it_was(kind: str, suffix: str, tmp_path: Path) -> None:
     """Whatever the values, dtypes, categories, missing values and every bit of every float are the same."""
     columns = {name: values(word) for name, word in types_of(kind).items()}

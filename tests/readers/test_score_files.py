@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import tracemalloc
@@ -17,6 +18,7 @@ from toolkit import Scores
 from toolkit.cli import cli
 from toolkit.errors import InputError
 
+FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
 """Written by inspect_ai 0.3.285, lm-eval 0.4.13 and promptfoo; what they printed stands in its README."""
 SAMPLES = "samples_sums_choice_2026-11-23T22-03-19.145119.jsonl"
@@ -649,8 +651,8 @@ def test_the_model_of_lm_eval_is_that_of_the_same_time(tmp_path) -> None:
     assert "named after the folder" not in scores.summary().text
 
 
-@pytest.mark.parametrize("name", ["NA", "none", "nan", "None", "null", "N/A", "1e5", "007"])
-@pytest.mark.parametrize("column", ["item", "model", "judge", "dimension"])
+@pytest.mark.parametrize("name", ["NA", "nan", "None", "007", *map(FULL, ("none", "null", "N/A", "1e5"))])
+@pytest.mark.parametrize("column", ["item", "model", *map(FULL, ("judge", "dimension"))])
 def test_names_are_no_blanks_and_no_numbers(tmp_path, column, name) -> None:
     """In CSV and in a frame; nothing at all is none."""
     frame = pd.DataFrame(
@@ -721,7 +723,7 @@ def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
 
 @pytest.mark.parametrize(
     "column",
-    ["length", "group", *(pytest.param(name, marks=pytest.mark.full) for name in ("topic", "category"))],
+    ["length", *map(FULL, ("group", "topic", "category"))],
 )
 def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> None:
     """And where it does not fit, the line says how."""

@@ -215,6 +215,7 @@ def write_all(folder: Path, pictures: str, only: str) -> list[Path]:
         return write_figures(held, about_study(held, plan), folder, only.split())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("pictures", "only"),
     [

@@ -318,6 +318,7 @@ def test_lines_of_bases_that_mix_models_are_counted() -> None:
     assert "because scores are missing: 1." in told
 
 
+@pytest.mark.full
 def test_nine_models_stay_apart_and_fit_a_page(nine) -> None:
     """No mark off the axis or nearer to another bin, no figure that would be made smaller, no two names alike."""
     (axes,) = nine["quality_by_length"].figure.axes

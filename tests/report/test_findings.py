@@ -120,7 +120,9 @@ def test_the_verdict_is_that_of_both_tests(p: float | None, equivalence: float |
     assert verdict_of(Estimate("M-S", None, p_value=p), test) == NOT_ANSWERED
 
 
-@pytest.mark.parametrize(("margin", "bases"), [(None, 3), (0.1, 6), (3.0, 4)])
+@pytest.mark.parametrize(
+    ("margin", "bases"), [(None, 3), pytest.param(0.1, 6, marks=pytest.mark.full), (3.0, 4)]
+)
 def test_undecided_is_never_told_as_equal(margin: float | None, bases: int) -> None:
     """Whatever the study: equality is claimed by the test of equivalence alone."""
     analyses, _ = make_study(bases=bases, margin=margin, missing=0.2)

@@ -365,6 +365,7 @@ def test_what_missing_scores_could_change_is_told_of_where_some_are_missing(
     assert ("good2005" in cited(found)) is (missing > 0)
 
 
+@pytest.mark.full
 def test_models_that_are_called_after_methods_change_no_citation(tmp_path: Path) -> None:
     """The same study with other names of models has the same references, and they are not none."""
     some = ["quality_by_length", "cost_quality", "missing_data"]

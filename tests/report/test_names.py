@@ -147,7 +147,8 @@ def pairs(awkward: dict[str, list[str]], plain: dict[str, list[str]]) -> dict[st
     return {p: a for role in plain for p, a in zip(plain[role], awkward[role], strict=True)}
 
 
-@pytest.mark.parametrize("start", [0, pytest.param(21, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("start", [0, 21])
 def test_names_in_scores_of_others(tmp_path, pictures, start: int) -> None:
     """Every table, figure, sentence and the methods of a bundle, and what is printed."""
     awkward, plain = names_of(start)

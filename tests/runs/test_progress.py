@@ -260,9 +260,9 @@ def test_who_waits_for_a_limit_is_told(
 @pytest.mark.parametrize(
     ("status", "retry_after", "words"),
     [
-        (429, "86400", "24.0 h"),
+        pytest.param(429, "86400", "24.0 h", marks=pytest.mark.full),
         (503, "Fri, 31 Dec 9999 23:59:59 GMT", r"\d+\.\d days"),
-        (429, "601", "10 min"),
+        pytest.param(429, "601", "10 min", marks=pytest.mark.full),
     ],
 )
 def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(

@@ -41,6 +41,7 @@ def bases(study: Study) -> list[str]:
     return list(dict.fromkeys(runs["base"]))
 
 
+@pytest.mark.full
 def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_figures_calculate_nothing_that_was_calculated_before(study: Study, call
     assert calls["compare_lengths of clarity"] == 1
 
 
+@pytest.mark.full
 def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) -> None:
     """Only analyses of the frame that changed, and those that rest on them."""
     first, lengths = study.reliability(), study.length()
@@ -77,6 +78,7 @@ def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) 
     assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
 
 
+@pytest.mark.full
 def test_scores_of_others_are_calculated_once_too(calls, tmp_path) -> None:
     """Whoever changes the frame that was given back changes no analysis."""
     scores = Scores(ratings(), output=tmp_path)

@@ -103,6 +103,7 @@ def test_each_deviation_is_listed_before_it_is_even_run(folder, name) -> None:
     assert (found["before"] != found["after"]).all()
 
 
+@pytest.mark.full
 def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path) -> None:
     """After a run with all of them; those that are taken back later stay listed."""
     with load(folder, *TOGETHER) as study:
@@ -203,7 +204,7 @@ def served(tmp_path_factory: pytest.TempPathFactory):
     embedded.stop(place / "results" / ".store")
 
 
-@pytest.mark.parametrize("whole", [1_000_000_000, 50])
+@pytest.mark.parametrize("whole", [50, pytest.param(1_000_000_000, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", FACTS)
 def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whole, monkeypatch) -> None:
     """Not its name alone; a huge file of weights is read in pieces, and one that is not here is no change."""

@@ -38,6 +38,7 @@ def arguments(study: Study, tmp_path) -> dict[str, tuple]:
     }
 
 
+@pytest.mark.full
 def test_every_public_member_of_a_study_works(study, tmp_path) -> None:
     """A finished study with three judges and one model; what it has no data for is refused in one line."""
     given, refused = arguments(study, tmp_path), {}

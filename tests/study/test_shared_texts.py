@@ -127,6 +127,7 @@ def test_the_commands_captions_and_methods_say_so(shared: tuple[Study, str], tmp
     assert "12 bases in 9 independent groups" in told
 
 
+@pytest.mark.full
 def test_one_group_alone_has_no_interval_and_no_test(
     run: Callable[[dict[str, str]], tuple[Study, str]],
 ) -> None:

@@ -181,8 +181,8 @@ def records(study: Study) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     ("at", "same", "more"),
     [
-        ({5: press}, False, ""),
-        ({5: press}, True, ""),
+        pytest.param({5: press}, False, "", marks=pytest.mark.full),
+        pytest.param({5: press}, True, "", marks=pytest.mark.full),
         ({}, False, "[budget]\naud = 0.03\nconfirm_above_aud = 9.0"),
     ],
     ids=["Ctrl-C", "Ctrl-C, equal replies", "cap"],
@@ -260,6 +260,7 @@ def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path: Path
                 runs.replace_one({"_id": run["_id"]}, run)
 
 
+@pytest.mark.full
 def test_two_processes_on_one_study_leave_what_its_ledger_gives(tmp_path: Path, store_folder: Path) -> None:
     """The second finds records of the first, and changes none that says the same."""
     with StubServer(answer=Judges(), latency=0.05) as server:

@@ -142,10 +142,11 @@ def test_chance_acceptance_is_counted_by_the_rules_themselves(facts):
 
 @pytest.mark.parametrize(
     "text",
-    ["a." * 6_000, "1." * 6_000, "1," * 6_000, "1 " * 6_000, "123 " * 2_500, "123," * 2_500, "http://" * 5_000,
-     "(" * 20_000 + "/a" + ")" * 20_000, ":" * 15_000, "port 1, " * 5_000, "status " * 5_000, "one " * 5_000,
-     "/a " * 5_000, "no " * 5_000, "1 get " * 5_000, "status 200, 201 and " * 2_000, "\0" * 15_000,
-     "packet 3 " * 3_000, "two and a half " * 2_000],
+    ["a." * 6_000, "1." * 6_000, "1," * 6_000, "123 " * 2_500, "123," * 2_500, "http://" * 5_000,
+     "(" * 20_000 + "/a" + ")" * 20_000, ":" * 15_000, "status " * 5_000, "one " * 5_000, "no " * 5_000,
+     "status 200, 201 and " * 2_000, "\0" * 15_000, "packet 3 " * 3_000, "two and a half " * 2_000,
+     *(pytest.param(text, marks=pytest.mark.full)
+       for text in ("1 " * 6_000, "port 1, " * 5_000, "/a " * 5_000, "1 get " * 5_000))],
 )  # fmt: skip
 def test_hostile_answers_are_read_in_no_time(text, facts):
     start = time.process_time()
