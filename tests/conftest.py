@@ -36,12 +36,18 @@ settings.load_profile("ci")
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_surroundings() -> Iterator[None]:
-    """Keep the user's server, keys and batch mode out of the tests, of fixtures of the session too."""
+    """Keep the user's server, keys, batch mode and environment out of the tests, of fixtures of the session too."""
     # A shell lets what it starts with `&` ignore Ctrl-C, and every process started from there inherits that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("MONGODB_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOLKIT_BATCH"):
+        keys = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY")
+        for name in (
+            *keys,
+            "MONGODB_URI",
+            "TOOLKIT_BATCH",
+            "VIRTUAL_ENV",
+        ):  # IPython warns of another environment
             patch.delenv(name, raising=False)
         yield
 

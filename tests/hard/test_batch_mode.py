@@ -303,13 +303,11 @@ ODD: dict[str, tuple[str, object]] = {
     ("provider", "odd"),
     [
         ("anthropic", "half of them"),
-        ("openai", "of other calls"),
         *(
             pytest.param(provider, odd, marks=pytest.mark.full)
             for provider in ("openai", "anthropic")
             for odd in ODD
-            if (provider, odd)
-            not in (("anthropic", "half of them"), ("openai", "of other calls"), ("anthropic", "no file"))
+            if (provider, odd) not in (("anthropic", "half of them"), ("anthropic", "no file"))
         ),
     ],
 )

@@ -115,6 +115,7 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
         assert sum(server.count for server in servers) == met.total() + outcome.failed
 
 
+@pytest.mark.full
 def test_waiting_in_line_is_no_part_of_the_retry_deadline(tmp_path, store_folder, monkeypatch) -> None:
     """Twelve calls one after the other, each refused twice: the last ones wait longer than a call may be retried."""
     policy = partial(RetryPolicy, attempts=50, first_wait=0.01, longest_wait=0.02, deadline=2.0)

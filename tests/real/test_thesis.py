@@ -364,6 +364,7 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
     assert text.count("References") == 1  # \end{document} ended nothing
 
 
+@pytest.mark.full
 def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp_path: Path) -> None:
     """Its figures, tables and methods, no statistics of judges; a thesis takes it up; no model's name is a method."""
     study = Study.load(write_study(ONE_SHOT))

@@ -406,6 +406,7 @@ OF_THE_COMPOSITE = ("length_effects", "quality_by_length", "equivalence", "cost_
 OF_THE_COMPOSITE += ("judge_agreement", "bland_altman", "icc_forest", "variance_components", "decision_study")
 
 
+@pytest.mark.full
 def test_the_composite_that_leaves_zeros_out_never_stands_alone() -> None:
     """Notes name the strict one with its value; nothing is said where no zero was left out."""
     held, plan = make_study(bases=6, missing=0.0)

@@ -305,6 +305,7 @@ def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tm
         assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
 
 
+@pytest.mark.full
 def test_an_older_study_without_a_decision_says_nothing(folder, tmp_path) -> None:
     """There is nothing to hold it against; its methods have no such paragraph."""
     with load(folder) as study:

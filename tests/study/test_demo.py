@@ -91,6 +91,7 @@ def test_one_base_is_asked_however_short_the_time_is_and_drawn(home: Path, passi
     assert whole_bases(home) == 1
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_undrawn")
 def test_replies_of_a_study_that_was_stopped_are_judged_first(home: Path, passing: list[float]) -> None:
     """Seven replies without judgements: the first base has its nine judgements, and no more fits into the time."""

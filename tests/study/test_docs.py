@@ -54,6 +54,7 @@ def test_the_test_in_the_guide_is_the_one_that_ships() -> None:
     assert len([line for line in bare.splitlines() if line.strip()]) <= 32
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("no_pictures")
 def test_every_line_of_python_of_the_readme_runs(demo_like_study: Path) -> None:
     """On a finished study; what the eleven lines promise to write is there."""

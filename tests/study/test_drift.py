@@ -91,6 +91,7 @@ def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift
     assert f"The study cost AUD {cents(judged.status()['spent_aud'])} " in methods
 
 
+@pytest.mark.full
 def test_an_archive_gives_the_same_frame_elsewhere(judged: Study, tmp_path: Path) -> None:
     """Scores, and the order of the dimensions, are the same in a store that an archive was brought into."""
     measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)

@@ -76,6 +76,7 @@ def test_a_study_says_what_it_can_answer(study) -> None:
     assert summary.fields["runs"]["succeeded"] == 6
 
 
+@pytest.mark.full
 def test_every_public_member_of_scores_works(tmp_path) -> None:
     """Scores of two models by three judges and a person; what they have no column for is refused by name."""
     ratings(people=12).to_csv(tmp_path / "scores.csv", index=False)

@@ -197,6 +197,7 @@ def test_probes_and_cards_go_by_the_scale(study: Study, tmp_path: Path) -> None:
     assert len(cards_of(study, result)) == 3
 
 
+@pytest.mark.full
 def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study: Study, tmp_path: Path) -> None:
     export_study(study, tmp_path / "out")
     scheme = study.plan.rubric.scheme
