@@ -254,6 +254,8 @@ def test_a_study_of_pairs_from_estimate_to_bundle(
     bias = comparison.position_bias().set_index("judge")
     assert bias.loc["primary", "low"] > 0.5  # planted: a point for the reply shown first
     assert bias.loc["secondary", "low"] < 0.5 < bias.loc["secondary", "high"]
+    positions = [text for text in study.findings("compare_pairs").sentences() if "shown first" in text]
+    assert ["judge-a (primary)" in text for text in positions] == [True, False]
     assert study.answers("compare_pairs")
     assert not study.answers("pair_agreement")
     for analysis in ("length", "compare_models", "missing", "pair_agreement"):

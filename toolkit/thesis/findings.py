@@ -423,19 +423,24 @@ def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Stat
     votes, texts = analyses.compare_pairs(), TEXTS["models"]
     means = [(item.facets["model"], item) for item in votes.models]
     yield from _ranked(question, means, votes.differences, ("strength", " logits"), texts["votes"])
+    titles = _judge_titles(analyses.pairs)
     for number in votes.judges:
-        yield _stated(question, texts["first"].format(judge=number.facets["judge"]), number, 0.5)
+        yield _stated(question, texts["first"].format(judge=titles[number.facets["judge"]]), number, 0.5)
+
+
+def _judge_titles(judgements: pd.DataFrame) -> dict[str, str]:
+    """Return the model of each judge with its role, or its name where it is no role."""
+    names = judgements.groupby("judge", observed=True)["judge_model"].first()
+    return {str(judge): str(judge) if name == judge else f"{name} ({judge})" for judge, name in names.items()}
 
 
 def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    names = analyses.judgements.groupby("judge", observed=True)["judge_model"].first()
+    titles = _judge_titles(analyses.judgements)
     yield _reliability(analyses, question, "ICC(A,1)", TEXTS["judges"]["one"])
     if "length" in reasons:
         yield _reliability(analyses, question, "ICC(A,k)", TEXTS["judges"]["all"])
     for judge, number in analyses.reliability().details.severity[analyses.score].leniency.items():
-        name = names.get(judge, judge)
-        title = name if name == judge else f"{name} ({judge})"
-        yield _compared(question, title, TEXTS["judges"]["others"], number)
+        yield _compared(question, titles.get(judge, judge), TEXTS["judges"]["others"], number)
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

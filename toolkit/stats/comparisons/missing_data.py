@@ -126,7 +126,7 @@ def missing_data(
     return MissingData(
         tuple(overall),
         shares,
-        with_holm(imbalance, "columns"),
+        with_holm(imbalance, "tests of imbalance"),
         dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
         missing_bounds(runs, score),
     )
