@@ -245,13 +245,21 @@ def test_costs_get_the_axis_that_suits_them() -> None:
     far, told = axis(cost(100.0), ("a", "b"))
     assert (far.get_xscale(), "the cost axis is logarithmic" in told) == ("log", True)
     mixed, told = axis(cost(0.0), ("a", "b"))
-    free = [letter for letter in mixed.texts if letter.get_text() in BINS and letter.xy[0] == 0]
+    free = [letter for letter in mixed.texts if letter.get_text() in BINS and letter.xy[0] < 0]
     assert free
-    assert all(letter.get_position()[0] > 0 for letter in free)  # beside the marks, not on the axis
-    assert (mixed.get_xscale(), "these models cost AUD 0, because their tokens have no price: a" in told) == (
-        "linear",
-        True,
+    assert all(letter.get_position()[0] > 0 for letter in free)  # beside the marks, not on them
+    assert mixed.get_xscale() == "linear"
+    assert (
+        "these models cost AUD 0, because their tokens have no price, and stand apart at the left: a" in told
     )
+    assert mixed.get_xticks().min() == 0
+
+    def only_c(runs: pd.DataFrame) -> None:
+        runs.loc[runs["model"] != "c", "aud_cost"] = 0.0
+
+    several, _ = axis(only_c, ("a", "b", "c"))
+    columns = {x for line in several.lines for x in line.get_xdata() if len(line.get_xdata()) == 3 and x < 0}
+    assert len(columns) == 2  # no free model's marks cover another's
 
 
 def test_a_run_without_a_known_cost_is_missing_and_not_free() -> None:

@@ -72,7 +72,7 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
             _front_words(pareto),
             text["tokens"] if tokens else context.money,
             factor != 1 and text["factor"].format(factor=factor),
-            (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any() and text["cut"],
+            (data["cost_low"] * factor < max(0.0, figure.axes[0].get_xlim()[0])).any() and text["cut"],
             tokens and costed["tokens_estimated"].fillna(False).any() and "Some token counts are estimates.",
         ],
         n=n, estimates=estimates, missing=captions.missing_words(analyses.runs, costed),
@@ -146,7 +146,7 @@ def _front_words(pareto: Pareto) -> str:
 
 def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool, str]:
     styles = context.styles(data["model"])
-    marks = data.assign(**{name: data[name] * factor for name in _ENDS})
+    marks = _free_apart(data.assign(**{name: data[name] * factor for name in _ENDS}))
     columns = 1 if len(styles) <= style.CROWD else 2
     across = 2 if max(map(len, styles)) <= _SHORT else columns
     width, height = (style.COLUMN_MM, 70) if columns == 1 else (style.PAGE_MM, 95)
@@ -193,7 +193,7 @@ def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
     for row in style.rows_of(
         marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
     ):
-        free = row.cost == 0  # models without a price share the axis of scores: beside the mark
+        free = row.cost < 0  # all of a free model's marks stand above each other: beside the mark
         top = row.quality if free or pd.isna(row.quality_high) else row.quality_high
         at = axes.transData.transform((row.cost, top)) * 72 / dpi
         if all(abs(at - other).max() > _NEAR for other in taken):
@@ -204,13 +204,30 @@ def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
             axes.annotate(row.length_bin, (row.cost, top), offset, **above)
 
 
+def _free_apart(marks: pd.DataFrame) -> pd.DataFrame:
+    """Return marks of which those that cost nothing stand left of 0, each model in a column, and cover no other."""
+    free = marks["cost"] == 0
+    models = list(marks.loc[free, "model"].unique())[::-1]
+    width = min(0.16, 0.8 / max(1, len(models))) * (float(marks[_ENDS].max().max()) or 1.0)
+    left = marks.loc[free, "model"].map({model: (rank + 0.7) * -width for rank, model in enumerate(models)})
+    return marks.assign(
+        cost=marks["cost"].mask(free, left.astype(float)), cost_low=marks["cost_low"].clip(lower=0)
+    )
+
+
 def _cost_axis(axes: Axes, marks: pd.DataFrame) -> bool:
     """Scale the cost axis; return whether it is logarithmic, which the caption has to declare."""
     smallest, largest = float(marks["cost"].min()), float(marks[_ENDS].max().max())
     if smallest > 0 and float(marks["cost"].max()) / smallest > _LOG_FROM:
         style.log_axis(axes, smallest, largest)
         return True
-    axes.set_xlim(0, largest * 1.08 or 1.0)
+    free = marks.loc[marks["cost"] < 0, "cost"]
+    axes.set_xlim(free.min() + 0.6 * free.max() if len(free) else 0, largest * 1.08 or 1.0)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(style.PLAIN_NUMBERS)
+    if len(free):
+        axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
+        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= largest])
+        axes.set_xticks([(free.min() + free.max()) / 2], ["free"], minor=True)
+        axes.tick_params(axis="x", which="minor", length=0, pad=6)
     return False
