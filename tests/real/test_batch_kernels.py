@@ -231,7 +231,7 @@ def test_json_and_exit_code_of_a_batch_with_a_failure(tmp_path: Path, toolkit: C
     said = json.loads(out)
     assert (code, said["counts"]) == (1, {"done": 1, "failed": 1})
     assert [cell["parameters"] for cell in said["cells"]] == [{"x": 0}, {"x": 1}]
-    assert re.search(r"notebooks:? 2/2.*1 failed", err)
+    assert re.search(r"notebooks:? 2/2.*1 notebook failed", err)
     assert "AUD" not in err
     code, out, _ = toolkit("batch", template, grid, "--out", tmp_path / "out")
     assert code == 1
