@@ -329,7 +329,7 @@ def test_whatever_is_written_comes_back_bit_for_bit(store: Store) -> None:
 
     for kind in documents.DOCUMENTS:
         drawn = given(st.just(kind), fields_of(kind), fields_of(kind), VALUES)
-        settings(max_examples=5, deadline=None, derandomize=True, database=None)(drawn(write_and_read))()
+        settings(max_examples=10, deadline=None, derandomize=True, database=None)(drawn(write_and_read))()
 
 
 def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store: Store) -> None:

@@ -133,9 +133,14 @@ HOSTILE += ["e.g. U.S. ", "1. ", "---\n", "." + " " * 5000]
 def test_hostile_text_is_cut_in_linear_time(unit, size):
     """1 MB takes about a second at the most; twice what is measured here, for a machine that is busy."""
     text = (unit * (size // len(unit) + 1))[:size]
-    started = time.process_time()
-    segments(text)
-    assert time.process_time() - started < max(3, 2.5 * size / 1_000_000)
+
+    def seconds() -> float:
+        started = time.process_time()
+        segments(text)
+        return time.process_time() - started
+
+    # The best of three: a collection of garbage in a large process can take longer than the text.
+    assert min(seconds() for _ in range(3)) < max(0.5, 2.5 * size / 1_000_000)
 
 
 # --- focus sentences ------------------------------------------------------------------------------------------------

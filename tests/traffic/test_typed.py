@@ -326,7 +326,7 @@ def test_what_cannot_be_read_is_missing_with_its_reason(text: str, why: str) -> 
     assert result.verdict is None
     assert result.why.startswith("unreadable: ")
     assert why in result.why
-    assert time.process_time() - begin < 3
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_numbers_of_any_size_cost_nothing_and_are_not_the_value(number: str) -> 
     assert verdict("login_post_posts", text=BODY.replace('"POST"', number)).verdict == "hallucinated"
     text = BODY.replace('"all"', f"[{number}]")
     assert verdict("login_post_posts", text=text).verdict is None
-    assert time.process_time() - begin < 3
+    assert time.process_time() - begin < 1
 
 
 def test_many_ranges_of_a_large_sample_are_read_once() -> None:
@@ -348,7 +348,7 @@ def test_many_ranges_of_a_large_sample_are_read_once() -> None:
     text = json.dumps({"claims": [claim(10_000, "count", {"source": "2001:0DB8:0::1"}, ["1-10000"] * 1_500)]})
     begin = time.process_time()
     assert typed_verdict(text, basis).verdict == "expected"
-    assert time.process_time() - begin < 3
+    assert time.process_time() - begin < 1
 
 
 # --- questions --------------------------------------------------------------------------------------------------------

@@ -245,12 +245,12 @@ def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
         else:
             lines.append(line)
     cites = {sign: keys for keys, sign in _cite_signs.items()}
-    sentences = []
+    cited = []
     for line in lines:
         words = " ".join("".join(c for c in line if c not in cites).split())  # text of others: names in it
         if words:
-            sentences.append(Sentence(words, next((cites[c] for c in line if c in cites), ())))
-    return tuple(sentences)
+            cited.append(Sentence(words, next((cites[c] for c in line if c in cites), ())))
+    return tuple(cited)
 
 
 @cache
