@@ -27,26 +27,6 @@ def test_the_card_is_what_the_instrument_gives(page):
     assert CARD["PAGE"].read_text("utf-8") == page, "run scripts/write_instrument_card.py"
 
 
-@pytest.mark.parametrize(("cells", "sensitivity", "specificity"), [
-    (("text, held out", "closed"), "37 of 48", "32 of 37"), (("text, held out", "open"), "5 of 5", "1 of 2"),
-    (("text, blind", "closed"), "39 of 50", "44 of 47"), (("evidence, held out", "closed"), "48 of 51", "39 of 42"),
-    (("text, examiner", "closed and open"), "8 of 20", "12 of 20"),
-])  # fmt: skip
-def test_what_the_former_rules_came_to_on_unseen_answers_is_a_record(page, cells, sensitivity, specificity):
-    """These verdicts are stored: no change of the rules may change them."""
-    line = row(page, *cells)
-    assert f"{sensitivity} | " in line
-    assert line.endswith(f"{specificity} |")
-
-
-def test_right_answers_are_hardly_ever_flagged(page):
-    """On the answers that the rules were made with; a flag on more than one of twenty would be no help to a reader."""
-    shares = [
-        row(page, f"text, {split}, seen", "closed").split("|")[4] for split in ("open", "blind", "held out")
-    ]
-    assert all(float(share.split()[0]) >= 0.95 for share in shares)
-
-
 def typed(value: int | str, measure: str = "count", column: str | None = None) -> str:
     of = {"measure": measure, "column": column, "filter": {"method": "*"}}
     return json.dumps({"claims": [{"value": value, "of": of, "rows": "all"}]})

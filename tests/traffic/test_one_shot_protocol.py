@@ -117,7 +117,7 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
     test = free(variants=("plain", "careful"), only=ONLY)
     for item in test.make_test_items():
         assert item.context.question.text in item.prompts[0].text
-        assert item.context.facts.csv.strip() in item.prompts[0].text
+        assert item.context.sample.csv.strip() in item.prompts[0].text
     dice = random.Random(20250107)
     wanted, scripts = {}, {}
     for item in test.make_test_items():
@@ -182,23 +182,14 @@ def test_methods_that_were_not_planned_are_in_the_results_and_models_are_not_poo
         test.aggregate_measurements(both)
 
 
-def test_flags_decide_nothing_and_stand_beside_the_verdict_of_the_judges():
-    """A right answer that also invents is a hallucination where judges say so; the frame keeps that the key matched."""
+def test_a_right_answer_that_invents_is_a_hallucination_where_judges_say_so():
     text = "intranet.example, asked by 10.66.66.66"
     verdicts = [annotation(free(questions=[HOST]), text, panel(said)) for said in ("yes: an address", "no")]
-    assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected"]
-    for kept in verdicts:
-        assert (kept.matched, kept.found) == (True, "intranet.example")
-        assert kept.flagged("refuted") == "address 10.66.66.66"
-        assert kept.flagged("not checked") == "host intranet.example"
+    assert [(kept.verdict, kept.matched) for kept in verdicts] == [("hallucinated", None), ("expected", True)]
     assert [len(kept.calls) for kept in verdicts] == [1, 2]
-    annotated, _ = run(free(questions=[HOST]), lambda item, repeat: text, ask=panel())
-    frame = experiments_frame(annotated)
-    assert set(frame["refuted"]) == {"address 10.66.66.66"}
-    assert set(frame["bound"]) == {""}
 
 
-def test_free_text_without_judges_runs_has_flags_and_no_verdict():
+def test_free_text_without_judges_runs_and_has_no_verdict():
     """Rules do not judge: a study runs to its end and says what is lacking."""
     test = free(questions=[HOST], judges=())
     assert not test.asks_judges
@@ -210,8 +201,7 @@ def test_free_text_without_judges_runs_has_flags_and_no_verdict():
         .str.contains('free text needs judges or people; use answer_format = "typed"', regex=False)
         .all()
     )
-    assert frame["refuted"].str.contains("address 10.66.66.66; host c2.evil.example").all()
-    assert frame["matched"].eq(False).all()
+    assert frame["matched"].isna().all()
     assert test.aggregate_measurements(measured)[0].estimate is None
 
 
@@ -250,7 +240,7 @@ def test_an_unreadable_judge_is_missing_and_an_empty_reply_is_unexpected():
         annotation(test, "intranet.example", panel(text)) for text in ("yes: it invents", "no.", "Hmm", "")
     ]
     assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected", None, None]
-    assert all(kept.matched for kept in verdicts)
+    assert [kept.matched for kept in verdicts] == [None, True, None, None]
     assert annotation(test, "  ").verdict == "unexpected"
 
 
@@ -328,7 +318,6 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
     )
     (tmp_path / "p.toml").write_text('[[prompt]]\nid = "own"\ntext = "{csv} {question}"\n', "utf-8")
     test = free(questions="q.toml", prompt_file="p.toml", variants=["own"], folder=tmp_path, judges=())
-    assert [annotation(test, text).matched for text in ("418", "419")] == [True, False]
     assert experiments_frame(run(test, lambda item, repeat: "418")[0])["sample"].unique().tolist() == ["mine"]
     chosen = OneShotTest(questions="q.toml", folder=tmp_path, samples=["mine.csv"])
     assert len(chosen.make_test_items()) == 1

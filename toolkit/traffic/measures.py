@@ -6,6 +6,7 @@ row that row 16 answers. Questions declare with it what they expect, and models 
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,6 @@ from urllib.parse import unquote_plus
 from pydantic import Field, model_validator
 
 from toolkit.files import Strict
-from toolkit.traffic.mentions import canonical_address
 from toolkit.traffic.sample import CUT
 from toolkit.words import choices
 
@@ -90,6 +90,14 @@ def dimension(measure: str, column: str | None) -> str:
 def unit_of(unit: str) -> tuple[str, Decimal]:
     """Return the kind of quantity of a unit and its size; an empty kind for a noun, which counts something."""
     return UNITS.get(unit) or UNITS.get(unit.casefold()) or ("", Decimal(1))
+
+
+def canonical_address(value: str) -> str:
+    """Return an address in its shortest form; other text as it is, in lower case."""
+    try:
+        return str(ipaddress.ip_address(value.strip("[]")))
+    except ValueError:
+        return value.lower()
 
 
 def canonical(column: str | None, value: Any) -> Any:

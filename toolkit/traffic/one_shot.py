@@ -46,24 +46,14 @@ from toolkit.stats.one_shot.methods import (
     score_methods,
 )
 from toolkit.traffic.measures import ANSWERS, Table
-from toolkit.traffic.questions import (
-    AnswerKey,
-    PromptVariant,
-    Question,
-    load_prompts,
-    load_questions,
-    matches,
-)
+from toolkit.traffic.questions import AnswerKey, PromptVariant, Question, load_prompts, load_questions
 from toolkit.traffic.sample import Sample, load_sample, shipped_samples
-from toolkit.traffic.screen import Facts, Flag, State, screen
 from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
 from toolkit.words import agreeing, choices, counted
 
 FORMATS: Final = ("typed", "text")
 _KEYS: Final = (*KEYS, "repeat")
-_STATES: Final[dict[str, State]] = {"refuted": "refuted", "bound": "bound", "not_checked": "not checked"}
-"""Columns of the flags of free text."""
-_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", *_STATES, "run_id"]
+_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
 _TEXTS: Final = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
@@ -76,17 +66,12 @@ class Verdict:
     found: str | None
     why: str
     claims: tuple[CheckedClaim, ...] = ()
-    flags: tuple[Flag, ...] = ()
     calls: tuple[str, ...] = ()
 
     @property
     def invented(self) -> tuple[CheckedClaim, ...]:
         """Return the typed claims that the sample refutes."""
         return tuple(claim for claim in self.claims if not claim.held)
-
-    def flagged(self, state: State) -> str:
-        """Return the names and numbers of free text in one state, joined."""
-        return "; ".join(f"{flag.kind} {flag.text}" for flag in self.flags if flag.state == state)
 
 
 @dataclass(frozen=True)
@@ -95,12 +80,12 @@ class OneShotContext:
 
     variant: str
     question: Question
-    facts: Facts
+    sample: Sample
     expected: Expected | None = field(default=None, repr=False, compare=False)
 
 
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
-    """Return one row an experiment, with its verdict and the flags of free text."""
+    """Return one row an experiment, with its verdict."""
     rows = []
     for item in annotated:
         (reply,) = item.replies
@@ -110,7 +95,6 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
         if annotation:
             invented = "; ".join(f"{claim.kind} {claim.text}" for claim in annotation.invented)
             row |= {"matched": annotation.matched, "found": annotation.found, "invented": invented}
-            row |= {name: annotation.flagged(state) for name, state in _STATES.items()}
             row |= {"verdict": verdict, "why": reason or annotation.why}
         rows.append(row)
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
@@ -120,7 +104,7 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
 def _experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
     """Return which experiment of which method it is."""
     context: OneShotContext = item.context
-    cells = (item.item_id, context.variant, context.question.id, context.facts.sample, model, repeat)
+    cells = (item.item_id, context.variant, context.question.id, context.sample.name, model, repeat)
     return dict(zip(_KEYS, cells, strict=True))
 
 
@@ -205,13 +189,12 @@ class OneShotTest(PromptResponseTest):
         if not self.questions or not self.variants:
             raise InputError("one-shot test: nothing is left to ask; give questions and variants")
         self.asks_judges = bool(self.judges) and not typed
-        facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
         items = []
         for variant, question in product(self.variants, self.questions):
             basis = expected[question.id] if typed else None
-            context = OneShotContext(variant.id, question, facts[question.sample], basis)
+            context = OneShotContext(variant.id, question, self.samples[question.sample], basis)
             name = f"{variant.id}/{question.id}"
-            text = variant.prompt(question.text + (_form(basis) if basis else ""), context.facts.csv)
+            text = variant.prompt(question.text + (_form(basis) if basis else ""), context.sample.csv)
             items.append(TestItem(name, (PromptWithContext(name, text, context),), context))
         self._items = tuple(items)
 
@@ -231,32 +214,32 @@ class OneShotTest(PromptResponseTest):
         return Verdict(result.verdict, result.matched, result.found, result.why, result.claims)
 
     async def _of_text(self, reply: PromptReply, ask: Ask) -> Verdict:
-        """Return the verdict of the judges on free text, with the flags of the rules, which decide nothing."""
-        context: OneShotContext = reply.prompt.context
-        text, question = reply.text or "", context.question
-        match = matches(question.key, text, question.text)
-        flags = screen(text, context.facts, question.text)
-        verdict = Verdict(None, match.matched, match.found, match.why, flags=flags)
+        """Return the verdict of the judges on free text."""
         if not self.judges:
-            return replace(verdict, why=f"{_TEXTS['without_judges']}; {match.why}")
-        if not text.strip():
-            return replace(verdict, verdict="unexpected")
+            return Verdict(None, None, None, _TEXTS["without_judges"])
+        if not (reply.text or "").strip():
+            return Verdict("unexpected", False, None, "the reply is empty")
         # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
         # a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
         invents, reasons, calls = await self._ask("invents", reply, ask)
-        becomes = "hallucinated" if invents else None
-        verdict = _with_votes(verdict, becomes, f"invented, say the judges: {reasons}", calls)
+        verdict = Verdict(
+            "hallucinated" if invents else None,
+            None,
+            None,
+            f"invented, say the judges: {reasons}",
+            calls=calls,
+        )
         if invents is not False:
             return verdict
         meets, reasons, calls = await self._ask("meets", reply, ask)
         becomes = {True: "expected", False: "unexpected", None: None}[meets]
-        verdict = _with_votes(verdict, becomes, f"expected, say the judges: {reasons}", calls)
-        return replace(verdict, matched=meets if question.key.kind == "judge" else match.matched)
+        why = f"{verdict.why}; expected, say the judges: {reasons}"
+        return Verdict(becomes, meets, None, why, calls=verdict.calls + calls)
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""
         context: OneShotContext = reply.prompt.context
-        question, answer, csv = context.question.text, reply.text or "", context.facts.csv
+        question, answer, csv = context.question.text, reply.text or "", context.sample.csv
         values = {"csv": csv, "question": question, "answer": answer}
         values["requirement"] = _requirement(context.question.key)
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
@@ -317,11 +300,6 @@ def _form(expected: Expected) -> str:
     choice = fill(_TEXTS["choice"], {"choices": words}) if words else ""
     first = "several" if expected.answer.claims else "first"
     return fill(_TEXTS["typed"] + _TEXTS[first], {"columns": columns, "choice": choice})
-
-
-def _with_votes(verdict: Verdict, becomes: str | None, reason: str, calls: tuple[str, ...]) -> Verdict:
-    """Return the verdict with what judges said; without a readable answer it is missing, never a hallucination."""
-    return replace(verdict, verdict=becomes, why=f"{verdict.why}; {reason}", calls=verdict.calls + calls)
 
 
 def _requirement(key: AnswerKey) -> str:

@@ -31,7 +31,7 @@ from toolkit.traffic.measures import (
     truth_of,
     unit_of,
 )
-from toolkit.traffic.questions import DOUBLED, MAX_REGEX_TEXT, AnswerKey, Question, json_values, marked_pairs
+from toolkit.traffic.questions import DOUBLED, MAX_TEXT, AnswerKey, Question, json_values, marked_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,8 +126,8 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     >>> print(*read_claims(f'In short: {{"claims": [{claim}]}}'))
     count where method POST = 2
     """
-    if len(text) > MAX_REGEX_TEXT:
-        raise Unreadable(f"the reply is longer than {MAX_REGEX_TEXT:,} characters")
+    if len(text) > MAX_TEXT:
+        raise Unreadable(f"the reply is longer than {MAX_TEXT:,} characters")
     objects: list[Any] = []
     for parsed in json_values(text, decoder=_EXACT):
         _check_depth(parsed)
