@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from functools import partial
 from itertools import product
@@ -17,8 +16,9 @@ from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
 from toolkit.stats.one_shot.methods import methods_frame, score_methods
 from toolkit.traffic import one_shot
+from toolkit.traffic.measures import Answer as AnswerOfQuestion
 from toolkit.traffic.one_shot import experiments_frame
-from toolkit.traffic.questions import AnswerKey, Question, load_prompts, load_questions
+from toolkit.traffic.questions import Question, load_prompts, load_questions
 from toolkit.traffic.sample import load_sample
 
 OneShotTest = partial(one_shot.OneShotTest, answer_format="text")
@@ -26,12 +26,13 @@ JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)
 
 
-def question(name: str, sample: str, text: str, key: AnswerKey) -> Question:
-    return Question(id=name, sample=sample, text=text, key=key)
+def question(name: str, sample: str, text: str, **expected) -> Question:
+    return Question(id=name, sample=sample, text=text, **expected)
 
 
-HOST = question("host", "plain_gets", "Which host? Answer only.", AnswerKey("exact", "intranet.example"))
-OPEN = question("open", "beaconing", "What is odd?", AnswerKey("judge", "It names a beacon."))
+LITERAL = AnswerOfQuestion(type="text", value="intranet.example")
+HOST = question("host", "plain_gets", "Which host? Answer only.", answer=LITERAL)
+OPEN = question("open", "beaconing", "What is odd?", requirement="It names a beacon.")
 ONLY = [
     "plain_gets_host",
     "login_post_posts",
@@ -39,10 +40,6 @@ ONLY = [
     "slow_download_uri",
     "sql_injection_parameter",
 ]
-PATTERNS = {
-    "sql_injection_parameter": "id",
-    "sql_injection_union": "/products?id=3%27%20UNION%20SELECT%20name,secret%20FROM%20users--",
-}
 UNEXPECTED = "I cannot tell."
 INVENTED = "The client at 10.66.66.66 asked c2.evil.example for /payload.bin on port 31337."
 
@@ -77,15 +74,6 @@ def panel(invents="no", meets="yes"):
 
 def free(**options):
     return OneShotTest(**{"judges": [JUDGE], **options})
-
-
-def expected(question: Question) -> str:
-    key = question.key
-    if key.kind == "regex":
-        return PATTERNS[question.id]
-    if key.kind == "set":
-        return json.dumps(list(key.value))
-    return json.dumps({key.field: key.value}) if key.kind == "json" else str(key.value)
 
 
 def run(test, answers, *, ask=nobody, model="m"):
@@ -125,7 +113,7 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
         i0 = dice.randrange(11 - i1)
         counts = (i1, i0, 10 - i1 - i0)
         wanted[item.item_id] = counts
-        texts = [expected(item.context.question)] * i1 + [UNEXPECTED] * i0 + [INVENTED] * counts[2]
+        texts = ["It is there."] * i1 + [UNEXPECTED] * i0 + [INVENTED] * counts[2]
         scripts[item.item_id] = dice.sample(texts, 10)
 
     def said(text):
@@ -190,18 +178,15 @@ def test_a_right_answer_that_invents_is_a_hallucination_where_judges_say_so():
 
 
 def test_free_text_without_judges_runs_and_has_no_verdict():
-    """Rules do not judge: a study runs to its end and says what is lacking."""
-    test = free(questions=[HOST], judges=())
+    """A study runs to its end and says what is lacking; nothing is taken for a verdict."""
+    test = free(questions=[HOST, OPEN], judges=())
     assert not test.asks_judges
     annotated, measured = run(test, lambda item, repeat: INVENTED)
     frame = experiments_frame(annotated)
-    assert frame["verdict"].isna().all()
-    assert (
-        frame["why"]
-        .str.contains('free text needs judges or people; use answer_format = "typed"', regex=False)
-        .all()
-    )
-    assert frame["matched"].isna().all()
+    assert frame["why"].unique().tolist() == [
+        'incomplete: free text has a verdict from judges alone; name judges, or use answer_format = "typed"'
+    ]
+    assert frame[["verdict", "matched", "found", "invented"]].replace("", None).isna().all(axis=None)
     assert test.aggregate_measurements(measured)[0].estimate is None
 
 
@@ -220,17 +205,20 @@ def test_an_open_question_is_decided_by_its_judge():
     assert load_sample("beaconing").csv in request.messages[0].content
 
 
-@pytest.mark.parametrize(("key", "says"), [
-    (AnswerKey("number", 3, 0.5), "the number 3 (within 0.5)"),
-    (AnswerKey("set", ("/a", "/b")), "in any order: /a, /b"),
-    (AnswerKey("regex", "^id$"), "fits the regular expression ^id$"), (AnswerKey("json", 4, field="x"), "question: 4"),
+@pytest.mark.parametrize(("name", "says"), [
+    (AnswerOfQuestion(type="number", value=3, tolerance=0.5), "the answer to the question the number 3 (within 0.5)"),
+    ("beaconing_interval", "the number 1.9"), ("login_post_redirected", "as the answer to the question: yes"),
+    ("login_post_statuses", "exactly these, in any order: 200, 401, 302"),
+    ("sql_injection_suspicious", "is python-requests/2.31.0"), ("sql_injection_suspicious", "is [500, 200, 200]"),
 ])  # fmt: skip
-def test_judges_are_told_the_expected_answer_of_a_closed_question(key, says):
-    ask = panel()
-    assert (
-        annotation(free(questions=[question("q", "plain_gets", "Which?", key)]), "x", ask).verdict
-        == "expected"
+def test_judges_are_told_the_expected_answer_of_a_question(name, says):
+    options = (
+        {"only": [name]}
+        if isinstance(name, str)
+        else {"questions": [question("q", "plain_gets", "?", answer=name)]}
     )
+    ask = panel()
+    assert annotation(free(**options), "x", ask).verdict == "expected"
     assert says in ask.asked[1].messages[0].content
 
 
@@ -246,7 +234,7 @@ def test_an_unreadable_judge_is_missing_and_an_empty_reply_is_unexpected():
 
 def test_a_judge_that_does_not_answer_is_missing_and_a_reached_budget_is_raised():
     """A failed call is no hallucination; the budget stops the study."""
-    test = free(questions=[HOST], hallucination_judge=True)
+    test = free(questions=[HOST])
 
     async def broken(request):
         raise ModelError("no answer", reason="timeout")
@@ -283,24 +271,13 @@ def test_an_answer_cannot_speak_for_the_judge():
     assert content.count("It names a beacon.") == 1
 
 
-def test_open_questions_that_ship_are_left_out_without_a_judge_and_the_results_say_so():
-    """Nothing is dropped silently, and a question of one's own that needs a judge is refused."""
-    test = OneShotTest()
-    assert len(test.left_out) == 6
-    assert {"sql_injection_suspicious", "beaconing_suspicious"} < set(test.left_out)
-    assert "6 questions are left out" in test.aggregate_measurements([])[-1].note
-    assert OneShotTest(judges=[JUDGE]).left_out == ()
-    with pytest.raises(InputError, match="question open needs a judge"):
-        OneShotTest(questions=[OPEN])
-
-
 @pytest.mark.parametrize(("options", "said"), [
     ({"variants": ("nice",)}, "plain, careful"), ({"variants": ("plain", "plain")}, "named twice"),
     ({"variants": ()}, "nothing is left"), ({"questions": []}, "nothing is left"),
     ({"samples": ["nothing"]}, "no such sample"), ({"weights": (1, 0)}, "weights"),
     ({"confidence": 2}, "confidence"), ({"only": ["hots"]}, "'hots' is unknown"),
-    ({"hallucination_judge": True}, "needs a judge"), ({"answer_format": "xml"}, "use .*text"),
-    ({"answer_format": "evidence"}, 'is no more; use answer_format = "typed"'),
+    ({"answer_format": "xml"}, "use .*text"),
+    ({"answer_format": "typed", "questions": [OPEN]}, "a requirement is for free text; .* answer_format"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used_are_refused_before_any_call(options, said):
     with pytest.raises(InputError, match=said) as caught:
@@ -313,7 +290,7 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
     (tmp_path / "mine.csv").write_text("number,source,status\n1,10.1.1.1,\n2,10.1.1.2,418\n", "utf-8")
     (tmp_path / "q.toml").write_text(
         '[[question]]\nid = "s"\nsample = "mine.csv"\ntext = "Which status code?"\n'
-        'key = { kind = "number", value = 418 }\n',
+        'answer = { type = "number", value = 418 }\n',
         "utf-8",
     )
     (tmp_path / "p.toml").write_text('[[prompt]]\nid = "own"\ntext = "{csv} {question}"\n', "utf-8")
@@ -335,7 +312,7 @@ def test_an_answer_without_an_annotation_is_incomplete():
     assert len(experiments_frame([])) == 0
 
 
-QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "exact", value = "v" }\n'
+QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nanswer = { type = "text", value = "v" }\n'
 
 
 @pytest.mark.parametrize(("content", "said"), [
@@ -344,7 +321,8 @@ QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "ex
     (QUESTION.replace('text = "t"\n', ""), "'text' is missing"),
     (QUESTION.replace('"t"', '" "'), "text: must be a text"),
     (QUESTION.replace('"a"', '"a b"'), "letters, digits"),
-    (QUESTION.replace("exact", "like"), r"q.toml, question 1, key: must have a value"), (QUESTION * 2, "used twice"),
+    (QUESTION + 'requirement = "It is v."', "for free text a requirement"),
+    (QUESTION * 2, "used twice"),
     ("x = 1\n" + QUESTION, "nothing else"),
 ])  # fmt: skip
 def test_a_question_file_that_cannot_be_used_is_refused_in_one_line(content, said, tmp_path):

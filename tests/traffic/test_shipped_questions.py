@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from toolkit.traffic.measures import Table, Type, canonical
-from toolkit.traffic.questions import Question, load_prompts, load_questions
+from toolkit.traffic.questions import load_prompts, load_questions
 from toolkit.traffic.sample import load_sample, shipped_samples
-from toolkit.traffic.typed import expectation, with_key
 
 QUESTIONS: Final = {question.id: question for question in load_questions()}
 
@@ -185,20 +184,7 @@ def test_an_expected_value_is_what_the_sample_holds(name: str) -> None:
         assert len(answer.claims) == len(oracle) >= 3
         assert all(same(claim.of(table), value) for claim, value in zip(answer.claims, oracle, strict=True))
     else:
-        assert same(answer.value_in(table, f), oracle)
-
-
-@cache
-def keyed(name: str) -> Question:
-    question, f = QUESTIONS[name], frame(QUESTIONS[name].sample)
-    return with_key(question, expectation(question, Table(f), f))
-
-
-def test_an_open_question_gives_a_requirement_for_judges() -> None:
-    key = keyed("sql_injection_suspicious").key
-    assert key.kind == "judge"
-    assert "is python-requests/2.31.0" in key.value
-    assert "is [500, 200, 200]" in key.value
+        assert same(answer.value_in(table), oracle)
 
 
 def test_the_two_prompts_hold_the_question_and_the_sample_once() -> None:

@@ -16,9 +16,9 @@ from toolkit.files import checked
 from toolkit.prompt_test import PromptReply, annotate
 from toolkit.traffic.measures import MEASURES, Answer, Table
 from toolkit.traffic.one_shot import OneShotTest, experiments_frame
-from toolkit.traffic.questions import AnswerKey, Question, load_questions
+from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample
-from toolkit.traffic.typed import Expected, TypedVerdict, expectation, typed_verdict
+from toolkit.traffic.typed import Expected, Verdict, expectation, typed_verdict
 
 QUESTIONS = {question.id: question for question in load_questions()}
 POSTS = {"method": "POST"}
@@ -29,14 +29,13 @@ ANSWERED = {"status": "*"}
 
 
 @cache
-def table(sample: str) -> tuple[Table, Any]:
-    frame = load_sample(sample).frame
-    return Table(frame), frame
+def table(sample: str) -> Table:
+    return Table(load_sample(sample).frame)
 
 
 @cache
 def expected(name: str) -> Expected:
-    return expectation(QUESTIONS[name], *table(QUESTIONS[name].sample))
+    return expectation(QUESTIONS[name], table(QUESTIONS[name].sample))
 
 
 def claim(
@@ -50,12 +49,12 @@ def open_question(sample: str) -> str:
     return f"{sample}_flow" if f"{sample}_flow" in QUESTIONS else f"{sample}_suspicious"
 
 
-def verdict(name: str, *claims: Any, text: str = "") -> TypedVerdict:
+def verdict(name: str, *claims: Any, text: str = "") -> Verdict:
     return typed_verdict(text or json.dumps({"claims": claims}), expected(name))
 
 
 def of_subject(subject: Any, sample: str) -> dict[str, Any]:
-    value = json.loads(json.dumps(subject.of(table(sample)[0]), default=float))
+    value = json.loads(json.dumps(subject.of(table(sample)), default=float))
     of = {"among": subject.among} if subject.among is not None else {}
     return claim(value, subject.measure, subject.filter, column=subject.column, **of)
 
@@ -87,11 +86,11 @@ def test_the_subject_of_every_shipped_question_is_the_expected_answer(name: str)
         right["of"] |= {"among": answer.among} if answer.among is not None else {}
     assert verdict(name, right).verdict == "expected"
     assert verdict(name, right, wrong | {"value": 2}).verdict == "hallucinated"
-    chosen = sorted(table(sample)[0].select(right["of"]["filter"])[0])
+    chosen = sorted(table(sample).select(right["of"]["filter"])[0])
     rows = (
         [1]
         if answer.type == "one_of"
-        else [index + 1 for index in table(sample)[0].nonempty(answer.column, chosen)]
+        else [index + 1 for index in table(sample).nonempty(answer.column, chosen)]
     )
     assert verdict(name, right | {"rows": rows}).verdict == "expected"
 
@@ -158,7 +157,7 @@ HOLDS = [
 def test_a_claim_that_the_sample_gives_holds(sample: str, held: dict[str, Any]) -> None:
     result = verdict(open_question(sample), held)
     assert (result.verdict, result.why[:14]) == ("unexpected", "no claim gives"), result.why
-    assert [each.held for each in result.claims] == [True]
+    assert result.invented == ()
 
 
 FALSE = [
@@ -418,38 +417,8 @@ def test_a_literal_value_is_met_in_any_unit_of_its_kind(
     answer: dict[str, Any], first: dict[str, Any], becomes: str
 ) -> None:
     question = Question(id="q", sample="login_post", text="?", answer=Answer.model_validate(answer))
-    basis = expectation(question, *table("login_post"))
+    basis = expectation(question, table("login_post"))
     assert typed_verdict(json.dumps({"claims": [first]}), basis).verdict == becomes
-
-
-def test_a_function_of_the_frame_gives_the_expected_value() -> None:
-    answer = Answer(type="integer", expected=lambda frame: (frame["method"] == "POST").sum())
-    question = Question(id="q", sample="login_post", text="How many?", answer=answer)
-    assert typed_verdict(BODY, expectation(question, *table("login_post"))).verdict == "expected"
-
-
-def test_keys_of_one_value_are_typed_answers_and_others_say_what_to_do() -> None:
-    def with_key(kind: str, value: Any) -> Question:
-        return Question(id="q", sample="login_post", text="?", key=AnswerKey(kind, value))
-
-    for kind, value, said in (
-        ("exact", "/LOGIN", "unexpected"),
-        ("exact", "/login", "expected"),
-        ("set", ("/login",), "expected"),
-    ):
-        found = expectation(with_key(kind, value), *table("login_post"))
-        assert (
-            typed_verdict(
-                json.dumps({"claims": [claim("/login", "value", POSTS, column="uri")]}), found
-            ).verdict
-            == said
-        )
-    assert typed_verdict(BODY, expectation(with_key("number", 2), *table("login_post"))).verdict == "expected"
-    for kind, value in (("judge", "It is right."), ("regex", "a")):
-        with pytest.raises(
-            InputError, match=f"question q: a key of kind {kind} is for free text; .* answer_format"
-        ):
-            OneShotTest(questions=[with_key(kind, value)])
 
 
 def test_pairs_follow_the_order_in_each_stream_and_need_their_columns() -> None:
@@ -480,7 +449,6 @@ def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures() 
     test = OneShotTest()
     texts = {item.context.question.id: item.prompts[0].text for item in test.make_test_items()}
     assert len(texts) == len(QUESTIONS)
-    assert not test.left_out
     assert not test.asks_judges
     form = texts["slow_download_closes"]
     assert all(f"{measure}" in form for measure in MEASURES)
@@ -490,8 +458,6 @@ def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures() 
     assert "The first claim answers the question." in form
     assert "Give one claim for each thing" in texts["plain_gets_flow"]
     assert "{" + "columns}" not in form
-    with pytest.raises(InputError, match="hallucination_judge is for free text"):
-        OneShotTest(hallucination_judge=True)
 
 
 def test_verdicts_and_reasons_are_in_the_frame_and_the_unreadable_is_incomplete() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
@@ -326,7 +326,7 @@ class Subject(Strict):
 
 
 class Answer(Subject):
-    """The answer that a question expects: a type, and a subject, a literal value or a function of the sample's frame.
+    """The answer that a question expects: a type, and a subject, a literal value or claims.
 
     >>> Answer(type="integer", measure="count", filter={"method": "POST"}).type
     'integer'
@@ -334,7 +334,6 @@ class Answer(Subject):
 
     type: Type
     value: Any = None
-    expected: Callable[[Any], Any] | None = Field(default=None, exclude=True)
     unit: str = ""
     tolerance: float = Field(default=0.0, ge=0)
     choices: tuple[str, ...] = Field(default=(), strict=False)
@@ -342,7 +341,7 @@ class Answer(Subject):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = (self.measure, self.value, self.expected, self.claims or None)
+        sources = (self.measure, self.value, self.claims or None)
         if sum(source is not None for source in sources) != 1:
             raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
         for kind, name in (("claims", "claims"), ("one_of", "choices")):
@@ -354,27 +353,25 @@ class Answer(Subject):
             raise ValueError(f"unit {self.unit!r} is none; {choices(self.unit, UNITS)}")
         return self
 
-    def value_in(self, table: Table, frame: pd.DataFrame) -> Any:
+    def value_in(self, table: Table) -> Any:
         """Return the expected value, of an open question None; raise ``ValueError`` where the sample gives none."""
         for claim in self.claims:
             claim.of(table)  # refuses what the sample does not give
         if self.claims:
             return None
-        if self.measure is not None:
-            return fitting(self.type, self.of(table))
-        return fitting(self.type, self.value if self.expected is None else self.expected(frame))
+        return fitting(self.type, self.value if self.measure is None else self.of(table))
 
 
 def fitting(kind: str, value: Any) -> Any:
     """Return an expected value in the form of its type; raise ``ValueError`` where it has another form."""
     if kind in ("list", "set"):
-        if isinstance(value, list | tuple | set | frozenset):
-            return list(value)
+        if isinstance(value, list):
+            return value
     elif kind == "yes_no":
         if (truth := truth_of(value)) is not None:
             return truth
     elif kind in _NUMBERS:
-        number = number_in(value.item() if hasattr(value, "item") else value)
+        number = number_in(value)
         if number is not None and (kind not in ("integer", "port", "status") or number % 1 == 0):
             return number
     elif isinstance(value, str) and value.strip():

@@ -1,102 +1,24 @@
-"""Questions about samples with their answer keys, the prompts that carry them, and the JSON objects of replies.
-
-A key is the expected answer of free text, as judges are told it; typed answers are compared in `toolkit.traffic.typed`.
-"""
+"""Questions about samples, the prompts that carry them, and the JSON objects of replies."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import AfterValidator, model_validator
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, Text, checked, read_toml
 from toolkit.judges.rubric import fill
-from toolkit.traffic.measures import Answer as TypedAnswer
+from toolkit.traffic.measures import Answer
 
 MAX_TEXT: Final = 20_000  # characters of a reply that is read: ten times what a model is asked for
 MAX_OBJECTS: Final = 200  # opening braces at which an object is looked for; a reply with more is no answer
 DOUBLED: Final = "\0doubled"  # the key of an object that had a key twice
-
-
-@dataclass(frozen=True)
-class AnswerKey:
-    """The expected answer of one question."""
-
-    kind: str
-    value: Any
-    tolerance: float = 0.0
-    field: str = ""
-
-    def texts(self) -> tuple[str, ...]:
-        """Return the expected values as texts, none for a pattern."""
-        values = self.value if isinstance(self.value, tuple) else (self.value,)
-        return () if self.kind == "regex" else tuple(map(str, values))
-
-
-def answer_key(data: Any) -> AnswerKey:
-    """Return a key as it stands in a question file; raise `ValueError` where it cannot be used."""
-    if isinstance(data, AnswerKey):
-        return data
-    if not isinstance(data, Mapping) or data.get("kind") not in _TAKES or "value" not in data:
-        raise ValueError(f"must have a value and a kind, one of {', '.join(_TAKES)}")
-    kind, value = data["kind"], data["value"]
-    allowed = {"kind", "value"} | {"number": {"tolerance"}, "json": {"tolerance", "field"}}.get(kind, set())
-    if unknown := sorted(set(data) - allowed):
-        raise ValueError(f"a key of kind {kind} has no {unknown[0]!r}; take it out")
-    tolerance, field = data.get("tolerance", 0.0), data.get("field", "")
-    if not _is_number(tolerance) or tolerance < 0:
-        raise ValueError(f"tolerance {tolerance!r} must be a number, 0 or more")
-    if kind == "json" and (not isinstance(field, str) or not field):
-        raise ValueError("a key of kind json needs the name of a field; add field = ...")
-    fits, description = _TAKES[kind]
-    if not fits(value):
-        raise ValueError(f"value {value!r} of a key of kind {kind} must be {description}")
-    if kind == "regex":
-        import regex  # type: ignore[import-untyped]
-
-        try:
-            regex.compile(value)
-        except (regex.error, RecursionError) as error:
-            raise ValueError(f"pattern {value!r} does not compile ({error}); correct it") from error
-    frozen = tuple(value) if isinstance(value, list | tuple) else value
-    return AnswerKey(kind, frozen, float(tolerance), field)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(x, str) or _is_number(x) for x in value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-_TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "exact": (_is_text, "a text"),
-    "number": (_is_number, "a finite number"),
-    "set": (_is_list, "a list of texts or numbers"),
-    "regex": (_is_text, "a text"),
-    "json": (
-        lambda x: isinstance(x, str | bool) or _is_number(x) or _is_list(x),
-        "a text, a number, true, false or a list",
-    ),
-    "judge": (_is_text, "a text"),
-}
-
-
-# --- question files ---------------------------------------------------------------------------------------------------
 
 
 def _name(text: str) -> str:
@@ -116,18 +38,18 @@ _Name = Annotated[str, AfterValidator(_name)]
 
 
 class Question(Strict):
-    """One question about one sample."""
+    """One question about one sample: the answer that is expected, or what judges require of a reply in free text."""
 
     id: _Name
     sample: Text
     text: Annotated[Text, AfterValidator(str.strip)]
-    answer: TypedAnswer | None = None
-    key: Annotated[AnswerKey, BeforeValidator(answer_key)] = AnswerKey("", None)
+    answer: Answer | None = None
+    requirement: Text | None = None
 
     @model_validator(mode="after")
     def _has_answer(self) -> Self:
-        if self.answer is None and not self.key.kind:
-            raise ValueError("needs an answer, or for free text a key")
+        if (self.answer is None) == (self.requirement is None):
+            raise ValueError("needs an answer, or for free text a requirement in its place")
         return self
 
 
@@ -172,16 +94,11 @@ def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) 
 # --- the JSON of replies ----------------------------------------------------------------------------------------------
 
 
-def json_objects(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects of a reply, without those that have a doubled key, which are ambiguous."""
-    return [value for value in json_values(text) if DOUBLED not in value]
-
-
-def json_values(text: str, sign: str = "{", decoder: json.JSONDecoder | None = None) -> list[Any]:
-    """Return the outermost JSON objects of a reply, or its lists; an object with a doubled key has DOUBLED in it."""
-    values, position, decoder = [], 0, decoder or _DECODER
+def json_objects(text: str, decoder: json.JSONDecoder | None = None) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects of a reply; an object with a doubled key, which is ambiguous, is DOUBLED."""
+    objects, position, decoder = [], 0, decoder or _DECODER
     for _ in range(MAX_OBJECTS):
-        position = text.find(sign, position)
+        position = text.find("{", position)
         if position < 0:
             break
         try:
@@ -189,8 +106,8 @@ def json_values(text: str, sign: str = "{", decoder: json.JSONDecoder | None = N
         except (ValueError, RecursionError):
             position += 1
         else:
-            values.append(value)
-    return values
+            objects.append(value)
+    return objects
 
 
 def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
