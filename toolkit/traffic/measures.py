@@ -39,17 +39,20 @@ _LARGEST: Final = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
 
-UNITS: Final[dict[str, tuple[str, Decimal]]] = {
-    **dict.fromkeys(("s", "sec", "second", "seconds"), ("time", Decimal(1))),
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), ("time", Decimal("0.001"))),
-    **dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), ("time", Decimal("0.000001"))),
-    **dict.fromkeys(("min", "minute", "minutes"), ("time", Decimal(60))),
-    **dict.fromkeys(("h", "hour", "hours"), ("time", Decimal(3600))),
-    **dict.fromkeys(("B", "byte", "bytes"), ("size", Decimal(1))),
-    **dict.fromkeys(("kB", "KB"), ("size", Decimal(1000))),
-    **{"KiB": ("size", Decimal(1024)), "MB": ("size", Decimal(1000**2)), "MiB": ("size", Decimal(1024**2))},
-    **dict.fromkeys(("%", "percent", "per cent"), ("share", Decimal("0.01"))),
+_SPELLINGS: Final = {
+    ("time", "1"): ("s", "sec", "second", "seconds"),
+    ("time", "0.001"): ("ms", "millisecond", "milliseconds"),
+    ("time", "0.000001"): ("us", "µs", "μs", "microsecond", "microseconds"),
+    ("time", "60"): ("min", "minute", "minutes"),
+    ("time", "3600"): ("h", "hour", "hours"),
+    ("size", "1"): ("B", "byte", "bytes"),
+    ("size", "1000"): ("kB", "KB"),
+    ("size", "1024"): ("KiB",),
+    ("size", "1000000"): ("MB",),
+    ("size", "1048576"): ("MiB",),
+    ("share", "0.01"): ("%", "percent", "per cent"),
 }
+UNITS: Final = {name: (kind, Decimal(size)) for (kind, size), names in _SPELLINGS.items() for name in names}
 """The kind of quantity of a unit, and how many seconds, bytes or parts of 1 it is."""
 
 

@@ -31,12 +31,11 @@ Record = tuple[str, ...]
 
 SEVERAL: Final = "\r"
 _FIELDS: Final = (
-    *("frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"),
-    *("eth.src", "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol"),
-    *("frame.len", "tcp.flags", "tcp.stream", "http.request.method", "http.host", "http.request.uri"),
-    *("http.response.code", "http.content_type", "http.user_agent", "tcp.len"),
-    *("frame.cap_len", "http.request.version", "http.request.line", "http.response.line"),
-)
+    "frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "eth.src",
+    "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol", "frame.len", "tcp.flags",
+    "tcp.stream", "http.request.method", "http.host", "http.request.uri", "http.response.code", "http.content_type",
+    "http.user_agent", "tcp.len", "frame.cap_len", "http.request.version", "http.request.line", "http.response.line",
+)  # fmt: skip
 _AT: Final = {field: index for index, field in enumerate(_FIELDS)}
 _HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
 # Bit 0 upwards, as in RFC 9293.
