@@ -25,7 +25,7 @@ KINDS = {
     "name": ("address", "port", "host", "status", "method", "text"),
     "list": ("list", "set"),
     "choice": ("yes_no", "one_of"),
-    "open": ("claims", "judge"),
+    "open": ("claims",),
 }
 """Kinds of question, by the type of their answer."""
 INVENTIONS = ("value", "row", "subject", "relation", "order", "count", "share", "time")
@@ -46,7 +46,6 @@ counts as not found, and not accepted. A row is a kind of question and a kind of
 others.
 
 """
-NO_TYPED = "There are no labelled typed answers yet, so nothing is claimed.\n"
 TAIL = """
 ## What cannot be seen
 
@@ -57,11 +56,8 @@ TAIL = """
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    """Return the labelled answers of a file; none where it is not there."""
-    path = DATA / name
-    return (
-        [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path.exists() else []
-    )
+    """Return the labelled answers of a file."""
+    return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
 
 
 def rate(hits: int, n: int) -> str:
@@ -78,13 +74,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def question_kind(question: Question | None) -> str:
-    """Return the kind of a question; a question that is not shipped was an open one."""
-    if question is None:
-        return "open"
-    answer: Any = getattr(question, "answer", None)
-    name = answer.type if answer is not None else question.key.kind
-    return next((kind for kind, types in KINDS.items() if name in types), "closed")
+def question_kind(question: Question) -> str:
+    """Return the kind of a shipped question, by the type of its answer."""
+    return next(kind for kind, types in KINDS.items() if question.answer and question.answer.type in types)
 
 
 def measured(rows: Sequence[dict[str, Any]], label: str, verdict: str = "first_look") -> str:
@@ -122,9 +114,9 @@ def store_first_look(path: Path) -> int:
 def typed_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return sensitivity and specificity of typed answers by kind of question and of invention, first all of them."""
     questions = {question.id: question for question in load_questions()}
-    kinds = [question_kind(questions.get(row["question"])) for row in rows]
+    kinds = [question_kind(questions[row["question"]]) for row in rows]
     lines = []
-    for kind in ("all", *KINDS, "closed"):
+    for kind in ("all", *KINDS):
         here = [row for row, name in zip(rows, kinds, strict=True) if kind in ("all", name)]
         for invention in ("all", *INVENTIONS, None):
             some = [row for row in here if invention == "all" or row.get("invention") == invention]
@@ -144,7 +136,7 @@ def typed_table(rows: Sequence[dict[str, Any]]) -> str:
 def page_text() -> str:
     """Return the page as Markdown."""
     typed = [row for row in rows_of("typed_answers.jsonl") if row.get("first_look")]
-    return "".join([HEAD, typed_table(typed) if typed else NO_TYPED, TAIL])
+    return "".join([HEAD, typed_table(typed), TAIL])
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def row(page: str, *cells: str) -> str:
 
 
 def test_the_card_is_what_the_instrument_gives(page):
-    """No number on the page is typed by hand but those of issue 29."""
+    """No number on the page is typed by hand."""
     assert CARD["PAGE"].read_text("utf-8") == page, "run scripts/write_instrument_card.py"
 
 
@@ -43,7 +43,6 @@ def test_typed_answers_appear_by_kind_of_question_and_invention_when_they_are_th
     ]  # fmt: skip
     names, path = ("question", "answer", "label", "invention"), tmp_path / "typed_answers.jsonl"
     monkeypatch.setitem(CARD["rows_of"].__globals__, "DATA", tmp_path)
-    assert CARD["rows_of"](path.name) == []
     rows = [dict(zip(names, case, strict=True)) for case in cases]
     rows[1]["first_look"] = "expected"  # of other rules
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
