@@ -393,18 +393,3 @@ def test_answers_about_one_document_are_one_cluster_in_every_interval(server, co
         assert after["p_value"] >= 0.9 * before["p_value"]
     length = many["rows"][2]["estimates"][-1]
     assert (length["name"], length["n"]["bases"]) == ("AUC", 40)
-
-
-@pytest.mark.full
-def test_the_template_fails_with_the_words_of_the_provider(server, study_at, tmp_path):
-    """Calls that failed end the notebook as failed, so that a batch asks again; nothing is drawn from nothing."""
-    import papermill
-
-    template = Path(__file__).parents[2] / "templates" / "hallucination.ipynb"
-    refused = Fault(status=400, body={"error": {"message": "this model is on holiday"}})
-    server.faults = lambda n, body: refused
-    parameters = {"study": str(study_at()), "k": 1, "limit": 4, "modes": ["boolean"]}
-    with pytest.raises(papermill.PapermillExecutionError, match=r"4 of 4 votes failed.*on holiday"):
-        papermill.execute_notebook(
-            template, tmp_path / "out.ipynb", parameters, engine_name="toolkit", progress_bar=False
-        )

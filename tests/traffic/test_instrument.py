@@ -57,8 +57,3 @@ def test_typed_answers_appear_by_kind_of_question_and_invention_when_they_are_th
     assert "1 of 1" in row(table, "typed, first look", "name", "value")
     assert "2 of 3" in row(table, "typed, seen", "all", "all")
     assert "order" not in table
-
-
-def test_an_interval_has_its_n_and_none_has_none():
-    assert CARD["rate"](8, 20) == "0.400 [0.219, 0.613], 8 of 20"
-    assert CARD["rate"](0, 0) == "none"

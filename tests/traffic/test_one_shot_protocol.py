@@ -170,13 +170,6 @@ def test_methods_that_were_not_planned_are_in_the_results_and_models_are_not_poo
         test.aggregate_measurements(both)
 
 
-def test_a_right_answer_that_invents_is_a_hallucination_where_judges_say_so():
-    text = "intranet.example, asked by 10.66.66.66"
-    verdicts = [annotation(free(questions=[HOST]), text, panel(said)) for said in ("yes: an address", "no")]
-    assert [(kept.verdict, kept.matched) for kept in verdicts] == [("hallucinated", None), ("expected", True)]
-    assert [len(kept.calls) for kept in verdicts] == [1, 2]
-
-
 def test_free_text_without_judges_runs_and_has_no_verdict():
     """A study runs to its end and says what is lacking; nothing is taken for a verdict."""
     test = free(questions=[HOST, OPEN], judges=())
@@ -190,19 +183,22 @@ def test_free_text_without_judges_runs_and_has_no_verdict():
     assert test.aggregate_measurements(measured)[0].estimate is None
 
 
-def test_an_open_question_is_decided_by_its_judge():
-    """Yes is expected, no is unexpected, and anything else is missing with what the judge said."""
-    test = free(questions=[OPEN])
+@pytest.mark.parametrize(("text", "invents", "meets", "verdict", "matched", "calls"), [
+    ("A beacon of 10.66.66.66.", "yes: it invents", "yes", "hallucinated", None, 1),
+    ("A beacon.", "no", "Yes, it does.", "expected", True, 2), ("A beacon.", "no.", "**No**", "unexpected", False, 2),
+    ("A beacon.", "no", "It names a beacon.", None, None, 2), ("A beacon.", "Hmm", "yes", None, None, 1),
+    ("A beacon.", "", "yes", None, None, 1), ("  ", "yes", "yes", "unexpected", False, 0),
+])  # fmt: skip
+def test_judges_decide_and_an_unreadable_judge_is_missing(text, invents, meets, verdict, matched, calls):
+    """Right and invented is a hallucination; an empty reply needs no judge; what a judge wrote is in the reason."""
+    test, ask = free(questions=[OPEN]), panel(invents, meets)
+    found = annotation(test, text, ask)
     assert test.asks_judges
-    yes, no, prose = panel(meets="Yes, it does."), panel(meets="**No**"), panel(meets="It names a beacon.")
-    assert annotation(test, "A beacon.", yes).verdict == "expected"
-    assert annotation(test, "A beacon.", no).verdict == "unexpected"
-    unreadable = annotation(test, "A beacon.", prose)
-    assert unreadable.verdict is None
-    assert "unreadable" in unreadable.why
-    _, request = yes.asked
-    assert "It names a beacon." in request.messages[0].content
-    assert load_sample("beaconing").csv in request.messages[0].content
+    assert (found.verdict, found.matched, len(found.calls)) == (verdict, matched, calls)
+    assert ("unreadable" in found.why) == (verdict is None)
+    for content in (request.messages[0].content for request in ask.asked):
+        assert load_sample("beaconing").csv in content
+        assert ("requirement: It names a beacon." in content) == ("merely wrong" not in content)
 
 
 @pytest.mark.parametrize(("name", "says"), [
@@ -220,16 +216,6 @@ def test_judges_are_told_the_expected_answer_of_a_question(name, says):
     ask = panel()
     assert annotation(free(**options), "x", ask).verdict == "expected"
     assert says in ask.asked[1].messages[0].content
-
-
-def test_an_unreadable_judge_is_missing_and_an_empty_reply_is_unexpected():
-    test = free(questions=[HOST])
-    verdicts = [
-        annotation(test, "intranet.example", panel(text)) for text in ("yes: it invents", "no.", "Hmm", "")
-    ]
-    assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected", None, None]
-    assert [kept.matched for kept in verdicts] == [None, True, None, None]
-    assert annotation(test, "  ").verdict == "unexpected"
 
 
 def test_a_judge_that_does_not_answer_is_missing_and_a_reached_budget_is_raised():
@@ -309,7 +295,6 @@ def test_an_answer_without_an_annotation_is_incomplete():
     bare = TestItemAnnotations(item, (PromptReply(item.prompts[0], "x", "r", "m"),), {})
     assert {m.value for m in test.measure_quality(bare)} == {None}
     assert experiments_frame([bare])["why"].tolist() == ["incomplete: no verdict yet"]
-    assert len(experiments_frame([])) == 0
 
 
 QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nanswer = { type = "text", value = "v" }\n'
