@@ -263,7 +263,7 @@ def make(folder: Path, names: Sequence[str]) -> None:
                     f"make_samples: {name} failed (exit {recording.command_code}, {recording.dropped} packets lost)"
                 )
             strip(raw / f"{name}.pcapng", finished / f"{name}.pcapng")
-            convert(finished / f"{name}.pcapng", finished / f"{name}.csv", reader="pyshark")
+            convert(finished / f"{name}.pcapng", finished / f"{name}.csv")
             print(f"{name}: {(finished / f'{name}.pcapng').stat().st_size} bytes", flush=True)
         shutil.copytree(finished, folder, dirs_exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""Write docs/explain/one_shot_instrument.md: how often verdicts and flags of the one-shot test are right.
+"""Write docs/explain/one_shot_instrument.md: how often verdicts of the one-shot test are right.
 
 `--first-look` stores the verdicts of the rules beside labelled typed answers that have none yet, and never changes one.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,8 +16,6 @@ from toolkit.prompt_test import PromptReply
 from toolkit.stats.inference.proportions import wilson
 from toolkit.traffic.one_shot import OneShotTest
 from toolkit.traffic.questions import Question, load_questions
-from toolkit.traffic.sample import load_sample, shipped_samples
-from toolkit.traffic.screen import Facts, screen
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explain" / "one_shot_instrument.md"
@@ -28,28 +25,10 @@ KINDS = {
     "name": ("address", "port", "host", "status", "method", "text"),
     "list": ("list", "set"),
     "choice": ("yes_no", "one_of"),
-    "open": ("claims", "judge"),
+    "open": ("claims",),
 }
 """Kinds of question, by the type of their answer."""
 INVENTIONS = ("value", "row", "subject", "relation", "order", "count", "share", "time")
-EXAMINER = {"text": ((8, 20), (12, 20)), "evidence": ((13, 20), (16, 20))}
-"""Hits and n of 80 answers to three samples by an examiner who had not read the rules (issue 29)."""
-SPLITS = {"held out": "text", "blind": "text", "evidence": "evidence"}
-"""Splits with stored verdicts of the former rules, and their format."""
-
-SENTENCES = {
-    "count alone in its clause": "There are {} packets. It has {} HTTP requests. It holds {} responses.",
-    "count among other words": "It sends {} small packets. It makes {} quick requests. It gets {} late replies.",
-    "status": "The status code is {}.",
-    "port": "It listens on port {}.",
-    "packet number": "Packet {} is the last.",
-    "time": "It takes {} seconds.",
-    "size": "It sends {} bytes.",
-    "share": "{} % of them fail.",
-    "other number": "It has {} of them.",
-}
-"""Sentences in which values of a range are tried."""
-
 HEAD = """# Accuracy of the verdicts of the one-shot test
 
 `python scripts/write_instrument_card.py` writes this page from the labelled answers in `tests/traffic/data`, and a test
@@ -67,48 +46,18 @@ counts as not found, and not accepted. A row is a kind of question and a kind of
 others.
 
 """
-NO_TYPED = "There are no labelled typed answers yet, so nothing is claimed.\n"
-SCREEN = """
-## Flags on free text (`answer_format = "text"`)
-
-Free text is screened, not judged: its verdicts are those of judges or people, whose accuracy is not measured here. A
-name or number is *refuted* (the sample lacks it, or it is false of the packet or of the filter of a count beside it),
-*bound* (true of it), or *not checked*. Below: hallucinated answers with a refuted flag at least, and expected answers
-without one. **The rules were made with these answers in view, so this does not predict new answers**, and no flag is
-not the same as right.
-
-"""
-CHANCE = """
-### Chance acceptance
-
-Share of values, right or wrong, that the rules do not refute: what an invented value of that kind passes by. Values are
-tried evenly: counts, packets and other numbers from 0 to the number of rows, statuses from 100 to 599, ports from 0 to
-65,535, times and sizes from 0 to those of the sample, shares from 0 to 100 %. 1.00 says that nothing is checked.
-
-"""
-RECORDS = """
-## Records: the former rules as judges
-
-Verdicts that rules gave on free text and on the former format *evidence*, at the first look, on answers written by
-others. The rules accepted a number when anything in the sample had that value, so they are no longer used for verdicts.
-
-"""
 TAIL = """
 ## What cannot be seen
 
 - Typed: what an answer says outside of its claims, and facts that are no cell and follow from none.
-- Flags: a number that is not bound to a packet or to the noun of a count; which of two true values belongs to which;
-  answers in other languages than English.
+- Free text (`answer_format = "text"`): its verdicts are those of judges, whose accuracy is not measured here.
 - For conclusions use typed answers, label 50 or more of your own replies, and correct the rates with what you find.
 """
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    """Return the labelled answers of a file; none where it is not there."""
-    path = DATA / name
-    return (
-        [json.loads(line) for line in path.read_text("utf-8").splitlines() if line] if path.exists() else []
-    )
+    """Return the labelled answers of a file."""
+    return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
 
 
 def rate(hits: int, n: int) -> str:
@@ -125,13 +74,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def question_kind(question: Question | None) -> str:
-    """Return the kind of a question; a question that is not shipped was an open one."""
-    if question is None:
-        return "open"
-    answer: Any = getattr(question, "answer", None)
-    name = answer.type if answer is not None else question.key.kind
-    return next((kind for kind, types in KINDS.items() if name in types), "closed")
+def question_kind(question: Question) -> str:
+    """Return the kind of a shipped question, by the type of its answer."""
+    return next(kind for kind, types in KINDS.items() if question.answer and question.answer.type in types)
 
 
 def measured(rows: Sequence[dict[str, Any]], label: str, verdict: str = "first_look") -> str:
@@ -169,9 +114,9 @@ def store_first_look(path: Path) -> int:
 def typed_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return sensitivity and specificity of typed answers by kind of question and of invention, first all of them."""
     questions = {question.id: question for question in load_questions()}
-    kinds = [question_kind(questions.get(row["question"])) for row in rows]
+    kinds = [question_kind(questions[row["question"]]) for row in rows]
     lines = []
-    for kind in ("all", *KINDS, "closed"):
+    for kind in ("all", *KINDS):
         here = [row for row, name in zip(rows, kinds, strict=True) if kind in ("all", name)]
         for invention in ("all", *INVENTIONS, None):
             some = [row for row in here if invention == "all" or row.get("invention") == invention]
@@ -188,104 +133,10 @@ def typed_table(rows: Sequence[dict[str, Any]]) -> str:
     return table(("answers", "question", "invention", "sensitivity", "specificity"), lines)
 
 
-def flags_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return how many answers in free text have a refuted flag, by set and kind of question."""
-    questions = {question.id: question for question in load_questions()}
-    facts = {}
-    for name in shipped_samples():
-        sample = load_sample(name)
-        facts[name] = Facts(name, sample.csv, sample.frame)
-    counts: dict[tuple[str, str], dict[str, list[bool]]] = {}
-    for row in rows:
-        question = questions.get(row.get("question", ""))
-        sample_name = row.get("sample") or next(name for name in facts if row["question"].startswith(name))
-        text = row.get("text") or (question.text if question else "")
-        refuted = any(flag.state == "refuted" for flag in screen(row["answer"], facts[sample_name], text))
-        kind = "open" if question_kind(question) == "open" else "closed"
-        counts.setdefault((row["split"], kind), {}).setdefault(row["label"], []).append(refuted)
-    lines = []
-    for (split, kind), labels in counts.items():
-        invented, right = labels.get("hallucinated", []), labels.get("expected", [])
-        lines.append([f"text, {split}, seen", kind, rate(sum(invented), len(invented))])
-        lines[-1].append(rate(len(right) - sum(right), len(right)))
-    return table(("answers", "question", "invented, flagged", "right, not flagged"), lines)
-
-
-def chance_acceptance(facts: Facts) -> dict[str, float | None]:
-    """Return by kind the share of values that the rules do not refute, whether right or wrong.
-
-    Counts, packets and bare numbers are tried from 0 to the number of rows, statuses from 100 to 599, ports from 0 to
-    65,535, times and sizes from 0 to those of the sample, shares from 0 to 100: every status, and of the others at
-    most 101 values, evenly apart. None where the sample has no rows, or lacks the column.
-    """
-    size = facts.table.size
-    ranges = {"status": (100.0, 599.0), "port": (0.0, 65535.0), "share": (0.0, 100.0)}
-    ranges |= {kind: (0.0, facts.most.get(kind, 0.0)) for kind in ("time", "size")}
-    columns = {"status": "status", "port": "source_port", "packet number": "number"}
-    shares: dict[str, float | None] = {}
-    for kind, text in SENTENCES.items():
-        low, high = ranges.get(kind, (0.0, float(size)))
-        if not size or high <= low or columns.get(kind, str(facts.frame.columns[0])) not in facts.frame:
-            shares[kind] = None
-            continue
-        steps = min(499 if kind == "status" else 100, math.ceil(high - low))
-        values = dict.fromkeys(math.floor(low + (high - low) * step / steps) for step in range(steps + 1))
-        states = [flag.state for value in values for flag in screen(text.replace("{}", str(value)), facts)]
-        # A number that is no claim has no flag, and passes.
-        shares[kind] = 1 - states.count("refuted") / (len(values) * text.count("{}"))
-    return shares
-
-
-def chance_table() -> str:
-    """Return the chance acceptance of every shipped sample."""
-    lines, kinds = [], []
-    for name in shipped_samples():
-        sample = load_sample(name)
-        shares = chance_acceptance(Facts(name, sample.csv, sample.frame))
-        kinds = list(shares)
-        lines.append([name, *("none" if share is None else f"{share:.2f}" for share in shares.values())])
-    return table(("sample", *kinds), lines)
-
-
-def records_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return what the former rules came to when they first met the answers of others."""
-    questions = {question.id: question for question in load_questions()}
-    lines = [
-        [f"{form}, examiner", "closed and open", rate(*invented), rate(*right)]
-        for form, (invented, right) in EXAMINER.items()
-    ]
-    lines.append(["evidence, examiner, of these", "closed", rate(5, 5), rate(9, 9)])
-    for split, form in SPLITS.items():
-        for kind in ("closed", "open"):
-            some = [
-                row
-                for row in rows
-                if row["split"] == split
-                and (question_kind(questions.get(row["question"])) == "open") == (kind == "open")
-            ]
-            if some:
-                name = f"{form}, {split}" if form != split else f"{form}, held out"
-                # An open question without an invention was left to a judge, and counted as not refused.
-                right = [row for row in some if row["label"] == "expected"]
-                passed = sum(row["first_look"] in ("expected", "undecided") for row in right)
-                lines.append([name, kind, measured(some, "hallucinated"), rate(passed, len(right))])
-    return table(("answers", "question", "sensitivity", "specificity"), lines)
-
-
 def page_text() -> str:
     """Return the page as Markdown."""
-    labelled = rows_of("labelled_answers.jsonl")
     typed = [row for row in rows_of("typed_answers.jsonl") if row.get("first_look")]
-    free = [row for row in labelled if row["split"] != "evidence"]
-    parts = [
-        HEAD,
-        typed_table(typed) if typed else NO_TYPED,
-        SCREEN,
-        flags_table(free),
-        CHANCE,
-        chance_table(),
-    ]
-    return "".join([*parts, RECORDS, records_table(labelled), TAIL])
+    return "".join([HEAD, typed_table(typed), TAIL])
 
 
 if __name__ == "__main__":

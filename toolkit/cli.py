@@ -587,7 +587,6 @@ def capture(target: Path, **options: Any) -> Summary:
 @click.option("--column", "columns", multiple=True, help="Only this column; as often as there are columns.")
 @click.option("--per-stream", is_flag=True, help="One CSV a TCP stream, OUT-other.csv for the rest.")
 @click.option("--pseudonymise", "key", type=_PATH, help="Replace addresses; the key is in this file.")
-@click.option("--reader", default="auto", show_default=True, help="pyshark, fast, or auto: fast from 5 MB.")
 @click.option("--filter", "display_filter", help="Only packets that pass this display filter.")
 @click.option("--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN kept with OUT.")
 def convert(

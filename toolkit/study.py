@@ -528,7 +528,7 @@ class Study(Reported):
 
     @rooms_on_top()
     def experiments(self) -> pd.DataFrame:
-        """Return one row an experiment of the one-shot test: verdict, what was found, and flags of free text."""
+        """Return one row an experiment of the one-shot test: verdict, reason, and what was found and invented."""
         from toolkit.traffic.one_shot import experiments_frame
 
         if (name := self.plan.test.name) != "one_shot":

@@ -95,7 +95,7 @@ only = ["plain_gets_host", "plain_gets_requests"]
 """,
 }
 QUESTIONS = Path(__file__).with_name("questions.toml")
-"""The questions of the time before typed answers; their replies are free text."""
+"""Questions of the study in free text."""
 
 
 def write_studies(folder: Path) -> dict[str, Path]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from importlib.resources import files
 from pathlib import Path
 
 import handmade
 
 from toolkit.errors import InputError
-from toolkit.traffic.convert import READERS, convert
-from toolkit.traffic.sample import load_sample, shipped_samples
+from toolkit.table_files import csv_text
+from toolkit.traffic.convert import convert
+from toolkit.traffic.sample import COLUMNS, NAMES, load_sample, shipped_samples
+from toolkit.traffic.tshark import SEVERAL, row_cells, tshark_fields, tshark_version
+
+TEXTS = {position for position, kind in enumerate(COLUMNS.values()) if kind == "string"}
 
 
 def captures_to_break() -> dict[str, bytes]:
@@ -49,27 +54,46 @@ def mutated(content: bytes, numbers: random.Random) -> tuple[bytes, str]:
     return bytes(broken), way
 
 
+def plain_records(capture: Path) -> list[tuple[str, ...]]:
+    """Return the records of a capture as ``tshark -T fields`` writes them, without PyShark."""
+    words = [
+        "tshark",
+        "-n",
+        "-r",
+        str(capture),
+        "-T",
+        "fields",
+        "-E",
+        "separator=/t",
+        "-E",
+        f"aggregator={SEVERAL}",
+    ]
+    words += [
+        "-E",
+        "occurrence=a",
+        *(word for field in tshark_fields(tshark_version()) for word in ("-e", field)),
+    ]
+    out = subprocess.run(words, capture_output=True, check=False).stdout.decode(errors="replace")
+    return [tuple(line.split("\t")) for line in out.split("\n")[:-1]]
+
+
 def examine(content: bytes, folder: Path) -> str:
-    """Convert a capture with both readers and say what is not as it must be; empty when all is."""
-    capture = folder / "broken.pcap"
+    """Convert a capture and say what is not as it must be; empty when all is."""
+    capture, place = folder / "broken.pcap", folder / "out"
+    target = place / "broken.csv"
     capture.write_bytes(content)
-    outcomes = []
-    for reader in READERS:
-        place = folder / reader
-        target = place / "broken.csv"
-        try:
-            done = convert(capture, target, reader=reader)
-            outcomes.append((target.read_bytes(), done.packets, done.truncated, done.note))
-            rows, names = len(load_sample(target).frame), sorted(entry.name for entry in place.iterdir())
-            if rows != done.packets or names != ["broken.csv", "broken.json"]:
-                return f"{reader}: {rows} rows, {done.packets} converted, {names}"
-        except InputError as error:
-            outcomes.append((None, 0, False, str(error)))
-            if any(place.iterdir()) or len(str(error).splitlines()) != 1:
-                return f"{reader}: left {sorted(place.iterdir())}, said {error}"
-        except Exception as error:
-            return f"{reader} crashed: {error!r}"
-        finally:
-            for left in (target, target.with_suffix(".json")):
-                left.unlink(missing_ok=True)
-    return "" if outcomes[0] == outcomes[1] else f"{list(READERS)} differ: {[one[1:] for one in outcomes]}"
+    try:
+        done = convert(capture, target)
+        rows, names = load_sample(target).csv, sorted(entry.name for entry in place.iterdir())
+        expected = csv_text([NAMES, *map(row_cells, plain_records(capture))], TEXTS)
+        if rows != expected or rows.count("\n") != done.packets + 1 or names != ["broken.csv", "broken.json"]:
+            return f"{done.packets} converted, {names}, or not as tshark gives them"
+    except InputError as error:
+        if any(place.iterdir()) or len(str(error).splitlines()) != 1 or plain_records(capture):
+            return f"left {sorted(place.iterdir())}, said {error}"
+    except Exception as error:
+        return f"crashed: {error!r}"
+    finally:
+        for left in (target, target.with_suffix(".json")):
+            left.unlink(missing_ok=True)
+    return ""

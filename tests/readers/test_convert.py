@@ -1,4 +1,4 @@
-"""Conversion: complete or not there, the same from both readers, with its provenance, safe to open anywhere."""
+"""Conversion: complete or not there, with its provenance, safe to open anywhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from pathlib import Path
 import handmade
 import pandas as pd
 import pytest
-from mutations import captures_to_break, every_kind
+from mutations import every_kind
 from waiting import wait_for
 
 from toolkit.errors import InputError
-from toolkit.traffic import convert as module
-from toolkit.traffic.convert import READERS, convert
+from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import COLUMNS, NAMES, load_sample
 
-both = pytest.mark.parametrize("reader", sorted(READERS))
 WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted", and more', b"NA", b"null")
 
 
@@ -36,20 +34,11 @@ def capture(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", sorted(captures_to_break()))
-def test_both_readers_write_the_same_bytes(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(captures_to_break()[name])
-    texts = {convert(path, tmp_path / f"{r}.csv", reader=r).files[0].read_bytes() for r in READERS}
-    assert len(texts) == 1
-
-
-@both
-def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path, reader: str) -> None:
+def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path) -> None:
     """One row a packet, the columns in order, numbers as numbers and missing as missing."""
-    done = convert(capture, tmp_path / "out.csv", reader=reader)
+    done = convert(capture, tmp_path / "out.csv")
     frame = load_sample(tmp_path / "out.csv").frame
-    assert (done.packets, done.reader, done.truncated) == (len(every_kind()), reader, False)
+    assert (done.packets, done.truncated) == (len(every_kind()), False)
     assert list(frame.columns) == list(NAMES)
     assert {str(frame[name].dtype) for name, dtype in COLUMNS.items() if dtype == "Int64"} == {"Int64"}
     assert frame["time"].dtype == float
@@ -66,19 +55,18 @@ def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path, reader: 
     assert len(load_sample(tmp_path / "one.csv").frame) == len(every_kind())
     # A packet before the first one, in a capture out of order, has a negative time.
     capture.write_bytes(handmade.pcap([handmade.arp(), handmade.arp()], step=-0.5))
-    convert(capture, tmp_path / "back.csv", reader=reader)
+    convert(capture, tmp_path / "back.csv")
     assert pd.read_csv(tmp_path / "back.csv")["time"].tolist() == [0.0, -0.5]
 
 
-@both
-def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path, reader: str) -> None:
+def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path) -> None:
     """In the file no text begins like a formula; in the sample it is what was sent, NA and null included."""
     path = tmp_path / "wild.pcap"
     flows = (
         handmade.flow(handmade.get(agent=a), handmade.answer(), port=3000 + n) for n, a in enumerate(WILD)
     )
     path.write_bytes(handmade.pcap(frame for flow in flows for frame in flow))
-    convert(path, tmp_path / "wild.csv", reader=reader)
+    convert(path, tmp_path / "wild.csv")
     text = (tmp_path / "wild.csv").read_bytes().decode()
     assert "\r" not in text
     texts = [NAMES.index(name) for name, dtype in COLUMNS.items() if dtype == "string"]
@@ -91,9 +79,9 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path, reader: st
 
 @pytest.mark.parametrize(("given", "says"), [
     ({"columns": ["flags"]}, "'flags'"), ({"columns": []}, "at least one"),
-    ({"columns": ["uri", "uri"]}, "named twice"), ({"reader": "scapy"}, "use one of auto, pyshark, fast"),
+    ({"columns": ["uri", "uri"]}, "named twice"),
     ({"display_filter": "tcp.port == 9"}, "no packet passes the filter"),
-    ({"display_filter": "nosuch == 1"}, "nosuch"), ({"display_filter": "ip.addr ==", "reader": "fast"}, "end"),
+    ({"display_filter": "nosuch == 1"}, "nosuch"), ({"display_filter": "ip.addr =="}, "end"),
     ({"display_filter": "-w /tmp/x"}, "tmp"), ({"target": "out.json"}, r"ends in \.csv"),
     ({"target": "kinds.pcapng/out.csv"}, "cannot be written"), ({"source": "none.pcap"}, "no such capture"),
     ({"source": "."}, "not a file"), ({"pseudonymise": ""}, "key is empty"),
@@ -130,7 +118,7 @@ def test_the_provenance_says_where_the_table_comes_from(capture: Path, tmp_path:
     assert set(about["tools"]) == {"toolkit", "tshark", "pyshark"}
     assert about["tools"]["tshark"] in subprocess.run(["tshark", "-v"], capture_output=True, text=True).stdout
     assert (about["display_filter"], about["columns"], about["packets"]) == ("http", ["number"], 5)
-    assert (about["reader"], about["truncated"], about["pseudonymised"]) == ("pyshark", False, False)
+    assert (about["truncated"], about["pseudonymised"]) == (False, False)
     first = (tmp_path / "out.json").read_bytes()
     convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])
     assert (tmp_path / "out.json").read_bytes() == first
@@ -169,7 +157,7 @@ def test_thousands_of_streams_need_no_thousands_of_open_files(tmp_path: Path) ->
     packets = [handmade.ipv4(segment, 6, handmade.CLIENT, handmade.SERVER) for segment in segments]
     frames = [handmade.ethernet(packet, 0x0800) for packet in packets]
     path.write_bytes(handmade.pcap(frames))
-    done = convert(path, tmp_path / "many.csv", per_stream=True, reader="fast")
+    done = convert(path, tmp_path / "many.csv", per_stream=True)
     assert (done.packets, len(done.files)) == (6000, 3000)
     assert all(len(file.read_text().splitlines()) == 3 for file in done.files)
 
@@ -180,7 +168,7 @@ def test_no_address_survives_pseudonymisation(tmp_path: Path) -> None:
     flow = handmade.flow(handmade.get(b"/?to=198.51.100.20", b"198.51.100.20:80", agent), handmade.answer())
     path = tmp_path / "from-192.0.2.10.pcap"
     path.write_bytes(handmade.pcap([*flow, handmade.arp()]))
-    given = {"display_filter": "ip.addr == 192.0.2.10 or arp", "reader": "fast"}
+    given = {"display_filter": "ip.addr == 192.0.2.10 or arp"}
     convert(path, tmp_path / "p.csv", pseudonymise="a key", **given)
     everything = (tmp_path / "p.csv").read_text() + (tmp_path / "p.json").read_text()
     for secret in (handmade.CLIENT, handmade.SERVER, handmade.CLIENT_MAC, handmade.SERVER_MAC, "a key"):
@@ -204,7 +192,6 @@ def reading(path: Path) -> bool:
     return any("tshark" in line and str(path) in line for line in out.splitlines() if "python" not in line)
 
 
-@both
 @pytest.mark.parametrize(("content", "says", "read"), [
     (b"", "empty", 0), (b"this is no capture at all, but text", "isn't a capture file", 0),
     (handmade.pcap([]), "holds no packet; nothing was written", 0), (handmade.pcap([])[:10], "cut short", 0),
@@ -212,17 +199,17 @@ def reading(path: Path) -> bool:
     (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
     (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
 ], ids=["empty", "text", "no packet", "head", "pcap", "pcapng", "rubbish"])  # fmt: skip
-def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, reader, content, says, read):
+def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, content, says, read):
     """Result, note and provenance say that it is not all; where nothing could be read it is one line and no file."""
     path, target = tmp_path / "cut.pcap", tmp_path / "out" / "cut.csv"
     path.write_bytes(content)
     if not read:
         with pytest.raises(InputError, match=says) as raised:
-            convert(path, target, reader=reader)
+            convert(path, target)
         assert len(str(raised.value).splitlines()) == 1
         assert not list(tmp_path.glob("out/*"))
         return
-    done = convert(path, target, reader=reader)
+    done = convert(path, target)
     assert (done.packets, done.truncated) == (read, True)
     assert says in str(done.note)
     assert f"in the table: {read}" in str(done.note)
@@ -233,28 +220,25 @@ def test_a_broken_capture_gives_what_could_be_read_and_says_so(tmp_path, reader,
     assert "note: " in done.summary().text
 
 
-def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(tmp_path, monkeypatch):
-    """Two requests in one packet are one row and a note; small captures are read by PyShark, large ones fast."""
+def test_several_messages_in_a_packet_are_said(tmp_path: Path) -> None:
     path, target = tmp_path / "pipelined.pcap", tmp_path / "p.csv"
-    asked = handmade.get(b"/1") + handmade.get(b"/2")
-    path.write_bytes(handmade.pcap(handmade.flow(asked, handmade.answer())))
-    done = convert(path, target)
-    assert done.note == "packets with several HTTP messages: 1, of which the table shows the first"
+    path.write_bytes(
+        handmade.pcap(handmade.flow(handmade.get(b"/1") + handmade.get(b"/2"), handmade.answer()))
+    )
+    assert (
+        convert(path, target).note
+        == "packets with several HTTP messages: 1, of which the table shows the first"
+    )
     assert load_sample(target).frame["uri"].dropna().tolist() == ["/1"]
-    monkeypatch.setattr(module, "LARGE", 10)
-    assert (done.reader, convert(path, target).reader) == ("pyshark", "fast")
 
 
-@pytest.mark.parametrize(("reader", "number"), [
-    ("fast", signal.SIGINT),
-    *(pytest.param(*given, marks=pytest.mark.full) for given in (("pyshark", 2), ("fast", 9), ("pyshark", 9))),
-])  # fmt: skip
-def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, reader, number):
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.full)])
+def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path: Path, number: int) -> None:
     """By Ctrl-C or kill -9: nothing stands under the final name, tshark ends, and the next run is complete."""
     packets = 60_000
     path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
     path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(packets)]))
-    code = f"from toolkit.traffic.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
+    code = f"from toolkit.traffic.convert import convert; convert({str(path)!r}, {str(target)!r})"
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as child:
         wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
         child.send_signal(number)
@@ -265,7 +249,7 @@ def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path, rea
     assert not target.exists()
     assert not target.with_suffix(".json").exists()
     wait_for(lambda: not reading(path))
-    assert convert(path, target, reader="fast").packets == packets
+    assert convert(path, target).packets == packets
     assert target.read_bytes().count(b"\n") == packets + 1
 
 
@@ -289,7 +273,6 @@ def messages() -> list[bytes]:
     return [handmade.ethernet(sent, 0x800), handmade.ethernet(came, 0x800, back=True)]
 
 
-@both
 @pytest.mark.parametrize(("snap", "uri", "host", "agent", "kind", "protocols"), [
     (20, None, None, None, None, None), (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
     (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
@@ -302,12 +285,12 @@ def messages() -> list[bytes]:
     (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
 ])  # fmt: skip
 def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
-    tmp_path, reader, snap, uri, host, agent, kind, protocols
+    tmp_path, snap, uri, host, agent, kind, protocols
 ):
     """The cell that may go on is marked, and no other; with a key, half an address in it is not shown."""
     path, target = tmp_path / "snap.pcap", tmp_path / "snap.csv"
     path.write_bytes(cut_short(messages(), snap))
-    done = convert(path, target, reader=reader)
+    done = convert(path, target)
     sample = load_sample(target)
     frame = sample.frame.astype(object).where(sample.frame.notna(), None)
     asked = [frame.loc[0, name] for name in ("uri", "host", "user_agent")]
@@ -317,14 +300,13 @@ def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
     assert list(frame["length"]) == [len(one) for one in messages()]
     assert (done.truncated, sample.about["truncated"]) == (snap < 1000,) * 2
     assert ("holds in part (a snap length): 2;" in str(sample.about["note"])) == (snap < 1000)
-    convert(path, target, reader=reader, pseudonymise="key")
+    convert(path, target, pseudonymise="key")
     shown = target.read_text()
     assert "interna[cut]" not in shown
     assert "/log[cut]" not in shown
 
 
-@both
-def test_what_is_not_decoded_is_said(tmp_path: Path, reader: str) -> None:
+def test_what_is_not_decoded_is_said(tmp_path: Path) -> None:
     """HTTP/2 in clear has requests and SCTP has ports, which a table without them must not deny."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
     chunk = struct.pack("!HHIIBBHIHHI", 5000, 80, 1, 0, 0, 3, 20, 1, 0, 0, 0) + b"data"
@@ -333,7 +315,7 @@ def test_what_is_not_decoded_is_said(tmp_path: Path, reader: str) -> None:
     frames = [handmade.ethernet(handmade.ipv4(payload, number, *ends), 0x800) for payload, number in held]
     path = tmp_path / "new.pcap"
     path.write_bytes(handmade.pcap(frames))
-    done = convert(path, tmp_path / "new.csv", reader=reader)
+    done = convert(path, tmp_path / "new.csv")
     assert "packets of HTTP/2 in clear: 1; their requests and replies are not decoded" in str(done.note)
     assert "packets of SCTP: 1; their ports are not decoded" in str(done.note)
     assert not done.truncated

@@ -67,29 +67,20 @@ WATERMELON = (
 )
 
 
-def test_all_answers_of_truthfulqa_are_taken_without_a_seed(truthful):
-    """The best answer is the reference and is not judged; doubled and empty answers count once or not at all."""
-    items = read_items(truthful(WATERMELON), seed=None)
-    assert [(item.answer, item.hallucinated) for item in items] == [
-        ("Nothing", False), ("You excrete them", False), ("You grow one", True), ("You die", True),
-    ]  # fmt: skip
+def test_one_right_and_one_wrong_answer_of_each_question_of_truthfulqa_are_drawn(truthful):
+    """By the question, whatever else is in the file; the best answer is the reference, doubled ones count once."""
+    rows = [("Q" * n, *WATERMELON[1:]) for n in range(1, 31)]
+    items = read_items(truthful(*rows))
+    assert [item.hallucinated for item in items] == [False, True] * 30
+    assert {item.answer for item in items} == {"Nothing", "You excrete them", "You grow one", "You die"}
     assert {item.reference for item in items} == {"They pass through you"}
     assert {(item.domain, item.topic) for item in items} == {("open", "Misconceptions")}
-    assert len({item.item_id for item in items}) == 4
+    assert len({item.item_id for item in items}) == 60
+    assert read_items(truthful(rows[0])) == items[:2]
     # One right answer is judged without a reference, for no answer is held against itself; both are asked alike.
     items = read_items(truthful(("Q?", "Best.", "Best", "Bad; Worse")))
     assert [(item.reference, item.hallucinated) for item in items] == [(None, False), (None, True)]
     assert items[0].answer == "Best."
-
-
-def test_a_seed_draws_one_right_and_one_wrong_answer_of_each_question(truthful):
-    """The same seed draws the same, whatever else is in the file, and other seeds draw others too."""
-    other = ("Other?", "Best", "Best; Good", "Bad")
-    alone, with_other = read_items(truthful(WATERMELON)), read_items(truthful(WATERMELON, other))
-    assert [item.hallucinated for item in with_other] == [False, True, False, True]
-    assert alone == with_other[:2]
-    drawn = {tuple(item.answer for item in read_items(truthful(WATERMELON), seed=seed)) for seed in range(30)}
-    assert drawn == set(itertools.product(("Nothing", "You excrete them"), ("You grow one", "You die")))
 
 
 def test_our_own_columns_are_read_from_json_lines_and_csv_alike(written):
@@ -120,7 +111,7 @@ def test_a_file_that_cannot_be_opened_is_said(tmp_path):
     (tmp_path / "latin.csv").write_bytes("item_id\né".encode("latin-1"))
     (tmp_path / "folder.csv").mkdir()
     found = {"no.csv": "cannot be read", "latin.csv": "not UTF-8", "folder.csv": "cannot be read"}
-    for name, says in (found | {"securty": ".jsonl or .json file nor the name of a"}).items():
+    for name, says in (found | {"securty": "name a file with its ending, or 'security'"}).items():
         with pytest.raises(InputError, match=re.escape(says)):
             read_items(tmp_path / name)
 

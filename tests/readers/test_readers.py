@@ -1,4 +1,4 @@
-"""Both readers: the same rows for every kind of packet, and nothing left running."""
+"""The reader of captures: the rows of every kind of packet, and nothing left running."""
 
 from __future__ import annotations
 
@@ -9,24 +9,20 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import handmade
 import pytest
-from mutations import captures_to_break, every_kind, examine, mutated
+from mutations import captures_to_break, every_kind, examine, mutated, plain_records
 
 from toolkit.errors import InputError
-from toolkit.traffic.convert import READERS
 from toolkit.traffic.sample import NAMES
-from toolkit.traffic.tshark import row_cells, tshark_fields
-
-both = pytest.mark.parametrize("reader", sorted(READERS))
+from toolkit.traffic.tshark import read_records, row_cells, tshark_fields
 
 
-def rows(
-    capture: Path, reader: str = "fast", display_filter: str | None = None
-) -> list[dict[str, str | None]]:
-    records = READERS[reader](capture, display_filter)
+def rows(capture: Path, display_filter: str | None = None) -> list[dict[str, str | None]]:
+    records = read_records(capture, display_filter)
     return [{name: cell or None for name, cell in zip(NAMES, row_cells(r), strict=True)} for r in records]
 
 
@@ -47,7 +43,7 @@ def capture(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize("start", range(1, 256, 64))
-def test_both_readers_give_the_same_text_for_every_byte(capture: Callable[..., Path], start: int) -> None:
+def test_every_byte_is_the_text_that_tshark_itself_writes(capture: Callable[..., Path], start: int) -> None:
     """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""
     wild = bytes(b for b in range(start, min(start + 64, 256)) if b not in b"\r\n")
     agents = [*(b"a%cz" % b for b in wild), wild, "é\u2028\u202e\U0001f600\x85".encode(), b"\\t\\n\\"]
@@ -57,17 +53,16 @@ def test_both_readers_give_the_same_text_for_every_byte(capture: Callable[..., P
     )
     frames = [frame for flow in flows for frame in flow]
     path = capture(frames)
-    fast = rows(path)
-    assert fast == rows(path, "pyshark")
-    assert len(fast) == len(frames)
-    assert [row["method"] for row in fast].count("GET") >= len(agents) - wild.count(b" ")
+    assert list(read_records(path)) == plain_records(path)
+    found = rows(path)
+    assert len(found) == len(frames)
+    assert [row["method"] for row in found].count("GET") >= len(agents) - wild.count(b" ")
 
 
-@both
-def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path], reader: str) -> None:
+def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path]) -> None:
     """No packet is left out; addresses and ports are of the packet itself, of the inner one in a tunnel."""
     frames = every_kind()
-    found = rows(capture(frames), reader)
+    found = rows(capture(frames))
     assert [row["number"] for row in found] == [str(n + 1) for n in range(len(frames))]
     assert [row["length"] for row in found] == [str(len(frame)) for frame in frames]
     assert all(row["protocol"] for row in found)
@@ -89,38 +84,35 @@ def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path], read
         assert [found[place][name] for name in names.split()] == cells
 
 
-@both
-def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(capture, reader):
+def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(capture):
     """Bits have names in their order, no flags is none; what an ICMP error quotes is no segment of its stream."""
     values = [1, 2, 4, 8, 16, 32, 64, 128, 0x12, 0]
     segments = [handmade.tcp(b"", 1000 + v, 9, flags=v) for v in values]
     ends = (handmade.CLIENT, handmade.SERVER)
     frames = [handmade.ethernet(handmade.ipv4(segment, 6, *ends), 0x0800) for segment in segments]
     names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "SYN,ACK", "none"]
-    assert [row["tcp_flags"] for row in rows(capture(frames), reader)] == names
+    assert [row["tcp_flags"] for row in rows(capture(frames))] == names
     flow = handmade.flow(handmade.get(), handmade.answer())
     quote = handmade.ipv4(b"\x03\x01\0\0\0\0\0\0" + flow[0][14:], 1, *ends[::-1])
     path = capture([*flow, handmade.ethernet(quote, 0x0800)])
-    last = rows(path, reader)[-1]
+    last = rows(path)[-1]
     assert last["protocol"] == "ICMP"
     assert {last[name] for name in ("source_port", "tcp_flags", "stream", "payload_length")} == {None}
-    found = rows(path, reader, "http")
+    found = rows(path, "http")
     assert [(row["number"], row["time"]) for row in found] == [("4", "0.003000000"), ("5", "0.004000000")]
 
 
-@both
-def test_no_tshark_is_one_line(capture, reader, monkeypatch, tmp_path):
+def test_no_tshark_is_one_line(capture, monkeypatch, tmp_path):
     path = capture([handmade.arp()])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="apt-get install tshark"):
-        list(READERS[reader](path, None))
+        list(read_records(path))
 
 
-@both
-def test_preferences_of_the_user_change_nothing(capture, reader, monkeypatch, tmp_path):
+def test_preferences_of_the_user_change_nothing(capture, monkeypatch, tmp_path):
     """Not even a profile that turns HTTP off and resolves names, found in the way tshark finds it."""
     path = capture(handmade.flow(handmade.get(), handmade.answer()))
-    plain = rows(path, reader)
+    plain = rows(path)
     for folder in (tmp_path / ".config" / "wireshark", tmp_path / "own"):
         folder.mkdir(parents=True)
         (folder / "preferences").write_text('gui.column.format: \n\t"Protocol", "%m"\n')
@@ -131,16 +123,15 @@ def test_preferences_of_the_user_change_nothing(capture, reader, monkeypatch, tm
     words = ["tshark", "-r", str(path), "-T", "fields", "-e", "http.host"]
     spoilt = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "shop.example" not in spoilt.stdout, "the profile of this test does nothing"
-    assert rows(path, reader) == plain
+    assert rows(path) == plain
 
 
-@both
-def test_leaving_early_ends_tshark(capture: Callable[..., Path], reader: str) -> None:
+def test_leaving_early_ends_tshark(capture: Callable[..., Path]) -> None:
     """A consumer that stops, or breaks, after one packet leaves no process and no thread."""
     path = capture([handmade.dns(2000 + n % 60_000) for n in range(30_000)])
     before = threading.active_count()
     for stop in (StopIteration, ValueError):
-        records = READERS[reader](path, None)
+        records = read_records(path)
         next(records)
         assert len(tsharks_of(os.getpid())) == 1
         if stop is ValueError:
@@ -153,30 +144,24 @@ def test_leaving_early_ends_tshark(capture: Callable[..., Path], reader: str) ->
 
 
 def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture: Callable[..., Path]) -> None:
-    """Inside a coroutine, as in a cell of a notebook, and in other threads, the PyShark reader just works."""
+    """Inside a coroutine, as in a cell of a notebook, and in another thread, PyShark just reads."""
     path = capture(every_kind())
-    expected = rows(path)
+    expected, watcher = rows(path), asyncio.get_child_watcher()
 
     async def cell() -> list[dict[str, str | None]]:
-        return rows(path, "pyshark")
+        return rows(path)
 
-    watcher = asyncio.get_child_watcher()
     assert asyncio.run(cell()) == expected
     assert asyncio.get_child_watcher() is watcher
-    found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(rows(path, "pyshark"))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [expected] * 3
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(rows, [path] * 3)) == [expected] * 3
 
 
 @pytest.mark.parametrize(
     ("seed", "count"), [(100, 4), *(pytest.param(n, 24, marks=pytest.mark.full) for n in range(101, 105))]
 )
 def test_mutations_break_nothing(tmp_path: Path, seed: int, count: int) -> None:
-    """A hundred seeded mutations: both readers agree, nothing crashes, no partial CSV, none above 10 s."""
+    """A hundred seeded mutations: rows are those of tshark, nothing crashes, no partial CSV, none above 10 s."""
     numbers = random.Random(seed)
     captures = captures_to_break()
     for index in range(count):

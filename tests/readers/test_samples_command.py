@@ -19,14 +19,14 @@ def flow(tmp_path: Path) -> Path:
 
 
 def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_path: Path) -> None:
-    """Columns, filter, streams, reader and key reach the conversion."""
+    """Columns, filter, streams and key reach the conversion."""
     (tmp_path / "key").write_text("a key")
-    options = "--column number --column source --per-stream --reader fast --filter http --no-hash --json"
+    options = "--column number --column source --per-stream --filter http --no-hash --json"
     words = [*options.split(), "--pseudonymise", tmp_path / "key"]
     code, out, err = toolkit("samples", "convert", flow, tmp_path / "o.csv", *words)
     target = tmp_path / "o-stream-0.csv"
     assert (code, err) == (0, "")
-    done = {"files": [str(target)], "packets": 2, "reader": "fast", "truncated": False, "note": None}
+    done = {"files": [str(target)], "packets": 2, "truncated": False, "note": None}
     assert json.loads(out) == done
     lines = target.read_text().splitlines()
     assert lines[0] == "number,source"

@@ -6,11 +6,7 @@ import hashlib
 import platform
 import re
 import runpy
-import shutil
-import socket
 import struct
-import subprocess
-import sys
 from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -95,8 +91,6 @@ def test_a_capture_tells_nothing_of_a_machine_and_its_names_are_kept_for_documen
         assert body[20:32] == bytes(12), "a MAC address"
     for word in (b"\nDate:", b"\nServer:", platform.release().encode()):
         assert word not in capture
-    if len(socket.gethostname()) > 3:
-        assert socket.gethostname().encode() not in capture
     frame = sample(name).frame
     assert len(capture) <= 100_000
     assert 15 <= len(frame) == len(sample(name).csv.splitlines()) - 1 <= 80
@@ -150,21 +144,3 @@ def test_the_readme_counts_right_and_the_download_and_the_beacon_are_what_it_say
     assert len(gaps) == 8
     assert gaps.between(1.8, 2.2).all()
     assert gaps.std() > 0.02
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux"
-    or not all(map(shutil.which, ("unshare", "ip", "dumpcap", "editcap")))
-    or subprocess.run(["unshare", "--map-root-user", "--net", "true"], check=False).returncode != 0,
-    reason="needs Linux with unshare, ip, dumpcap and editcap",
-)
-@pytest.mark.full
-def test_the_script_makes_a_sample_again(tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, SCRIPT, tmp_path, "login_post"], check=True, timeout=60, capture_output=True
-    )
-    again, shipped = load_sample(tmp_path / "login_post.csv").frame, sample("login_post").frame
-    fixed = ["source", "source_port", "method", "host", "uri", "content_type", "user_agent", "status"]
-    for rows in ("method", "status"):
-        left, right = again[again[rows].notna()], shipped[shipped[rows].notna()]
-        assert left[fixed].reset_index(drop=True).equals(right[fixed].reset_index(drop=True))

@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 from wording_rules import too_many_sentences
 
-from toolkit.hallucination.figures import (
-    RATES,
-    contrasts_table,
-    hallucination_figure,
-    hallucination_table,
-    hallucination_text,
-)
+from toolkit.hallucination.figures import RATES, hallucination_figure, hallucination_table
 from toolkit.report.style import PAGE_MM
-from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider
+from toolkit.stats.detection.deciders import Decider, baselines, decider
 
 LABELS = [True, False] * 36
 JUDGES = (("primary", "gpt-4-turbo"), ("secondary", "claude-3-5-haiku"), ("tertiary", "llama-3.3-70b"))
@@ -70,8 +64,8 @@ def test_every_number_drawn_is_a_number_measured(
     for words in (
         "72 items, 3 judges, 4 modes, k = 5",
         "95% intervals: Wilson",
-        "left out and not counted as wrong: 1 of each of 12 judges and modes",
-        "dashed always the majority and dotted length alone",
+        "undecided, left out and not counted as wrong: 12 decisions",
+        "grey lines: baselines that read nothing",
     ):
         assert words in drawn.caption
 
@@ -90,35 +84,21 @@ def test_a_judge_that_is_silent_in_one_rate_is_named() -> None:
     asked = {"asked": [True, True, False]}
     one = decider("primary", "m", "cot", labels=[True] * 3, decisions=[True, False, None], **asked)
     drawn = hallucination_figure([one], k=1)
-    assert "items not asked about: 1 of primary (m), cot" in drawn.caption
+    assert "not asked: 1 decision" in drawn.caption
     assert "not estimable: specificity of primary (m), cot" in drawn.caption
     assert "specificity of primary (m), cot (there is no case)" in drawn.notes
     assert not [line for line in drawn.figure.axes[2].lines if line.get_linestyle() == "None"]
 
 
-def test_the_tables_hold_the_numbers(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
+def test_the_table_holds_the_numbers(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
     """A row each, missing numbers as dashes, unrounded data, names that cannot become a command."""
     table = hallucination_table(deciders, simple, k=5)
     assert too_many_sentences([table, hallucination_figure(deciders, simple, k=5)]) == {}
-    assert table.latex.count(r" \\") == 2 * (1 + 14)
+    assert table.latex.count(r" \\") == 1 + 14
     assert table.data["accuracy"].tolist() == [
         one.found.rate("accuracy").estimate for one in (*deciders, *simple)
     ]
     majority = [line for line in table.latex.splitlines() if "always the majority" in line]
-    assert "".join(majority).count("--") == 5  # kappa, votes, AUD, AUD for one right verdict, unreadable
+    assert "".join(majority).count("--") == 2  # kappa and AUD
     hostile = make("primary", r"\input{/etc/passwd}_$x$", "cot", 0.9, 1)
     assert r"\input" not in hallucination_table([hostile], k=5).latex
-    found = compare_deciders(LABELS, deciders[:3])
-    differences = contrasts_table(found)
-    assert differences.latex.count(r" \\") == 1 + 3
-    assert "Holm over 3 tests" in differences.caption
-
-
-def test_lines_for_a_terminal(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
-    """Every judge, baseline and difference has its line; what cannot be estimated says why, and never nan."""
-    text = hallucination_text(deciders[:2], simple, compare_deciders(LABELS, deciders[:2]))
-    assert "72 items, 1 undecided; 360 replies, 5 without a vote; 0.0123 AUD" in text
-    assert "accuracy, undecided counted as wrong" in text
-    assert "not estimable: the judge gave one category at most" in text
-    assert "accuracy: primary (gpt-4-turbo), boolean - primary (gpt-4-turbo), cot-seed" in text
-    assert "nan" not in text.lower()

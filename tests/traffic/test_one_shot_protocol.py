@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from functools import partial
 from itertools import product
@@ -17,8 +16,9 @@ from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
 from toolkit.stats.one_shot.methods import methods_frame, score_methods
 from toolkit.traffic import one_shot
+from toolkit.traffic.measures import Answer as AnswerOfQuestion
 from toolkit.traffic.one_shot import experiments_frame
-from toolkit.traffic.questions import AnswerKey, Question, load_prompts, load_questions
+from toolkit.traffic.questions import Question, load_prompts, load_questions
 from toolkit.traffic.sample import load_sample
 
 OneShotTest = partial(one_shot.OneShotTest, answer_format="text")
@@ -26,12 +26,13 @@ JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)
 
 
-def question(name: str, sample: str, text: str, key: AnswerKey) -> Question:
-    return Question(id=name, sample=sample, text=text, key=key)
+def question(name: str, sample: str, text: str, **expected) -> Question:
+    return Question(id=name, sample=sample, text=text, **expected)
 
 
-HOST = question("host", "plain_gets", "Which host? Answer only.", AnswerKey("exact", "intranet.example"))
-OPEN = question("open", "beaconing", "What is odd?", AnswerKey("judge", "It names a beacon."))
+LITERAL = AnswerOfQuestion(type="text", value="intranet.example")
+HOST = question("host", "plain_gets", "Which host? Answer only.", answer=LITERAL)
+OPEN = question("open", "beaconing", "What is odd?", requirement="It names a beacon.")
 ONLY = [
     "plain_gets_host",
     "login_post_posts",
@@ -39,10 +40,6 @@ ONLY = [
     "slow_download_uri",
     "sql_injection_parameter",
 ]
-PATTERNS = {
-    "sql_injection_parameter": "id",
-    "sql_injection_union": "/products?id=3%27%20UNION%20SELECT%20name,secret%20FROM%20users--",
-}
 UNEXPECTED = "I cannot tell."
 INVENTED = "The client at 10.66.66.66 asked c2.evil.example for /payload.bin on port 31337."
 
@@ -79,15 +76,6 @@ def free(**options):
     return OneShotTest(**{"judges": [JUDGE], **options})
 
 
-def expected(question: Question) -> str:
-    key = question.key
-    if key.kind == "regex":
-        return PATTERNS[question.id]
-    if key.kind == "set":
-        return json.dumps(list(key.value))
-    return json.dumps({key.field: key.value}) if key.kind == "json" else str(key.value)
-
-
 def run(test, answers, *, ask=nobody, model="m"):
     """Annotate and measure: ``answers`` is a function of item and repeat that gives text, or None if it failed."""
 
@@ -117,7 +105,7 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
     test = free(variants=("plain", "careful"), only=ONLY)
     for item in test.make_test_items():
         assert item.context.question.text in item.prompts[0].text
-        assert item.context.facts.csv.strip() in item.prompts[0].text
+        assert item.context.sample.csv.strip() in item.prompts[0].text
     dice = random.Random(20250107)
     wanted, scripts = {}, {}
     for item in test.make_test_items():
@@ -125,7 +113,7 @@ def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
         i0 = dice.randrange(11 - i1)
         counts = (i1, i0, 10 - i1 - i0)
         wanted[item.item_id] = counts
-        texts = [expected(item.context.question)] * i1 + [UNEXPECTED] * i0 + [INVENTED] * counts[2]
+        texts = ["It is there."] * i1 + [UNEXPECTED] * i0 + [INVENTED] * counts[2]
         scripts[item.item_id] = dice.sample(texts, 10)
 
     def said(text):
@@ -182,81 +170,57 @@ def test_methods_that_were_not_planned_are_in_the_results_and_models_are_not_poo
         test.aggregate_measurements(both)
 
 
-def test_flags_decide_nothing_and_stand_beside_the_verdict_of_the_judges():
-    """A right answer that also invents is a hallucination where judges say so; the frame keeps that the key matched."""
-    text = "intranet.example, asked by 10.66.66.66"
-    verdicts = [annotation(free(questions=[HOST]), text, panel(said)) for said in ("yes: an address", "no")]
-    assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected"]
-    for kept in verdicts:
-        assert (kept.matched, kept.found) == (True, "intranet.example")
-        assert kept.flagged("refuted") == "address 10.66.66.66"
-        assert kept.flagged("not checked") == "host intranet.example"
-    assert [len(kept.calls) for kept in verdicts] == [1, 2]
-    annotated, _ = run(free(questions=[HOST]), lambda item, repeat: text, ask=panel())
-    frame = experiments_frame(annotated)
-    assert set(frame["refuted"]) == {"address 10.66.66.66"}
-    assert set(frame["bound"]) == {""}
-
-
-def test_free_text_without_judges_runs_has_flags_and_no_verdict():
-    """Rules do not judge: a study runs to its end and says what is lacking."""
-    test = free(questions=[HOST], judges=())
+def test_free_text_without_judges_runs_and_has_no_verdict():
+    """A study runs to its end and says what is lacking; nothing is taken for a verdict."""
+    test = free(questions=[HOST, OPEN], judges=())
     assert not test.asks_judges
     annotated, measured = run(test, lambda item, repeat: INVENTED)
     frame = experiments_frame(annotated)
-    assert frame["verdict"].isna().all()
-    assert (
-        frame["why"]
-        .str.contains('free text needs judges or people; use answer_format = "typed"', regex=False)
-        .all()
-    )
-    assert frame["refuted"].str.contains("address 10.66.66.66; host c2.evil.example").all()
-    assert frame["matched"].eq(False).all()
+    assert frame["why"].unique().tolist() == [
+        'incomplete: free text has a verdict from judges alone; name judges, or use answer_format = "typed"'
+    ]
+    assert frame[["verdict", "matched", "found", "invented"]].replace("", None).isna().all(axis=None)
     assert test.aggregate_measurements(measured)[0].estimate is None
 
 
-def test_an_open_question_is_decided_by_its_judge():
-    """Yes is expected, no is unexpected, and anything else is missing with what the judge said."""
-    test = free(questions=[OPEN])
-    assert test.asks_judges
-    yes, no, prose = panel(meets="Yes, it does."), panel(meets="**No**"), panel(meets="It names a beacon.")
-    assert annotation(test, "A beacon.", yes).verdict == "expected"
-    assert annotation(test, "A beacon.", no).verdict == "unexpected"
-    unreadable = annotation(test, "A beacon.", prose)
-    assert unreadable.verdict is None
-    assert "unreadable" in unreadable.why
-    _, request = yes.asked
-    assert "It names a beacon." in request.messages[0].content
-    assert load_sample("beaconing").csv in request.messages[0].content
-
-
-@pytest.mark.parametrize(("key", "says"), [
-    (AnswerKey("number", 3, 0.5), "the number 3 (within 0.5)"),
-    (AnswerKey("set", ("/a", "/b")), "in any order: /a, /b"),
-    (AnswerKey("regex", "^id$"), "fits the regular expression ^id$"), (AnswerKey("json", 4, field="x"), "question: 4"),
+@pytest.mark.parametrize(("text", "invents", "meets", "verdict", "matched", "calls"), [
+    ("A beacon of 10.66.66.66.", "yes: it invents", "yes", "hallucinated", None, 1),
+    ("A beacon.", "no", "Yes, it does.", "expected", True, 2), ("A beacon.", "no.", "**No**", "unexpected", False, 2),
+    ("A beacon.", "no", "It names a beacon.", None, None, 2), ("A beacon.", "Hmm", "yes", None, None, 1),
+    ("A beacon.", "", "yes", None, None, 1), ("  ", "yes", "yes", "unexpected", False, 0),
 ])  # fmt: skip
-def test_judges_are_told_the_expected_answer_of_a_closed_question(key, says):
-    ask = panel()
-    assert (
-        annotation(free(questions=[question("q", "plain_gets", "Which?", key)]), "x", ask).verdict
-        == "expected"
+def test_judges_decide_and_an_unreadable_judge_is_missing(text, invents, meets, verdict, matched, calls):
+    """Right and invented is a hallucination; an empty reply needs no judge; what a judge wrote is in the reason."""
+    test, ask = free(questions=[OPEN]), panel(invents, meets)
+    found = annotation(test, text, ask)
+    assert test.asks_judges
+    assert (found.verdict, found.matched, len(found.calls)) == (verdict, matched, calls)
+    assert ("unreadable" in found.why) == (verdict is None)
+    for content in (request.messages[0].content for request in ask.asked):
+        assert load_sample("beaconing").csv in content
+        assert ("requirement: It names a beacon." in content) == ("merely wrong" not in content)
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    (AnswerOfQuestion(type="number", value=3, tolerance=0.5), "the answer to the question the number 3 (within 0.5)"),
+    ("beaconing_interval", "the number 1.9"), ("login_post_redirected", "as the answer to the question: yes"),
+    ("login_post_statuses", "exactly these, in any order: 200, 401, 302"),
+    ("sql_injection_suspicious", "is python-requests/2.31.0"), ("sql_injection_suspicious", "is [500, 200, 200]"),
+])  # fmt: skip
+def test_judges_are_told_the_expected_answer_of_a_question(name, says):
+    options = (
+        {"only": [name]}
+        if isinstance(name, str)
+        else {"questions": [question("q", "plain_gets", "?", answer=name)]}
     )
+    ask = panel()
+    assert annotation(free(**options), "x", ask).verdict == "expected"
     assert says in ask.asked[1].messages[0].content
-
-
-def test_an_unreadable_judge_is_missing_and_an_empty_reply_is_unexpected():
-    test = free(questions=[HOST])
-    verdicts = [
-        annotation(test, "intranet.example", panel(text)) for text in ("yes: it invents", "no.", "Hmm", "")
-    ]
-    assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected", None, None]
-    assert all(kept.matched for kept in verdicts)
-    assert annotation(test, "  ").verdict == "unexpected"
 
 
 def test_a_judge_that_does_not_answer_is_missing_and_a_reached_budget_is_raised():
     """A failed call is no hallucination; the budget stops the study."""
-    test = free(questions=[HOST], hallucination_judge=True)
+    test = free(questions=[HOST])
 
     async def broken(request):
         raise ModelError("no answer", reason="timeout")
@@ -293,24 +257,13 @@ def test_an_answer_cannot_speak_for_the_judge():
     assert content.count("It names a beacon.") == 1
 
 
-def test_open_questions_that_ship_are_left_out_without_a_judge_and_the_results_say_so():
-    """Nothing is dropped silently, and a question of one's own that needs a judge is refused."""
-    test = OneShotTest()
-    assert len(test.left_out) == 6
-    assert {"sql_injection_suspicious", "beaconing_suspicious"} < set(test.left_out)
-    assert "6 questions are left out" in test.aggregate_measurements([])[-1].note
-    assert OneShotTest(judges=[JUDGE]).left_out == ()
-    with pytest.raises(InputError, match="question open needs a judge"):
-        OneShotTest(questions=[OPEN])
-
-
 @pytest.mark.parametrize(("options", "said"), [
     ({"variants": ("nice",)}, "plain, careful"), ({"variants": ("plain", "plain")}, "named twice"),
     ({"variants": ()}, "nothing is left"), ({"questions": []}, "nothing is left"),
     ({"samples": ["nothing"]}, "no such sample"), ({"weights": (1, 0)}, "weights"),
     ({"confidence": 2}, "confidence"), ({"only": ["hots"]}, "'hots' is unknown"),
-    ({"hallucination_judge": True}, "needs a judge"), ({"answer_format": "xml"}, "use .*text"),
-    ({"answer_format": "evidence"}, 'is no more; use answer_format = "typed"'),
+    ({"answer_format": "xml"}, "use .*text"),
+    ({"answer_format": "typed", "questions": [OPEN]}, "a requirement is for free text; .* answer_format"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used_are_refused_before_any_call(options, said):
     with pytest.raises(InputError, match=said) as caught:
@@ -323,12 +276,11 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
     (tmp_path / "mine.csv").write_text("number,source,status\n1,10.1.1.1,\n2,10.1.1.2,418\n", "utf-8")
     (tmp_path / "q.toml").write_text(
         '[[question]]\nid = "s"\nsample = "mine.csv"\ntext = "Which status code?"\n'
-        'key = { kind = "number", value = 418 }\n',
+        'answer = { type = "number", value = 418 }\n',
         "utf-8",
     )
     (tmp_path / "p.toml").write_text('[[prompt]]\nid = "own"\ntext = "{csv} {question}"\n', "utf-8")
     test = free(questions="q.toml", prompt_file="p.toml", variants=["own"], folder=tmp_path, judges=())
-    assert [annotation(test, text).matched for text in ("418", "419")] == [True, False]
     assert experiments_frame(run(test, lambda item, repeat: "418")[0])["sample"].unique().tolist() == ["mine"]
     chosen = OneShotTest(questions="q.toml", folder=tmp_path, samples=["mine.csv"])
     assert len(chosen.make_test_items()) == 1
@@ -343,10 +295,9 @@ def test_an_answer_without_an_annotation_is_incomplete():
     bare = TestItemAnnotations(item, (PromptReply(item.prompts[0], "x", "r", "m"),), {})
     assert {m.value for m in test.measure_quality(bare)} == {None}
     assert experiments_frame([bare])["why"].tolist() == ["incomplete: no verdict yet"]
-    assert len(experiments_frame([])) == 0
 
 
-QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "exact", value = "v" }\n'
+QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nanswer = { type = "text", value = "v" }\n'
 
 
 @pytest.mark.parametrize(("content", "said"), [
@@ -355,7 +306,8 @@ QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "ex
     (QUESTION.replace('text = "t"\n', ""), "'text' is missing"),
     (QUESTION.replace('"t"', '" "'), "text: must be a text"),
     (QUESTION.replace('"a"', '"a b"'), "letters, digits"),
-    (QUESTION.replace("exact", "like"), r"q.toml, question 1, key: must have a value"), (QUESTION * 2, "used twice"),
+    (QUESTION + 'requirement = "It is v."', "for free text a requirement"),
+    (QUESTION * 2, "used twice"),
     ("x = 1\n" + QUESTION, "nothing else"),
 ])  # fmt: skip
 def test_a_question_file_that_cannot_be_used_is_refused_in_one_line(content, said, tmp_path):

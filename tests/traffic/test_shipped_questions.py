@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -13,9 +12,8 @@ import pandas as pd
 import pytest
 
 from toolkit.traffic.measures import Table, Type, canonical
-from toolkit.traffic.questions import Question, load_prompts, load_questions, matches
+from toolkit.traffic.questions import load_prompts, load_questions
 from toolkit.traffic.sample import load_sample, shipped_samples
-from toolkit.traffic.typed import expectation, with_key
 
 QUESTIONS: Final = {question.id: question for question in load_questions()}
 
@@ -66,11 +64,7 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "plain_gets_last_type": lambda f: f[f.status.notna()].content_type.iloc[-1],
     "plain_gets_health_port": lambda f: only(f[f.uri == "/health"].source_port),
     "plain_gets_curl_share": lambda f: f.user_agent.dropna().str.startswith("curl").mean(),
-    "plain_gets_flow": lambda f: [
-        list(f.uri.dropna()),
-        f.status.value_counts()[200],
-        set(f.user_agent.dropna()),
-    ],
+    "plain_gets_flow": lambda f: [list(f.uri.dropna()), f.status.value_counts()[200], set(f.user_agent.dropna())],
     "login_post_posts": lambda f: (f.method == "POST").sum(),
     "login_post_refused": lambda f: pairs(f)[lambda p: p.method == "POST"].status.iloc[0],
     "login_post_after_redirect": lambda f: after(f, 302),
@@ -80,11 +74,8 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "login_post_status_order": lambda f: list(f.status.dropna()),
     "login_post_form_method": lambda f: only(f[f.content_type.str.endswith("urlencoded", na=False)].method),
     "login_post_redirected": lambda f: (pairs(f)[lambda p: p.method == "POST"].status == 302).any(),
-    "login_post_flow": lambda f: [
-        (f.method == "POST").sum(),
-        list(pairs(f)[lambda p: p.method == "POST"].status),
-        after(f, 302),
-    ],
+    "login_post_flow": lambda f: [(f.method == "POST").sum(), list(pairs(f)[lambda p: p.method == "POST"].status),
+        after(f, 302)],
     "redirects_and_404s_not_found": lambda f: (f.status == 404).sum(),
     "redirects_and_404s_missing_uris": lambda f: set(pairs(f)[lambda p: p.status == 404].uri),
     "redirects_and_404s_root": lambda f: pairs(f)[lambda p: p.uri == "/"].status.item(),
@@ -94,11 +85,8 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "redirects_and_404s_missing_share": lambda f: (f.status.dropna() == 404).mean(),
     "redirects_and_404s_second_begins": lambda f: f[f.stream == 1].time.min(),
     "redirects_and_404s_server_error": lambda f: (f.status // 100 == 5).any(),
-    "redirects_and_404s_flow": lambda f: [
-        list(f.uri.dropna()),
-        list(f.status.dropna()),
-        len(requests(f[f.stream == 1])),
-    ],
+    "redirects_and_404s_flow": lambda f: [list(f.uri.dropna()), list(f.status.dropna()),
+        len(requests(f[f.stream == 1]))],
     "slow_download_uri": lambda f: only(f.uri),
     "slow_download_agent": lambda f: only(f.user_agent),
     "slow_download_full_segments": lambda f: (f.payload_length == 1460).sum(),
@@ -107,31 +95,21 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "slow_download_server": lambda f: only(f[f.source_port == 80].source),
     "slow_download_handshake": lambda f: list(f.tcp_flags.head(3)),
     "slow_download_mean_length": lambda f: f[f.source == SERVER].length.mean(),
-    "slow_download_closes": lambda f: (
-        "server" if f[f.tcp_flags.str.contains("FIN")].source_port.iloc[0] == 80 else "client"
+    "slow_download_closes": lambda f: {80: "server"}.get(
+        f[f.tcp_flags.str.contains("FIN")].source_port.iloc[0], "client"
     ),
-    "slow_download_flow": lambda f: [
-        (f.source == SERVER).sum(),
-        f[f.source == SERVER].payload_length.sum(),
-        gap(f),
-    ],
+    "slow_download_flow": lambda f: [(f.source == SERVER).sum(), f[f.source == SERVER].payload_length.sum(), gap(f)],
     "sql_injection_attacker": lambda f: only(f[f.uri.str.contains(SQL, na=False)].source),
-    "sql_injection_parameter": lambda f: only(
-        f.uri[f.uri.str.contains(SQL, na=False)].str.extract(r"\?(\w+)=", expand=False)
-    ),
+    "sql_injection_parameter": lambda f: only(f.uri[f.uri.str.contains(SQL, na=False)].str.extract(r"\?(\w+)=",
+        expand=False)),
     "sql_injection_union": lambda f: only(f[f.uri.str.contains("UNION", na=False)].uri),
     "sql_injection_error": lambda f: pairs(f)[lambda p: p.status == 500].uri.item(),
     "sql_injection_agent": lambda f: only(f[f.source == "203.0.113.66"].user_agent),
     "sql_injection_answered": lambda f: len(pairs(f).query("source == '203.0.113.66' and status == 200")),
-    "sql_injection_customer_error": lambda f: bool(
-        len(pairs(f).query("source == '192.0.2.23' and status == 500"))
-    ),
+    "sql_injection_customer_error": lambda f: bool(len(pairs(f).query("source == '192.0.2.23' and status == 500"))),
     "sql_injection_attack_seconds": lambda f: gap(requests(f[f.source == "203.0.113.66"])),
-    "sql_injection_suspicious": lambda f: [
-        len(requests(f[f.source == "203.0.113.66"])),
-        only(f[f.source == "203.0.113.66"].user_agent),
-        list(pairs(f).query("source == '203.0.113.66'").status),
-    ],
+    "sql_injection_suspicious": lambda f: [len(requests(f[f.source == "203.0.113.66"])),
+        only(f[f.source == "203.0.113.66"].user_agent), list(pairs(f).query("source == '203.0.113.66'").status)],
     "beaconing_host": lambda f: f.host.value_counts().idxmax(),
     "beaconing_agent": lambda f: only(f[f.host == "updates.example"].user_agent),
     "beaconing_polls": lambda f: (f.host == "updates.example").sum(),
@@ -141,13 +119,9 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "beaconing_first_page": lambda f: f[f.host == "intranet.example"].time.min(),
     "beaconing_empty_share": lambda f: (f.status.dropna() == 204).mean(),
     "beaconing_page_method": lambda f: only(f[f.uri == "/phonebook"].method),
-    "beaconing_suspicious": lambda f: [
-        (f.host == "updates.example").sum(),
-        f.loc[f.host == "updates.example", "time"].diff().mean(),
-        only(f[f.host == "updates.example"].user_agent),
-        (f.status == 204).sum(),
-    ],
-}
+    "beaconing_suspicious": lambda f: [(f.host == "updates.example").sum(), f.loc[f.host == "updates.example",
+        "time"].diff().mean(), only(f[f.host == "updates.example"].user_agent), (f.status == 204).sum()],
+}  # fmt: skip
 """The answer to each question, of an open one the values of its claims."""
 
 
@@ -186,33 +160,7 @@ def test_an_expected_value_is_what_the_sample_holds(name: str) -> None:
         assert len(answer.claims) == len(oracle) >= 3
         assert all(same(claim.of(table), value) for claim, value in zip(answer.claims, oracle, strict=True))
     else:
-        assert same(answer.value_in(table, f), oracle)
-
-
-@cache
-def keyed(name: str) -> Question:
-    question, f = QUESTIONS[name], frame(QUESTIONS[name].sample)
-    return with_key(question, expectation(question, Table(f), f))
-
-
-def reply(name: str) -> str:
-    value = keyed(name).key.value
-    return json.dumps(value) if isinstance(value, tuple) else str(value)
-
-
-@pytest.mark.parametrize("name", [name for name, q in QUESTIONS.items() if q.answer and not q.answer.claims])
-def test_a_key_for_free_text_takes_the_true_answer_and_none_of_another_shape(name: str) -> None:
-    """Every question with an answer has a key, so a study of free text asks the same questions."""
-    question = keyed(name)
-    assert matches(question.key, reply(name), question.text).matched is True
-    assert matches(question.key, "I cannot tell.", question.text).matched is False
-
-
-def test_an_open_question_gives_a_requirement_for_judges() -> None:
-    key = keyed("sql_injection_suspicious").key
-    assert key.kind == "judge"
-    assert "is python-requests/2.31.0" in key.value
-    assert "is [500, 200, 200]" in key.value
+        assert same(answer.value_in(table), oracle)
 
 
 def test_the_two_prompts_hold_the_question_and_the_sample_once() -> None:

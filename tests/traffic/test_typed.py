@@ -16,9 +16,9 @@ from toolkit.files import checked
 from toolkit.prompt_test import PromptReply, annotate
 from toolkit.traffic.measures import MEASURES, Answer, Table
 from toolkit.traffic.one_shot import OneShotTest, experiments_frame
-from toolkit.traffic.questions import AnswerKey, Question, load_questions
+from toolkit.traffic.questions import Question, load_questions
 from toolkit.traffic.sample import load_sample
-from toolkit.traffic.typed import Expected, TypedVerdict, expectation, typed_verdict
+from toolkit.traffic.typed import Expected, Verdict, expectation, typed_verdict
 
 QUESTIONS = {question.id: question for question in load_questions()}
 POSTS = {"method": "POST"}
@@ -29,14 +29,13 @@ ANSWERED = {"status": "*"}
 
 
 @cache
-def table(sample: str) -> tuple[Table, Any]:
-    frame = load_sample(sample).frame
-    return Table(frame), frame
+def table(sample: str) -> Table:
+    return Table(load_sample(sample).frame)
 
 
 @cache
 def expected(name: str) -> Expected:
-    return expectation(QUESTIONS[name], *table(QUESTIONS[name].sample))
+    return expectation(QUESTIONS[name], table(QUESTIONS[name].sample))
 
 
 def claim(
@@ -50,12 +49,12 @@ def open_question(sample: str) -> str:
     return f"{sample}_flow" if f"{sample}_flow" in QUESTIONS else f"{sample}_suspicious"
 
 
-def verdict(name: str, *claims: Any, text: str = "") -> TypedVerdict:
+def verdict(name: str, *claims: Any, text: str = "") -> Verdict:
     return typed_verdict(text or json.dumps({"claims": claims}), expected(name))
 
 
 def of_subject(subject: Any, sample: str) -> dict[str, Any]:
-    value = json.loads(json.dumps(subject.of(table(sample)[0]), default=float))
+    value = json.loads(json.dumps(subject.of(table(sample)), default=float))
     of = {"among": subject.among} if subject.among is not None else {}
     return claim(value, subject.measure, subject.filter, column=subject.column, **of)
 
@@ -64,7 +63,6 @@ def of_subject(subject: Any, sample: str) -> dict[str, Any]:
 def test_the_subject_of_every_shipped_question_is_the_expected_answer(name: str) -> None:
     """Over all rows of its filter, and again with these rows by number; the answer to another question is not."""
     answer, sample = QUESTIONS[name].answer, QUESTIONS[name].sample
-    assert answer is not None
     if answer.claims:
         claims = [of_subject(subject, sample) for subject in answer.claims]
         assert verdict(name, *reversed(claims)).verdict == "expected"
@@ -73,26 +71,12 @@ def test_the_subject_of_every_shipped_question_is_the_expected_answer(name: str)
         return
     wrong = claim(1, "count", {"number": 1})
     assert verdict(name, wrong).verdict == "unexpected"
-    if answer.type == "one_of":
-        right = claim(answer.value, "choice", {}, [1])
-    else:
-        subject = Answer.model_validate(answer.model_dump(exclude={"type"}) | {"type": answer.type})
-        value = expected(name).value
-        right = claim(
-            json.loads(json.dumps(value, default=float)),
-            answer.measure or "",
-            answer.filter,
-            column=subject.column,
-        )
-        right["of"] |= {"among": answer.among} if answer.among is not None else {}
+    choice = answer.type == "one_of"
+    right = claim(answer.value, "choice", {}, [1]) if choice else of_subject(answer, sample)
     assert verdict(name, right).verdict == "expected"
     assert verdict(name, right, wrong | {"value": 2}).verdict == "hallucinated"
-    chosen = sorted(table(sample)[0].select(right["of"]["filter"])[0])
-    rows = (
-        [1]
-        if answer.type == "one_of"
-        else [index + 1 for index in table(sample)[0].nonempty(answer.column, chosen)]
-    )
+    chosen = table(sample).select(answer.filter)[0]
+    rows = [1] if choice else [index + 1 for index in table(sample).nonempty(answer.column, chosen)]
     assert verdict(name, right | {"rows": rows}).verdict == "expected"
 
 
@@ -111,18 +95,14 @@ HOLDS = [
     ("slow_download", claim("44.6 KiB", "sum", SERVER, column="payload_length")),
     ("slow_download", claim(1289.6, "mean", SERVER, column="length")),
     ("slow_download", claim(1514, "max", {}, [6], column="length")),
-    ("slow_download", claim(54, "min", {}, column="length")),
     ("login_post", claim(1.3, "duration", POSTS, [9, 14], "s")),
     ("login_post", claim(1300, "duration", POSTS, unit="ms")),
-    ("login_post", claim(0.02, "duration", POSTS, unit="min")),
     ("login_post", claim(1300050, "duration", POSTS, unit="us")),
     ("beaconing", claim(1.97, "mean_interval", POLLS, unit="seconds")),
     ("beaconing", claim(0.727, "share", {"status": 204}, among={"status": "*"})),
     ("beaconing", claim(0.2, "share", {"number": 6}, [6, 9, 16, 19, 22], among={"number": [6, 9, 16, 19, 22]})),
     ("beaconing", claim("72.7%", "share", {"status": 204}, among={"status": "*"})),
     ("beaconing", claim(73, "share", {"status": 204}, unit="%", among={"status": "*"})),
-    ("beaconing", claim(0, "share", {"status": 404}, [], among={"status": "*"})),
-    ("login_post", claim(True, "exists", {"status": 302}, [16])),
     ("login_post", claim("no", "exists", {"status": 500}, [])),
     # a URL with the host of the rows
     ("login_post", claim("http://portal.example/login", "value", POSTS, column="uri")),
@@ -137,7 +117,6 @@ HOLDS = [
     ("login_post", claim(19, "count", {"method": None})),
     ("login_post", claim(5, "count", {"status": {"min": 200}})),
     ("sql_injection", claim(1, "count", {"uri": "/products?id=3' OR '1'='1"}, [18])),
-    ("sql_injection", claim(3, "count", {"host": "SHOP.example.", "source": "203.0.113.66"})),
     ("login_post", claim(1, "count", {"time": 0.9205}, [11])),
     ("login_post", claim(1, "count", {"tcp_flags": "ACK, SYN"}, [2])),
     # pairs of requests and responses, and rows that may be cited beside those of the filter
@@ -158,18 +137,16 @@ HOLDS = [
 def test_a_claim_that_the_sample_gives_holds(sample: str, held: dict[str, Any]) -> None:
     result = verdict(open_question(sample), held)
     assert (result.verdict, result.why[:14]) == ("unexpected", "no claim gives"), result.why
-    assert [each.held for each in result.claims] == [True]
+    assert result.invented == ()
 
 
 FALSE = [
     # value
     ("login_post", claim(3, "count", POSTS), "it says 3, the sample gives 2"),
-    ("login_post", claim(2.4, "count", POSTS), "says 2.4"),
     ("login_post", claim(True, "count", POSTS), "says yes"),
     ("login_post", claim("1,97", "count", POSTS), "says 1,97"),
     ("login_post", claim(2, "count", POSTS, unit="s"), "s is no unit of count"),
     ("slow_download", claim(45700, "sum", SERVER, column="payload_length"), "sample gives 45706"),
-    ("slow_download", claim(45706, "sum", SERVER, unit="ms", column="payload_length"), "no unit"),
     ("slow_download", claim(45.706, "sum", SERVER, unit="KiB", column="payload_length"), "gives 45706"),
     ("login_post", claim(1.31, "duration", POSTS, unit="s"), "gives 1.300050164"),
     ("beaconing", claim(0.74, "share", {"status": 204}, among={"status": "*"}), "gives 0.727272727"),
@@ -177,31 +154,25 @@ FALSE = [
     # order and members of a list
     ("login_post", claim([401, 200, 302, 200, 200], "list", {}, column="status"), "says [401, 200"),
     ("login_post", claim([200, 401, 302], "list", {}, column="status"), "sample gives [200, 401, 302, 200, 200]"),
-    ("login_post", claim([200, 401], "set", {}, column="status"), "sample gives"),
     ("login_post", claim([], "list", {"status": 200}, [], column="uri") | {"value": ["/x"]}, "says [/x]"),
     # another host, scheme, path or port than those of the rows
     ("login_post", claim("http://evil.example/login", "value", POSTS, column="uri"), "says http://evil.example/login"),
     ("login_post", claim("https://portal.example/login", "value", POSTS, column="uri"), "says https:"),
-    ("login_post", claim("http://portal.example/home", "value", POSTS, column="uri"), "sample gives /login"),
     ("login_post", claim("http://portal.example:8080/login", "value", POSTS, column="uri"), "says http:"),
     ("beaconing", claim("http://updates.example/lunch", "value", {"number": 14}, column="uri"), "gives /lunch"),
     ("beaconing", claim(1, "count", {"uri": "http://updates.example/lunch"}), "has uri http://updates.example/lunch"),
     # rows
     ("login_post", claim(2, "count", POSTS, [9]), "the cited rows give 1"),
-    ("login_post", claim(2, "count", POSTS, []), "cited rows give 0"),
     ("login_post", claim(2, "count", POSTS, [9, 14, 18]), "row 18 is not what the filter says"),
     ("login_post", claim(2, "count", POSTS, [9, 14, 25]), "no row 25"),
     ("login_post", claim(2, "count", POSTS, ["9-999999999"]), "no row 25"),
     ("login_post", claim(2, "count", POSTS, [-9, 14]), "no row -9"),
     ("login_post", claim("portal.example", "value", {}, [4, 5], column="host"), "empty in a cited row"),
-    ("login_post", claim("client", "choice", {"number": 1}, [2]), None),
     ("login_post", claim("no", "exists", {"status": 500}, [6]), "row 6"),
     ("login_post", claim("yes", "exists", {"status": 200}, []), "cited rows give no"),
     # subject
     ("login_post", claim(2, "count", {"server": "nginx"}), "no column 'server'"),
-    ("login_post", claim("nginx", "value", {}, column="server"), "no column 'server'"),
     ("login_post", claim(2, "count", {"method": "PUT"}), "no row of the sample has method PUT"),
-    ("login_post", claim(2, "count", {"method": ["POST", "PUT"]}), "has method PUT"),
     ("login_post", claim(1, "count", {"status": {"min": 500, "max": 599}}), "status from 500 to 599"),
     ("login_post", claim("/login", "value", ANY, column="uri"), "3 different values"),
     ("login_post", claim(5, "sum", POSTS, column="uri"), "holds no numbers"),
@@ -217,18 +188,8 @@ FALSE = [
 
 
 @pytest.mark.parametrize(("sample", "false", "why"), FALSE, ids=str)
-def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(
-    sample: str, false: dict[str, Any], why: str | None
-) -> None:
-    name = open_question(sample)
-    if why is None:  # a choice is only for a question that gives choices
-        assert verdict(name, false).verdict is None
-        false, name, why = (
-            claim("client", "choice", {"number": 1}, [2]),
-            "slow_download_closes",
-            "row 2 is not",
-        )
-    result = verdict(name, false)
+def test_a_claim_that_the_sample_or_its_rows_do_not_give_makes_a_hallucination(sample, false, why) -> None:
+    result = verdict(open_question(sample), false)
     assert result.verdict == "hallucinated"
     assert why in result.why
     assert result.why.startswith("claim 1 (")
@@ -318,15 +279,17 @@ def test_fences_prose_repetition_and_flat_claims_are_read(text: str) -> None:
 ])  # fmt: skip
 def test_what_cannot_be_read_is_missing_with_its_reason(text: str, why: str) -> None:
     begin = time.process_time()
-    result = (
-        verdict("login_post_posts", text=text)
-        if text.strip()
-        else typed_verdict(text, expected("login_post_posts"))
-    )
+    result = typed_verdict(text, expected("login_post_posts"))
     assert result.verdict is None
     assert result.why.startswith("unreadable: ")
     assert why in result.why
     assert time.process_time() - begin < 1
+
+
+def test_a_choice_is_for_a_question_that_gives_choices_and_rests_on_rows() -> None:
+    choice = claim("client", "choice", {"number": 1}, [2])
+    assert "is for a question that gives choices" in verdict("login_post_flow", choice).why
+    assert "row 2 is not" in verdict("slow_download_closes", choice).why
 
 
 @pytest.mark.parametrize(
@@ -388,9 +351,7 @@ def test_an_answer_that_cannot_be_used_is_refused_in_one_line(answer: dict[str, 
     ({"type": "integer", "measure": "count", "filter": {"method": ["POST", "PUT"]}}, "has method PUT"),
     ({"type": "claims", "claims": [{"measure": "first", "column": "uri", "filter": {"number": 99}}]}, "no row that"),
 ])  # fmt: skip
-def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(
-    answer: dict[str, Any], why: str
-) -> None:
+def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(answer, why) -> None:
     question = checked(Question, {"id": "q", "sample": "login_post", "text": "?", "answer": answer}, "q")
     with pytest.raises(InputError, match=why) as caught:
         OneShotTest(questions=[question])
@@ -414,57 +375,17 @@ def test_an_answer_that_the_sample_does_not_give_is_refused_before_any_call(
     ({"type": "yes_no", "value": "no"}, claim(False, "exists", {"status": 500}), "expected"),
     ({"type": "host", "value": "portal.example"}, claim("PORTAL.example", "value", {}, column="host"), "expected"),
 ])  # fmt: skip
-def test_a_literal_value_is_met_in_any_unit_of_its_kind(
-    answer: dict[str, Any], first: dict[str, Any], becomes: str
-) -> None:
+def test_a_literal_value_is_met_in_any_unit_of_its_kind(answer, first, becomes) -> None:
     question = Question(id="q", sample="login_post", text="?", answer=Answer.model_validate(answer))
-    basis = expectation(question, *table("login_post"))
+    basis = expectation(question, table("login_post"))
     assert typed_verdict(json.dumps({"claims": [first]}), basis).verdict == becomes
-
-
-def test_a_function_of_the_frame_gives_the_expected_value() -> None:
-    answer = Answer(type="integer", expected=lambda frame: (frame["method"] == "POST").sum())
-    question = Question(id="q", sample="login_post", text="How many?", answer=answer)
-    assert typed_verdict(BODY, expectation(question, *table("login_post"))).verdict == "expected"
-
-
-def test_keys_of_one_value_are_typed_answers_and_others_say_what_to_do() -> None:
-    def with_key(kind: str, value: Any) -> Question:
-        return Question(id="q", sample="login_post", text="?", key=AnswerKey(kind, value))
-
-    for kind, value, said in (
-        ("exact", "/LOGIN", "unexpected"),
-        ("exact", "/login", "expected"),
-        ("set", ("/login",), "expected"),
-    ):
-        found = expectation(with_key(kind, value), *table("login_post"))
-        assert (
-            typed_verdict(
-                json.dumps({"claims": [claim("/login", "value", POSTS, column="uri")]}), found
-            ).verdict
-            == said
-        )
-    assert typed_verdict(BODY, expectation(with_key("number", 2), *table("login_post"))).verdict == "expected"
-    for kind, value in (("judge", "It is right."), ("regex", "a")):
-        with pytest.raises(
-            InputError, match=f"question q: a key of kind {kind} is for free text; .* answer_format"
-        ):
-            OneShotTest(questions=[with_key(kind, value)])
 
 
 def test_pairs_follow_the_order_in_each_stream_and_need_their_columns() -> None:
     frame = load_sample("redirects_and_404s").frame
     pairs = Table(frame)
-    assert [str(cell) for cell in pairs.cells["answers"] if cell is not None] == [
-        "4",
-        "8",
-        "11",
-        "14",
-        "18",
-        "26",
-        "30",
-        "33",
-    ]
+    answers = [int(cell) for cell in pairs.cells["answers"] if cell is not None]
+    assert answers == [4, 8, 11, 14, 18, 26, 30, 33]
     cut = frame[frame["number"] > 4].reset_index(drop=True)  # its first response belongs to no request
     assert [str(cell) for cell in Table(cut).cells["answers"] if cell is not None][:2] == ["8", "11"]
     assert "answers" not in Table(frame.drop(columns="stream")).cells
@@ -480,7 +401,6 @@ def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures() 
     test = OneShotTest()
     texts = {item.context.question.id: item.prompts[0].text for item in test.make_test_items()}
     assert len(texts) == len(QUESTIONS)
-    assert not test.left_out
     assert not test.asks_judges
     form = texts["slow_download_closes"]
     assert all(f"{measure}" in form for measure in MEASURES)
@@ -490,8 +410,6 @@ def test_typed_is_the_default_and_its_form_names_columns_choices_and_measures() 
     assert "The first claim answers the question." in form
     assert "Give one claim for each thing" in texts["plain_gets_flow"]
     assert "{" + "columns}" not in form
-    with pytest.raises(InputError, match="hallucination_judge is for free text"):
-        OneShotTest(hallucination_judge=True)
 
 
 def test_verdicts_and_reasons_are_in_the_frame_and_the_unreadable_is_incomplete() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,6 @@ import pandas as pd
 from toolkit.errors import BudgetReached, InputError
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import (
-    MODES,
     REASONS,
     HallucinationVerdict,
     Mode,
@@ -28,7 +27,6 @@ from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
 from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.detection.rates import Prevalence, corrected_prevalence
 from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import Summary, reason_key, total_aud
@@ -36,37 +34,33 @@ from toolkit.words import Summary, reason_key, total_aud
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
-_AHEAD: Final = 3
-"""Verdicts under way for each request that may be: one that waits for its last vote must not stop the others."""
-_READ: Final = (
-    *("reason", "score", "explanation", "k", "unreadable"),
-    *("votes", "reasons", "aud_cost", "call_ids"),
-)
+_AHEAD: Final = 3  # verdicts under way for each request at once: one that waits must not stop the others
+_WHO: Final = ("judge", "model", "mode")
+_READ: Final = ("reason", "score", "explanation", "votes", "reasons", "aud_cost", "call_ids")
+_COSTS: Final = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
 
 
 def compare_hallucination(
     plan: Plan,
     store: Store,
     items: Sequence[LabelledItem],
-    modes: Sequence[Mode] = ("cot",),
-    k: int = 5,
+    modes: Sequence[Mode],
+    k: int,
     *,
     progress: bool = True,
 ) -> HallucinationComparison:
     """Have every judge of a study judge every item in every mode with k votes, and compare them with the labels.
 
     Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges, an
-    item has no label, or two items have one name. For ``modes`` see `toolkit.hallucination.votes`.
+    item has no label, or two items have one name. ``boolean`` and ``cot-seed`` of the ``modes`` reproduce seed 004 and
+    are not hardened against answers that speak to the judge.
     """
     if not items:
         raise InputError("hallucination: there is no item; give a labelled set")
-    if not modes:
-        raise InputError(f"hallucination: there is no mode; give some of {', '.join(MODES)}")
     if bare := [item.item_id for item in items if item.hallucinated is None]:
         count = f"{len(bare)} of {len(items)} items have no label"
         raise InputError(f"hallucination: {count}, first {bare[0]!r}; leave them out")
-    names = Counter(item.item_id for item in items)
-    if twice := [name for name, count in names.items() if count > 1]:
+    if twice := [name for name, count in Counter(item.item_id for item in items).items() if count > 1]:
         raise InputError(f"hallucination: item {twice[0]!r} is there twice; give each its own item_id")
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
     verdicts: dict[tuple[str, str, str], HallucinationVerdict] = {}
@@ -91,26 +85,39 @@ def compare_hallucination(
     for judge, mode in keys:
         replies = [verdicts.get((item.item_id, judge.role, mode)) for item in items]
         judged = [verdict for verdict in replies if verdict]
-        answers: dict[str, Any] = {
-            "decisions": [verdict.decision if verdict else None for verdict in replies],
-            "asked": [verdict is not None for verdict in replies],
-            "scores": [verdict.score if verdict else None for verdict in replies],
-            "votes": [verdict.votes if verdict else () for verdict in replies],
-            "aud": total_aud(verdict.aud_cost for verdict in judged),
-            "unreadable": sum(verdict.unreadable for verdict in judged),
-        }
-        deciders.append(decider(judge.role, judge.name, mode, labels=labels, bases=bases, **answers))
+        deciders.append(
+            decider(
+                judge.role,
+                judge.name,
+                mode,
+                labels=labels,
+                bases=bases,
+                decisions=[verdict.decision if verdict else None for verdict in replies],
+                asked=[verdict is not None for verdict in replies],
+                scores=[verdict.score if verdict else None for verdict in replies],
+                votes=[verdict.votes if verdict else () for verdict in replies],
+                aud=total_aud(verdict.aud_cost for verdict in judged),
+                unreadable=sum(verdict.votes.count(None) for verdict in judged),
+            )
+        )
     simple = baselines(labels, [len(item.answer) for item in items], bases)
     among = compare_deciders(labels, deciders, bases=bases)
-    with_simple = compare_deciders(labels, deciders, simple, bases)
     ordered = (verdicts.get((item.item_id, judge.role, mode)) for item in items for judge, mode in keys)
-    given = (plan.study.name, plan.study.note, tuple(items), k, tuple(filter(None, ordered)))
-    contrasts, budget = (*among, *with_simple), str(reached) if reached else None
-    return HallucinationComparison(*given, tuple(deciders), simple, contrasts, budget)
+    return HallucinationComparison(
+        study=plan.study.name,
+        note=plan.study.note,
+        items=tuple(items),
+        k=k,
+        verdicts=tuple(filter(None, ordered)),
+        deciders=tuple(deciders),
+        baselines=simple,
+        contrasts=(*among, *compare_deciders(labels, deciders, simple, bases)),
+        budget=str(reached) if reached else None,
+    )
 
 
 def comparison_requests(
-    plan: Plan, items: Sequence[LabelledItem], modes: Sequence[Mode] = ("cot",), k: int = 5
+    plan: Plan, items: Sequence[LabelledItem], modes: Sequence[Mode], k: int
 ) -> tuple[ModelRequest, ...]:
     """Return every request of `compare_hallucination`, to say what they cost before one is sent."""
     return tuple(
@@ -151,66 +158,48 @@ class HallucinationComparison:
         for verdict in self.verdicts:
             item, decision = by_id[verdict.item_id], verdict.decision
             row: dict[str, Any] = {name: getattr(item, name) for name in ("item_id", "domain", "topic")}
-            row |= {name: getattr(verdict, name) for name in ("judge", "model", "mode")}
+            row |= {name: getattr(verdict, name) for name in _WHO}
             row |= {"hallucinated": item.hallucinated, "decision": decision}
             row["correct"] = None if decision is None else decision == item.hallucinated
             rows.append(row | {name: getattr(verdict, name) for name in _READ})
         return pd.DataFrame(rows)
 
-    def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:
-        """Return one judge in one mode; either may be left out where there is one only."""
-        fits = [d for d in self.deciders if judge in (None, d.judge) and mode in (None, d.mode)]
-        if len(fits) != 1:
-            named = "; ".join(f"judge={d.judge!r}, mode={d.mode!r}" for d in fits or self.deciders)
-            raise InputError(f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {named}")
-        return fits[0]
-
-    def prevalence(
-        self, decisions: Sequence[bool | None], judge: str | None = None, mode: str | None = None
-    ) -> Prevalence:
-        """Return the share of hallucinations behind what a judge decided of unlabelled items."""
-        return corrected_prevalence(decisions, self.decider(judge, mode).found.counts)
-
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
-        from toolkit.hallucination.figures import contrasts_table, hallucination_figure, hallucination_table
+        from toolkit.hallucination.figures import hallucination_figure, hallucination_table
         from toolkit.report.figure import About, save_all
 
         context = About(source=f"Study {self.study}", note=self.note)
         figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
-        tables = [hallucination_table(self.deciders, self.baselines, k=self.k, context=context)]
-        tables += [contrasts_table(self.contrasts, context=context)] if self.contrasts else []
-        return save_all([figure], tables, folder)
-
-    def _reasons(self, *, read: bool) -> dict[str, int]:
-        reasons = (reason for verdict in self.verdicts for reason in verdict.reasons if reason is not None)
-        selected = (reason for reason in reasons if reason.startswith(REASONS) is read)
-        return dict(Counter(reason_key(reason) if read else reason for reason in selected))
+        table = hallucination_table(self.deciders, self.baselines, k=self.k, context=context)
+        return save_all([figure], [table], folder)
 
     @property
     def failures(self) -> dict[str, int]:
         """How many votes got no reply, by the reason; asking again may help."""
-        return self._reasons(read=False)
+        return dict(Counter(reason for reason in self._reasons() if not reason.startswith(REASONS)))
 
     @property
     def unreadable(self) -> dict[str, int]:
         """How many replies gave no vote, by the reason; the same reply would be read the same way again."""
-        return self._reasons(read=True)
+        return dict(Counter(reason_key(reason) for reason in self._reasons() if reason.startswith(REASONS)))
+
+    def _reasons(self) -> Iterator[str]:
+        return (reason for verdict in self.verdicts for reason in verdict.reasons if reason is not None)
 
     @property
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
-        planned = len(self.items) * len(self.deciders) * self.k
-        problems = {"failures": self.failures, "budget": self.budget}
-        return {"planned": planned, "failed": sum(self.failures.values()), **problems}
+        planned, failures = len(self.items) * len(self.deciders) * self.k, self.failures
+        counts = {"planned": planned, "failed": sum(failures.values())}
+        return counts | {"failures": failures, "budget": self.budget}
 
     def verdict(self) -> str:
         """Return which judges are shown to be right more often than the baselines that read nothing, and how often."""
         pairs = list(product(self.deciders, self.baselines))
-        tests = self.contrasts[len(self.contrasts) - len(pairs) :]
         behind = {
             judge.label
-            for (judge, _), test in zip(pairs, tests, strict=True)
+            for (judge, _), test in zip(pairs, self.contrasts[-len(pairs) :], strict=True)
             if test.p_value is None or test.p_value >= LEVEL or (test.estimate or 0.0) <= 0
         }
         better = [judge.label for judge in self.deciders if judge.label not in behind]
@@ -220,35 +209,32 @@ class HallucinationComparison:
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
-        from toolkit.hallucination.figures import hallucination_text
-
-        hallucinated = sum(bool(item.hallucinated) for item in self.items)
-        prevalence = hallucinated / len(self.items)
-        fields: dict[str, Any] = {
-            **{"study": self.study, "items": len(self.items), "hallucinated": hallucinated},
-            **{"prevalence": prevalence, "k": self.k},
-            "rows": [_fields(decider) for decider in (*self.deciders, *self.baselines)],
+        items, hallucinated = len(self.items), sum(bool(item.hallucinated) for item in self.items)
+        share = f"prevalence {hallucinated / items:.3f}"
+        lines = [self.verdict(), f"labelled  {hallucinated} of {items} items are hallucinated ({share})"]
+        rows: list[dict[str, Any]] = []
+        for row in (*self.deciders, *self.baselines):
+            estimates = row.estimates()
+            rows.append({name: getattr(row, name) for name in (*_WHO, *_COSTS)})
+            rows[-1]["counts"] = vars(row.found.counts)
+            rows[-1]["estimates"] = [estimate.to_dict() for estimate in estimates]
+            cost = "" if row.aud is None else f": AUD {row.aud:.4f}, {row.replies} replies"
+            lines += [f"{row.label}{cost}", *(f"  {estimate.sentence()}" for estimate in estimates)]
+        lines += [contrast.sentence() for contrast in self.contrasts]
+        lines += [f"no reply  {count} x {reason}" for reason, count in self.failures.items()]
+        lines += [f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()]
+        lines += [*filter(None, [self.budget]), *map(str, files)]
+        fields = {
+            "study": self.study,
+            "items": items,
+            "hallucinated": hallucinated,
+            "prevalence": hallucinated / items,
+            "k": self.k,
+            "rows": rows,
             "contrasts": [contrast.to_dict() for contrast in self.contrasts],
-            **{"failures": self.failures, "unreadable": self.unreadable, "budget": self.budget},
+            "failures": self.failures,
+            "unreadable": self.unreadable,
+            "budget": self.budget,
             "files": [str(path) for path in files],
         }
-        lines = [
-            self.verdict(),
-            f"labelled  {hallucinated} of {len(self.items)} items are hallucinated (prevalence {prevalence:.3f})",
-            hallucination_text(self.deciders, self.baselines, self.contrasts),
-            *(f"no reply  {count} x {reason}" for reason, count in self.failures.items()),
-            *(f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()),
-            *([self.budget] if self.budget else []),
-            *map(str, files),
-        ]
         return Summary(fields, "\n".join(lines), 3 if self.budget else int(bool(self.failures)))
-
-
-def _fields(decider: Decider) -> dict[str, Any]:
-    named = ("unasked", "aud", "aud_per_correct", "replies", "unreadable", "unreadable_share")
-    return {
-        **{name: getattr(decider, name) for name in ("judge", "model", "mode")},
-        "counts": vars(decider.found.counts),
-        **{name: getattr(decider, name) for name in named},
-        "estimates": [estimate.to_dict() for estimate in decider.estimates()],
-    }

@@ -1,10 +1,9 @@
 """Answers with a label, to measure hallucination judges on, read from the kinds of files that there are.
 
-A file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind: our own (those of
-`LabelledItem`), HaluEval (Li et al. 2023, arXiv 2305.11747; see `_HALUEVAL`), which has no perfect answer beside the
-texts, or TruthfulQA (Lin et al. 2022, arXiv 2109.07958): open domain, the best answer is the perfect answer, and what
-is judged are the other answers. A question with no other correct answer has its best answer judged, and then none of
-its items has a perfect answer: an answer that is it word for word would be judged by comparing two texts.
+The columns of a file tell its kind: our own (those of `LabelledItem`), HaluEval (Li et al. 2023, arXiv 2305.11747), or
+TruthfulQA (Lin et al. 2022, arXiv 2109.07958): the best answer is the perfect answer, and one other correct answer and
+an incorrect one, drawn by the question, are judged. Without another correct answer the best one is judged, and the
+items have no perfect answer: two equal texts would be compared.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
-from toolkit.table_files import ROW_FILES, read_rows
+from toolkit.table_files import read_rows
 from toolkit.words import choices
 
-SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
-"""Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""
+SHIPPED: Final = "security"  # the labelled set that ships; the ``.md`` file beside it says what it is
 SUMMARIZE: Final = "Summarize the document."  # the question of an item that is a summary
 _LABELS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
@@ -44,7 +42,6 @@ class LabelledItem:
 
 
 OWN: Final = tuple(column.name for column in fields(LabelledItem))
-OWN_NEEDED: Final = ("item_id", "question", "answer")
 TRUTHFUL: Final = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
 _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
     # question, documents, right text, hallucinated text
@@ -60,23 +57,17 @@ _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
 )
 
 
-def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem, ...]:
-    """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's.
-
-    TruthfulQA has several right and wrong answers to a question: one of each is drawn by ``seed``, and with ``None``
-    all are taken.
-    """
-    name, file = Path(path).stem, Path(path)
-    if set_file := SHIPPED.get(str(path)):
-        name, file = str(path), Path(str(resources.files("toolkit.hallucination"))) / "data" / set_file
-    if file.suffix.lower() not in (*ROW_FILES, ".json"):
-        raise InputError(
-            f"{path}: is neither a .csv, .tsv, .xlsx, .jsonl or .json file nor the name of a shipped set; check it"
-        )
+def read_items(path: str | Path) -> tuple[LabelledItem, ...]:
+    """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's."""
+    file = Path(path)
+    if str(path) == SHIPPED:
+        file = Path(str(resources.files("toolkit.hallucination"))) / "data" / "security_hallucinations.jsonl"
+    if not file.suffix:
+        raise InputError(f"{path}: is no labelled set; name a file with its ending, or {SHIPPED!r}")
     items: dict[str, LabelledItem] = {}
     for line, cells in read_rows(file):
         row = _Row(f"{file}, line {line}", cells)
-        for item in _row_items(row, f"{name}-{line}", seed):
+        for item in _row_items(row, f"{Path(path).stem}-{line}"):
             if item.item_id in items:
                 raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
             items[item.item_id] = item
@@ -97,11 +88,11 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
     """
     if limit is None or limit >= len(items):
         return tuple(items)
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     ranked: list[tuple[float, int]] = []
     for label in (True, False, None):
         positions = [position for position, item in enumerate(items) if item.hallucinated is label]
-        dice.shuffle(positions)
+        rng.shuffle(positions)
         ranked += [((rank + 0.5) / len(positions), position) for rank, position in enumerate(positions)]
     ranked.sort()  # the labels take turns, each as often as it is there
     return tuple(items[position] for position in sorted(position for _, position in ranked[:limit]))
@@ -118,8 +109,7 @@ class _Row:
         return InputError(f"{self.where}, column {column!r}: {message}")
 
     def text(self, column: str) -> str:
-        text = self.text_or_none(column)
-        if text is None:
+        if (text := self.text_or_none(column)) is None:
             raise self.wrong(column, "is empty; give a text")
         return text
 
@@ -149,60 +139,54 @@ class _Row:
         return texts
 
 
-def _row_items(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
+def _row_items(row: _Row, item_id: str) -> Iterator[LabelledItem]:
     columns = set(row.cells)
     if "item_id" in columns:
         yield _own_item(row)
         return
     if columns >= set(TRUTHFUL):
-        yield from _truthful(row, item_id, seed)
+        yield from _truthful(row, item_id)
         return
-    texts: list[tuple[str, str, bool | None]]
     for question, documents, answer, counterpart in _HALUEVAL:
-        if {question, documents, answer, counterpart} - {None} <= columns:
-            shared: dict[str, Any] = {
-                "question": SUMMARIZE if question is None else row.text(question),
-                "documents": None if documents is None else row.text(documents),
-            }
-            if counterpart.startswith("hallucinated"):
-                texts = [("-right", answer, False), ("-hallucinated", counterpart, True)]
-            else:
-                texts = [("", answer, row.label(counterpart))]
-            for ending, column, label in texts:
-                yield LabelledItem(item_id + ending, answer=row.text(column), hallucinated=label, **shared)
+        if not {question, documents, answer, counterpart} - {None} <= columns:
+            continue
+        asked = SUMMARIZE if question is None else row.text(question)
+        document = None if documents is None else row.text(documents)
+        if not counterpart.startswith("hallucinated"):
+            yield LabelledItem(item_id, asked, row.text(answer), None, document, row.label(counterpart))
             return
+        for ending, column in (("right", answer), ("hallucinated", counterpart)):
+            text, invented = row.text(column), column == counterpart
+            yield LabelledItem(f"{item_id}-{ending}", asked, text, None, document, invented)
+        return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
-        f"give {', '.join(OWN_NEEDED)} and perhaps {', '.join(OWN[3:])}, or a file of HaluEval or TruthfulQA"
+        f"give {', '.join(OWN[:3])} and perhaps {', '.join(OWN[3:])}, or a file of HaluEval or TruthfulQA"
     )
 
 
 def _own_item(row: _Row) -> LabelledItem:
     if unknown := [column for column in row.cells if column not in OWN]:
         raise row.wrong(unknown[0], f"is unknown; {choices(unknown[0], OWN, 'allowed are')}")
-    if missing := [column for column in OWN_NEEDED if column not in row.cells]:
-        raise row.wrong(missing[0], "is missing; add it")
     item = LabelledItem(
-        *(row.text("item_id"), row.text("question"), row.text("answer")),
-        *(row.text_or_none("reference"), row.text_or_none("documents"), row.label("hallucinated")),
-        topic=row.text_or_none("topic") or "",
+        row.text("item_id"),
+        row.text("question"),
+        row.text("answer"),
+        row.text_or_none("reference"),
+        row.text_or_none("documents"),
+        row.label("hallucinated"),
+        row.text_or_none("topic") or "",
     )
-    domain = row.text_or_none("domain") or item.domain
-    if domain != item.domain:
-        has = "no" if item.domain == "open" else "its"
-        raise row.wrong("domain", f"is {domain!r}, but the item is {item.domain}: it has {has} documents")
+    if (domain := row.text_or_none("domain")) not in (None, item.domain):
+        raise row.wrong("domain", f"is {domain!r}, but by its documents the item is {item.domain}")
     return item
 
 
-def _truthful(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
+def _truthful(row: _Row, item_id: str) -> Iterator[LabelledItem]:
     question, best = row.text("Question"), row.text("Best Answer").strip()
     correct = [text for text in row.answers("Correct Answers") if text.rstrip(".") != best.rstrip(".")]
-    right, reference = (correct, best) if correct else ([best], None)
-    shared: dict[str, Any] = {"reference": reference, "topic": row.text_or_none("Category") or ""}
-    for label, answers in (("right", right), ("hallucinated", row.answers("Incorrect Answers"))):
-        numbered_answers = list(enumerate(answers, start=1))
-        if seed is not None:
-            numbered_answers = [random.Random(f"{seed} {label} {question}").choice(numbered_answers)]
-        for number, answer in numbered_answers:
-            name, invented = f"{item_id}-{label}-{number}", label == "hallucinated"
-            yield LabelledItem(name, question, answer, hallucinated=invented, **shared)
+    reference, topic = best if correct else None, row.text_or_none("Category") or ""
+    for label, answers in (("right", correct or [best]), ("hallucinated", row.answers("Incorrect Answers"))):
+        number, answer = random.Random(f"0 {label} {question}").choice(list(enumerate(answers, start=1)))
+        invented = label == "hallucinated"
+        yield LabelledItem(f"{item_id}-{label}-{number}", question, answer, reference, None, invented, topic)

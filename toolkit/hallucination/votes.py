@@ -28,13 +28,10 @@ Mode = Literal["boolean", "cot-seed", "cot", "score"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 """How a judge can be asked; `boolean` and `cot-seed` are the prompts of seed 004, which are not hardened."""
 MOST_VOTES: Final = 1000
-"""Largest k; also the distance between the repeat indices of two judges that are one model, so that their calls
-stay apart whatever their k."""
-SPLIT: Final = "split"  # why there is no decision when the score is exactly one half
+"""Largest k, and the distance between repeat indices of judges that are one model: whatever k, no call is shared."""
 REASONS: Final = (
-    *("empty", "refusal", "filtered", "truncated"),
-    *("no verdict", "two verdicts", "not a score", "out of range"),
-)
+    "empty", "refusal", "filtered", "truncated", "no verdict", "two verdicts", "not a score", "out of range",
+)  # fmt: skip
 """The stable words the reason of an unreadable reply starts with; what follows a colon is detail."""
 
 
@@ -42,11 +39,11 @@ REASONS: Final = (
 
 
 def hallucination_requests(
-    item: LabelledItem, judge: JudgeSpec, mode: Mode = "cot", k: int = 5
+    item: LabelledItem, judge: JudgeSpec, mode: Mode, k: int
 ) -> tuple[ModelRequest, ...]:
     """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone."""
     if not 1 <= k <= MOST_VOTES:
-        raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
+        raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times")
     messages, first = conversation(item, mode, judge.seed), judge.repeat * MOST_VOTES
     # The seed's sampling; a model that takes no temperature is sent none.
     temperature, top_p = (None, None) if judge.temperature is None else (0.5, 1.0)
@@ -56,12 +53,7 @@ def hallucination_requests(
 
 
 def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tuple[Message, ...]:
-    """Return the messages that ask one judge about one answer: the seed's two turns, open and closed domain.
-
-    In ``cot`` and ``score`` every text is fenced by a code that it cannot know, see
-    `toolkit.judges.request.fence_code`. In ``boolean`` and ``cot-seed`` the texts stand as the seed puts them, so an
-    answer that speaks to the judge may be heard: use these two to reproduce, and the other two to measure.
-    """
+    """Return the messages that ask one judge about one answer: the seed's two turns, open and closed domain."""
     if mode not in MODES:
         raise InputError(f"hallucination mode {mode!r} is unknown; {choices(mode, MODES)}")
     words = shipped_words("hallucination", "hallucination")
@@ -72,7 +64,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
     names: Mapping[str, str] = words["texts"]
     texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
-    if mode in words["last_words"]:
+    if mode in words["last_words"]:  # every text is fenced by a code that it cannot know
         before = "\n".join(text for name, text in texts.items() if name != names["answer"])
         nonce = fence_code(before, item.answer, seed)
         fenced = [
@@ -80,7 +72,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
             for name, text in texts.items()
         ]
         last_turn = "\n".join([*fenced, fill(words["last_words"][mode], {"nonce": nonce})])
-    else:
+    else:  # as the seed puts them, so that an answer which speaks to the judge may be heard
         last_turn = "\n".join(f"{name}: {text}" for name, text in texts.items())
     return (
         Message("user", fill(words["modes"][mode], values)),
@@ -93,8 +85,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
 
 _MARKUP: Final = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u200c\u200d\u2060\ufeff"))
 """What may stand around a word without changing it; quotes, Markdown, JSON, and characters that nobody sees."""
-_QUOTE_MARK: Final = "> "
-"""What Markdown puts before a quoted line; before a number it could mean "more than", so there it stays."""
+_QUOTE_MARK: Final = "> "  # of a quoted line in Markdown; before a number it may say "more than"
 _FIRST: Final = re.compile(
     r"(?i)(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)"
 )
@@ -131,20 +122,13 @@ class _Line(NamedTuple):
 
 
 def yes_or_no(text: str) -> bool | None:
-    """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no.
-
-    Both words at once are neither, and so is a no that begins another sentence ("No answer was given").
-    """
+    """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no, or both."""
     value = read_vote(text, "boolean").value
     return None if value is None else bool(value)
 
 
 def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
-    r"""Read one reply: the first word, the line with the verdict, or the number, as its mode asked for it.
-
-    What counts stands after the last thought and outside of quotations, see `toolkit.judges.parse`. Nothing is
-    guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts even when the
-    provider stopped the reply at its token limit, except for a number that may go on.
+    r"""Read one reply: the first word, the line with the verdict, or the number, after the last thought, unquoted.
 
     >>> read_vote("<think>It says:\n</think>\nNo\n</think> is odd.</think>\nYes, it is invented.", "boolean").value
     1.0
@@ -268,8 +252,6 @@ class HallucinationVerdict:
     decision: bool | None
     score: float | None
     explanation: str | None
-    k: int
-    unreadable: int
     votes: tuple[float | None, ...]
     reasons: tuple[str | None, ...]
     aud_cost: float
@@ -280,11 +262,11 @@ class HallucinationVerdict:
         """Why there is no decision: ``split``, or the reasons of the votes; ``None`` when there is one."""
         if self.decision is not None:
             return None
-        return SPLIT if self.score is not None else "; ".join(dict.fromkeys(map(str, self.reasons)))
+        return "split" if self.score is not None else "; ".join(dict.fromkeys(map(str, self.reasons)))
 
 
 async def judge_hallucination(
-    item: LabelledItem, *, judge: JudgeSpec, ask: Ask, mode: Mode = "cot", k: int = 5
+    item: LabelledItem, *, judge: JudgeSpec, ask: Ask, mode: Mode, k: int
 ) -> HallucinationVerdict:
     """Ask one judge k times about one answer."""
     requests = hallucination_requests(item, judge, mode, k)
@@ -300,7 +282,7 @@ async def judge_hallucination(
     values = [vote.value for vote in votes if vote.value is not None]
     score = statistics.fmean(values) if values else None
     decision = None if score is None else _side(score)
-    agreeing = [vote for vote in votes if vote.value is not None and _side(vote.value) is decision]
+    agreeing = (vote for vote in votes if vote.value is not None and _side(vote.value) is decision)
     return HallucinationVerdict(
         item_id=item.item_id,
         judge=judge.role,
@@ -308,9 +290,7 @@ async def judge_hallucination(
         mode=mode,
         decision=decision,
         score=score,
-        explanation=agreeing[0].explanation if agreeing and decision is not None else None,
-        k=len(requests),
-        unreadable=len(votes) - len(values),
+        explanation=None if decision is None else next(agreeing).explanation,
         votes=tuple(vote.value for vote in votes),
         reasons=tuple(vote.reason for vote in votes),
         aud_cost=total_aud(answer.aud_cost for answer in answers if isinstance(answer, Answer)),
@@ -345,4 +325,4 @@ async def majority_vote(
     yes = sum(votes)
     decided = None if 2 * yes == len(votes) else 2 * yes > len(votes)
     split = "the judges are split; " if votes and decided is None else ""
-    return decided, split + ("; ".join(remarks) or "no judge is named in the study"), tuple(calls)
+    return decided, split + "; ".join(remarks), tuple(calls)

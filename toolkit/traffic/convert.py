@@ -20,18 +20,15 @@ from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
 from toolkit.traffic.tshark import (
     DamagedCapture,
     check_capture,
-    fast_records,
     peculiarities,
-    pyshark_records,
+    read_records,
     row_cells,
     tshark_version,
 )
-from toolkit.words import Summary, choices
+from toolkit.words import Summary
 
 _AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
 _STREAM: Final = NAMES.index("stream")
-READERS: Final = {"pyshark": pyshark_records, "fast": fast_records}
-LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader
 _ADDRESSES: Final = frozenset({"source", "destination"})
 _TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
 
@@ -42,7 +39,6 @@ class Converted:
 
     files: tuple[Path, ...]
     packets: int
-    reader: str
     truncated: bool
     note: str | None
 
@@ -62,7 +58,6 @@ def convert(
     columns: Sequence[str] | None = None,
     per_stream: bool = False,
     pseudonymise: str | None = None,
-    reader: str = "auto",
     display_filter: str | None = None,
     capture_hash: bool = True,
 ) -> Converted:
@@ -76,16 +71,12 @@ def convert(
     if final.suffix != ".csv":
         raise InputError(f"{final}: name a target that ends in .csv")
     check_capture(capture)
-    if reader not in ("auto", *READERS):
-        raise InputError(f"reader {reader!r}: {choices(reader, ('auto', *READERS))}")
-    by_size = "fast" if capture.stat().st_size >= LARGE else "pyshark"
-    name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
     special, damage = Counter[str](), ""
     with staging_for(final) as staging:
         tables = _Tables(staging, final.stem, chosen, per_stream)
-        with closing(READERS[name](capture, display_filter)) as records:
+        with closing(read_records(capture, display_filter)) as records:
             try:
                 for record in records:
                     special.update(peculiarities(record))
@@ -117,7 +108,6 @@ def convert(
                 "tshark": ".".join(map(str, tshark_version())),
                 "pyshark": version("pyshark"),
             },
-            "reader": name,
             "display_filter": shareable(display_filter),
             "columns": list(chosen),
             "truncated": truncated,
@@ -138,7 +128,7 @@ def convert(
                 (staging / written.name).replace(written)
         if per_stream:
             _remove_earlier_streams(final, tables.rows)
-    return Converted(tuple(files), tables.packets, name, truncated, note)
+    return Converted(tuple(files), tables.packets, truncated, note)
 
 
 def _note(packets: int, special: Counter[str], damage: str, unchanged: Collection[str]) -> str | None:

@@ -6,9 +6,10 @@ row that row 16 answers. Questions declare with it what they expect, and models 
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
@@ -17,7 +18,6 @@ from urllib.parse import unquote_plus
 from pydantic import Field, model_validator
 
 from toolkit.files import Strict
-from toolkit.traffic.mentions import canonical_address
 from toolkit.traffic.sample import CUT
 from toolkit.words import choices
 
@@ -39,17 +39,20 @@ _LARGEST: Final = 18
 """Digits before the point of a number that can be of a sample; no arithmetic is done with larger ones."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,40})(?:\.\d{1,40})?(?:[eE][-+]?\d{1,2})?")
 
-UNITS: Final[dict[str, tuple[str, Decimal]]] = {
-    **dict.fromkeys(("s", "sec", "second", "seconds"), ("time", Decimal(1))),
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), ("time", Decimal("0.001"))),
-    **dict.fromkeys(("us", "µs", "μs", "microsecond", "microseconds"), ("time", Decimal("0.000001"))),
-    **dict.fromkeys(("min", "minute", "minutes"), ("time", Decimal(60))),
-    **dict.fromkeys(("h", "hour", "hours"), ("time", Decimal(3600))),
-    **dict.fromkeys(("B", "byte", "bytes"), ("size", Decimal(1))),
-    **dict.fromkeys(("kB", "KB"), ("size", Decimal(1000))),
-    **{"KiB": ("size", Decimal(1024)), "MB": ("size", Decimal(1000**2)), "MiB": ("size", Decimal(1024**2))},
-    **dict.fromkeys(("%", "percent", "per cent"), ("share", Decimal("0.01"))),
+_SPELLINGS: Final = {
+    ("time", "1"): ("s", "sec", "second", "seconds"),
+    ("time", "0.001"): ("ms", "millisecond", "milliseconds"),
+    ("time", "0.000001"): ("us", "µs", "μs", "microsecond", "microseconds"),
+    ("time", "60"): ("min", "minute", "minutes"),
+    ("time", "3600"): ("h", "hour", "hours"),
+    ("size", "1"): ("B", "byte", "bytes"),
+    ("size", "1000"): ("kB", "KB"),
+    ("size", "1024"): ("KiB",),
+    ("size", "1000000"): ("MB",),
+    ("size", "1048576"): ("MiB",),
+    ("share", "0.01"): ("%", "percent", "per cent"),
 }
+UNITS: Final = {name: (kind, Decimal(size)) for (kind, size), names in _SPELLINGS.items() for name in names}
 """The kind of quantity of a unit, and how many seconds, bytes or parts of 1 it is."""
 
 
@@ -90,6 +93,14 @@ def dimension(measure: str, column: str | None) -> str:
 def unit_of(unit: str) -> tuple[str, Decimal]:
     """Return the kind of quantity of a unit and its size; an empty kind for a noun, which counts something."""
     return UNITS.get(unit) or UNITS.get(unit.casefold()) or ("", Decimal(1))
+
+
+def canonical_address(value: str) -> str:
+    """Return an address in its shortest form; other text as it is, in lower case."""
+    try:
+        return str(ipaddress.ip_address(value.strip("[]")))
+    except ValueError:
+        return value.lower()
 
 
 def canonical(column: str | None, value: Any) -> Any:
@@ -318,7 +329,7 @@ class Subject(Strict):
 
 
 class Answer(Subject):
-    """The answer that a question expects: a type, and a subject, a literal value or a function of the sample's frame.
+    """The answer that a question expects: a type, and a subject, a literal value or claims.
 
     >>> Answer(type="integer", measure="count", filter={"method": "POST"}).type
     'integer'
@@ -326,7 +337,6 @@ class Answer(Subject):
 
     type: Type
     value: Any = None
-    expected: Callable[[Any], Any] | None = Field(default=None, exclude=True)
     unit: str = ""
     tolerance: float = Field(default=0.0, ge=0)
     choices: tuple[str, ...] = Field(default=(), strict=False)
@@ -334,7 +344,7 @@ class Answer(Subject):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = (self.measure, self.value, self.expected, self.claims or None)
+        sources = (self.measure, self.value, self.claims or None)
         if sum(source is not None for source in sources) != 1:
             raise ValueError("needs exactly one of measure, value and, for the type claims, claims")
         for kind, name in (("claims", "claims"), ("one_of", "choices")):
@@ -346,27 +356,25 @@ class Answer(Subject):
             raise ValueError(f"unit {self.unit!r} is none; {choices(self.unit, UNITS)}")
         return self
 
-    def value_in(self, table: Table, frame: pd.DataFrame) -> Any:
+    def value_in(self, table: Table) -> Any:
         """Return the expected value, of an open question None; raise ``ValueError`` where the sample gives none."""
         for claim in self.claims:
             claim.of(table)  # refuses what the sample does not give
         if self.claims:
             return None
-        if self.measure is not None:
-            return fitting(self.type, self.of(table))
-        return fitting(self.type, self.value if self.expected is None else self.expected(frame))
+        return fitting(self.type, self.value if self.measure is None else self.of(table))
 
 
 def fitting(kind: str, value: Any) -> Any:
     """Return an expected value in the form of its type; raise ``ValueError`` where it has another form."""
     if kind in ("list", "set"):
-        if isinstance(value, list | tuple | set | frozenset):
-            return list(value)
+        if isinstance(value, list):
+            return value
     elif kind == "yes_no":
         if (truth := truth_of(value)) is not None:
             return truth
     elif kind in _NUMBERS:
-        number = number_in(value.item() if hasattr(value, "item") else value)
+        number = number_in(value)
         if number is not None and (kind not in ("integer", "port", "status") or number % 1 == 0):
             return number
     elif isinstance(value, str) and value.strip():

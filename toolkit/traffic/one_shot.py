@@ -7,7 +7,8 @@ is N experiments of one method.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from decimal import Decimal
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -46,61 +47,29 @@ from toolkit.stats.one_shot.methods import (
     score_methods,
 )
 from toolkit.traffic.measures import ANSWERS, Table
-from toolkit.traffic.questions import (
-    AnswerKey,
-    PromptVariant,
-    Question,
-    load_prompts,
-    load_questions,
-    matches,
-)
+from toolkit.traffic.questions import PromptVariant, Question, load_prompts, load_questions
 from toolkit.traffic.sample import Sample, load_sample, shipped_samples
-from toolkit.traffic.screen import Facts, Flag, State, screen
-from toolkit.traffic.typed import CheckedClaim, Expected, expectation, typed_verdict, with_key
-from toolkit.words import agreeing, choices, counted
+from toolkit.traffic.typed import Expected, Verdict, expectation, readable, typed_verdict
+from toolkit.words import choices
 
 FORMATS: Final = ("typed", "text")
 _KEYS: Final = (*KEYS, "repeat")
-_STATES: Final[dict[str, State]] = {"refuted": "refuted", "bound": "bound", "not_checked": "not checked"}
-"""Columns of the flags of free text."""
-_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", *_STATES, "run_id"]
+_COLUMNS: Final = [*_KEYS, "verdict", "matched", "found", "why", "invented", "run_id"]
 _TEXTS: Final = read_toml(resources.files("toolkit.traffic") / "one_shot.toml")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The verdict on one answer, with its reason."""
-
-    verdict: str | None
-    matched: bool | None
-    found: str | None
-    why: str
-    claims: tuple[CheckedClaim, ...] = ()
-    flags: tuple[Flag, ...] = ()
-    calls: tuple[str, ...] = ()
-
-    @property
-    def invented(self) -> tuple[CheckedClaim, ...]:
-        """Return the typed claims that the sample refutes."""
-        return tuple(claim for claim in self.claims if not claim.held)
-
-    def flagged(self, state: State) -> str:
-        """Return the names and numbers of free text in one state, joined."""
-        return "; ".join(f"{flag.kind} {flag.text}" for flag in self.flags if flag.state == state)
-
-
-@dataclass(frozen=True)
 class OneShotContext:
-    """The question with its key, and the sample, of one method."""
+    """The question and the sample of one method, with the answer that is expected where the question has one."""
 
     variant: str
     question: Question
-    facts: Facts
+    sample: Sample
     expected: Expected | None = field(default=None, repr=False, compare=False)
 
 
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
-    """Return one row an experiment, with its verdict and the flags of free text."""
+    """Return one row an experiment, with its verdict."""
     rows = []
     for item in annotated:
         (reply,) = item.replies
@@ -108,10 +77,12 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
         row = _experiment_row(item.item, reply.model, reply.repeat) | {"run_id": reply.run_id, "why": reason}
         annotation: Verdict | None = item.annotations.get("verdict", (None,))[0]
         if annotation:
-            invented = "; ".join(f"{claim.kind} {claim.text}" for claim in annotation.invented)
-            row |= {"matched": annotation.matched, "found": annotation.found, "invented": invented}
-            row |= {name: annotation.flagged(state) for name, state in _STATES.items()}
-            row |= {"verdict": verdict, "why": reason or annotation.why}
+            row |= {"matched": annotation.matched, "found": annotation.found}
+            row |= {
+                "verdict": verdict,
+                "why": reason or annotation.why,
+                "invented": "; ".join(annotation.invented),
+            }
         rows.append(row)
     types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
     return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
@@ -120,7 +91,7 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
 def _experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
     """Return which experiment of which method it is."""
     context: OneShotContext = item.context
-    cells = (item.item_id, context.variant, context.question.id, context.facts.sample, model, repeat)
+    cells = (item.item_id, context.variant, context.question.id, context.sample.name, model, repeat)
     return dict(zip(_KEYS, cells, strict=True))
 
 
@@ -145,14 +116,13 @@ class OneShotTest(PromptResponseTest):
     def __init__(
         self,
         *,
-        samples: Sequence[str | Path | Sample] | None = None,
+        samples: Sequence[str | Path] | None = None,
         questions: Sequence[Question] | str | Path | None = None,
         only: Sequence[str] | None = None,
-        variants: Sequence[str | PromptVariant] = ("plain",),
+        variants: Sequence[str] = ("plain",),
         prompt_file: str | Path | None = None,
         weights: Sequence[float] = WEIGHTS,
         confidence: float = 0.95,
-        hallucination_judge: bool = False,
         answer_format: str = "typed",
         judges: Sequence[JudgeSpec] = (),
         folder: Path | None = None,
@@ -162,19 +132,10 @@ class OneShotTest(PromptResponseTest):
         checked_score = one_shot_score(1, 0, 0, weights, confidence)
         self.weights, self.confidence = checked_score.weights, checked_score.confidence
         self.judges = tuple(judges)
-        self.hallucination_judge, self.answer_format = hallucination_judge, answer_format
-        if answer_format == "evidence":
-            message = 'one-shot test: answer_format "evidence" is no more; use answer_format = "typed"'
-            raise InputError(message)
+        self.answer_format = answer_format
         if answer_format not in FORMATS:
             allowed = choices(answer_format, FORMATS)
             raise InputError(f"one-shot test: answer_format {answer_format!r}: {allowed}")
-        if hallucination_judge and answer_format == "typed":
-            raise InputError(
-                'one-shot test: hallucination_judge is for free text; take it out, or set answer_format = "text"'
-            )
-        if hallucination_judge and not self.judges:
-            raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else base_folder / prompt_file)
         if questions is None or isinstance(questions, str | Path):
             selected = load_questions(None if questions is None else base_folder / questions)
@@ -186,32 +147,25 @@ class OneShotTest(PromptResponseTest):
         selected = tuple(question for question in selected if only is None or question.id in only)
         self.samples = _samples(samples, selected, base_folder)
         selected = tuple(question for question in selected if question.sample in self.samples)
-        typed = answer_format == "typed"
-        tables = {name: Table(sample.frame) for name, sample in self.samples.items()}
+        if not selected or not self.variants:
+            raise InputError("one-shot test: nothing is left to ask; give questions and variants")
+        self.questions = selected
+        typed, tables = (
+            answer_format == "typed",
+            {name: Table(sample.frame) for name, sample in self.samples.items()},
+        )
+        self.asks_judges = bool(self.judges) and not typed
         expected = {
-            question.id: expectation(question, tables[question.sample], self.samples[question.sample].frame)
+            question.id: expectation(question, tables[question.sample])
             for question in selected
             if typed or question.answer is not None
         }
-        selected = tuple(
-            with_key(question, expected[question.id]) if question.id in expected else question
-            for question in selected
-        )
-        judged = tuple(question.id for question in selected if question.key.kind == "judge" and not typed)
-        self.left_out: tuple[str, ...] = () if self.judges else judged
-        if self.left_out and questions is not None:
-            raise InputError(f"question {judged[0]} needs a judge; add one under [judges] or take it out")
-        self.questions = tuple(question for question in selected if question.id not in self.left_out)
-        if not self.questions or not self.variants:
-            raise InputError("one-shot test: nothing is left to ask; give questions and variants")
-        self.asks_judges = bool(self.judges) and not typed
-        facts = {name: Facts(sample.name, sample.csv, sample.frame) for name, sample in self.samples.items()}
         items = []
-        for variant, question in product(self.variants, self.questions):
-            basis = expected[question.id] if typed else None
-            context = OneShotContext(variant.id, question, facts[question.sample], basis)
-            name = f"{variant.id}/{question.id}"
-            text = variant.prompt(question.text + (_form(basis) if basis else ""), context.facts.csv)
+        for variant, question in product(self.variants, selected):
+            basis = expected.get(question.id)
+            context = OneShotContext(variant.id, question, self.samples[question.sample], basis)
+            name, form = f"{variant.id}/{question.id}", _form(basis) if basis and typed else ""
+            text = variant.prompt(question.text + form, context.sample.csv)
             items.append(TestItem(name, (PromptWithContext(name, text, context),), context))
         self._items = tuple(items)
 
@@ -224,41 +178,32 @@ class OneShotTest(PromptResponseTest):
         return {"verdict": self._annotate}
 
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
+        """Return the verdict by comparison of typed claims, or by judges of free text."""
         context: OneShotContext = reply.prompt.context
-        if context.expected is None:
-            return await self._of_text(reply, ask)
-        result = typed_verdict(reply.text or "", context.expected)
-        return Verdict(result.verdict, result.matched, result.found, result.why, result.claims)
-
-    async def _of_text(self, reply: PromptReply, ask: Ask) -> Verdict:
-        """Return the verdict of the judges on free text, with the flags of the rules, which decide nothing."""
-        context: OneShotContext = reply.prompt.context
-        text, question = reply.text or "", context.question
-        match = matches(question.key, text, question.text)
-        flags = screen(text, context.facts, question.text)
-        verdict = Verdict(None, match.matched, match.found, match.why, flags=flags)
+        if context.expected and self.answer_format == "typed":
+            return typed_verdict(reply.text or "", context.expected)
         if not self.judges:
-            return replace(verdict, why=f"{_TEXTS['without_judges']}; {match.why}")
-        if not text.strip():
-            return replace(verdict, verdict="unexpected")
+            return Verdict(None, None, None, _TEXTS["without_judges"])
+        if not (reply.text or "").strip():
+            return Verdict("unexpected", False, None, "the reply is empty")
         # An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
         # a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
         invents, reasons, calls = await self._ask("invents", reply, ask)
-        becomes = "hallucinated" if invents else None
-        verdict = _with_votes(verdict, becomes, f"invented, say the judges: {reasons}", calls)
+        why = f"invented, say the judges: {reasons}"
         if invents is not False:
-            return verdict
-        meets, reasons, calls = await self._ask("meets", reply, ask)
+            return Verdict("hallucinated" if invents else None, None, None, why, calls=calls)
+        meets, reasons, more = await self._ask("meets", reply, ask)
         becomes = {True: "expected", False: "unexpected", None: None}[meets]
-        verdict = _with_votes(verdict, becomes, f"expected, say the judges: {reasons}", calls)
-        return replace(verdict, matched=meets if question.key.kind == "judge" else match.matched)
+        return Verdict(
+            becomes, meets, None, f"{why}; expected, say the judges: {reasons}", calls=calls + more
+        )
 
     async def _ask(self, name: str, reply: PromptReply, ask: Ask) -> tuple[bool | None, str, tuple[str, ...]]:
         """Ask every judge one yes-or-no question; return the majority, the reasons and the calls."""
         context: OneShotContext = reply.prompt.context
-        question, answer, csv = context.question.text, reply.text or "", context.facts.csv
+        question, answer, csv = context.question.text, reply.text or "", context.sample.csv
         values = {"csv": csv, "question": question, "answer": answer}
-        values["requirement"] = _requirement(context.question.key)
+        values["requirement"] = context.question.requirement or _requirement(context.expected)
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
 
         def request(judge: JudgeSpec) -> ModelRequest:
@@ -298,15 +243,9 @@ class OneShotTest(PromptResponseTest):
             names = {key: str(value) for key, value in _experiment_row(item, "", 0).items() if key in KEYS}
             unplanned = MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
             results += method_estimates(by_name.get(item.item_id, unplanned), self.confidence)
-        count, omission = len(self.left_out), ""
-        if count:
-            omitted = f"{counted(count, 'questions')} {agreeing(count, 'are left out')}"
-            omission = f"{omitted}, because no judge is named"
         for variant, kind in product(self.variants, ("score", "raw")):
             in_variant = [method for method in scored if method.variant == variant.id]
-            mean = overall(f"mean {kind}, {variant.id}", in_variant, kind, self.confidence)
-            note = "; ".join(filter(None, [mean.note, omission]))
-            results.append(replace(mean, note=note))
+            results.append(overall(f"mean {kind}, {variant.id}", in_variant, kind, self.confidence))
         return results
 
 
@@ -319,34 +258,38 @@ def _form(expected: Expected) -> str:
     return fill(_TEXTS["typed"] + _TEXTS[first], {"columns": columns, "choice": choice})
 
 
-def _with_votes(verdict: Verdict, becomes: str | None, reason: str, calls: tuple[str, ...]) -> Verdict:
-    """Return the verdict with what judges said; without a readable answer it is missing, never a hallucination."""
-    return replace(verdict, verdict=becomes, why=f"{verdict.why}; {reason}", calls=verdict.calls + calls)
-
-
-def _requirement(key: AnswerKey) -> str:
+def _requirement(expected: Expected) -> str:
     """Return the expected answer as a sentence for a judge."""
-    if key.kind == "judge":
-        return str(key.value)
-    within = f" (within {key.tolerance:g})" if key.tolerance else ""
-    return f"{_TEXTS['requirements'][key.kind]} {', '.join(map(str, key.texts() or (key.value,)))}{within}"
+    answer, value, sentences = expected.answer, expected.value, _TEXTS["requirements"]
+    if answer.claims:
+        required = (
+            f"{claim.measure} {claim.column or 'of rows'} where {claim.filter or 'all'} is "
+            f"{readable(claim.of(expected.table))}"
+            for claim in answer.claims
+        )
+        return f"{sentences['claims']} {'; '.join(required)}"
+    if isinstance(value, list):
+        return f"{sentences['set']} {', '.join(dict.fromkeys(map(readable, value)))}"
+    if isinstance(value, Decimal):
+        value = value if answer.measure is None else value / expected.scale
+        number = int(value) if value % 1 == 0 else float(value)
+        within = f" (within {answer.tolerance:g})" if answer.tolerance else ""
+        return f"{sentences['number']} {number}{within}"
+    return f"{sentences['exact']} {readable(value)}"
 
 
-def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None) -> tuple[PromptVariant, ...]:
-    shipped = {variant.id: variant for variant in load_prompts(prompt_file)}
-    chosen = []
-    for variant in variants:
-        if isinstance(variant, str) and variant not in shipped:
-            raise InputError(f"prompt variant {variant!r} is unknown; {choices(variant, shipped)}")
-        chosen.append(shipped[variant] if isinstance(variant, str) else variant)
-    names = [variant.id for variant in chosen]
-    if doubled := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"prompt variant {doubled!r} is named twice; name it once")
-    return tuple(chosen)
+def _variants(names: Sequence[str], prompt_file: Path | None) -> tuple[PromptVariant, ...]:
+    variants = {variant.id: variant for variant in load_prompts(prompt_file)}
+    for name in names:
+        if name not in variants:
+            raise InputError(f"prompt variant {name!r} is unknown; {choices(name, variants)}")
+        if list(names).count(name) > 1:
+            raise InputError(f"prompt variant {name!r} is named twice; name it once")
+    return tuple(variants[name] for name in names)
 
 
 def _samples(
-    samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], folder: Path
+    samples: Sequence[str | Path] | None, questions: Sequence[Question], folder: Path
 ) -> dict[str, Sample]:
     """Return the samples that are asked about, by the names that questions give them."""
 
@@ -358,8 +301,8 @@ def _samples(
         return {name: load(name) for name in asked}
     loaded: dict[str, Sample] = {}
     for source in samples:
-        sample = source if isinstance(source, Sample) else load(source)
-        names = [sample.name] if isinstance(source, Sample) else [sample.name, str(source)]
+        sample = load(source)
+        names = [sample.name, str(source)]
         if not asked.keys() & names:
             raise InputError(
                 f"sample {sample.name!r} has no question; name a file with one under [options] questions "

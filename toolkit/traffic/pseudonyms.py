@@ -127,27 +127,21 @@ def _permute(key: str, kind: str, number: int) -> int:
     return result
 
 
-def _networks(*texts: str) -> tuple[tuple[int, int], ...]:
-    networks = map(ipaddress.ip_network, texts)
+def _networks(texts: str) -> tuple[tuple[int, int], ...]:
+    networks = map(ipaddress.ip_network, texts.split())
     return tuple((int(network.network_address), network.prefixlen) for network in networks)
 
 
+_IPV4_NETWORKS: Final = (
+    "0.0.0.0/32 127.0.0.1/32 127.0.0.0/8 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 169.254.0.0/16 224.0.0.0/4 "
+    "255.255.255.255/32"
+)
+# The last two carry an IPv4 address in 32 bits (RFC 4291, RFC 6052), which has the pseudonym that it has alone.
+_IPV6_NETWORKS: Final = "::/128 ::1/128 fe80::/10 fc00::/7 ff00::/8 ::ffff:0:0/96 64:ff9b::/96"
 # Of each kind of address: its bits, the networks that map onto themselves, and bits that never change: those that say
 # whether a MAC is locally administered, and whether it is a group.
 _FIXED: Final = {
-    "ipv4": (
-        32,
-        _networks(
-            *("0.0.0.0/32", "127.0.0.1/32", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
-            *("169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32"),
-        ),
-        (),
-    ),
-    # The last two carry an IPv4 address in 32 bits (RFC 4291, RFC 6052), which has the pseudonym that it has alone.
-    "ipv6": (
-        128,
-        _networks("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8", "::ffff:0:0/96", "64:ff9b::/96"),
-        (),
-    ),
+    "ipv4": (32, _networks(_IPV4_NETWORKS), ()),
+    "ipv6": (128, _networks(_IPV6_NETWORKS), ()),
     "mac": (48, ((0, 48), (2**48 - 1, 48)), (6, 7)),
 }

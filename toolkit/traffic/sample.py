@@ -21,17 +21,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS: Final = {
-    **{
-        "number": "Int64",
-        "time": "float64",
-        "source": "string",
-        "destination": "string",
-        "source_port": "Int64",
-    },
-    **{"destination_port": "Int64", "protocol": "string", "length": "Int64", "tcp_flags": "string"},
-    **{"stream": "Int64", "method": "string", "host": "string", "uri": "string", "status": "Int64"},
-    **{"content_type": "string", "user_agent": "string", "payload_length": "Int64"},
-}
+    "number": "Int64", "time": "float64", "source": "string", "destination": "string", "source_port": "Int64",
+    "destination_port": "Int64", "protocol": "string", "length": "Int64", "tcp_flags": "string", "stream": "Int64",
+    "method": "string", "host": "string", "uri": "string", "status": "Int64", "content_type": "string",
+    "user_agent": "string", "payload_length": "Int64",
+}  # fmt: skip
 """Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
 NAMES: Final = tuple(COLUMNS)
 CUT: Final = "[cut]"

@@ -1,4 +1,4 @@
-r"""Start tshark and end it in any case; the two readers of captures, plain tshark and PyShark; a record as a row.
+r"""Start tshark and end it in any case; read a capture by PyShark; a record as a row.
 
 A record has one string for each field of ``tshark_fields``, empty where the packet lacks it; several values are joined
 by a carriage return. Inside values tshark escapes control characters (``\r``, ``\b``, ``\t``, ``\n``, ``\f``).
@@ -6,21 +6,22 @@ by a carriage return. Inside values tshark escapes control characters (``\r``, `
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
-import queue
 import re
 import shutil
 import subprocess
 import tempfile
-import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import lru_cache
+from collections.abc import Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from io import BufferedReader
 from pathlib import Path
-from subprocess import Popen
 from typing import IO, Any, Final, NamedTuple, cast
+
+from packaging.version import Version
+from pyshark import FileCapture
+from pyshark.tshark.output_parser.tshark_ek import TsharkEkJsonParser
 
 from toolkit.errors import InputError
 from toolkit.files import similar_file
@@ -30,12 +31,11 @@ Record = tuple[str, ...]
 
 SEVERAL: Final = "\r"
 _FIELDS: Final = (
-    *("frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"),
-    *("eth.src", "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol"),
-    *("frame.len", "tcp.flags", "tcp.stream", "http.request.method", "http.host", "http.request.uri"),
-    *("http.response.code", "http.content_type", "http.user_agent", "tcp.len"),
-    *("frame.cap_len", "http.request.version", "http.request.line", "http.response.line"),
-)
+    "frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "eth.src",
+    "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol", "frame.len", "tcp.flags",
+    "tcp.stream", "http.request.method", "http.host", "http.request.uri", "http.response.code", "http.content_type",
+    "http.user_agent", "tcp.len", "frame.cap_len", "http.request.version", "http.request.line", "http.response.line",
+)  # fmt: skip
 _AT: Final = {field: index for index, field in enumerate(_FIELDS)}
 _HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
 # Bit 0 upwards, as in RFC 9293.
@@ -141,7 +141,6 @@ def _flags(value: str) -> str:
 
 # --- the programs -----------------------------------------------------------------------------------------------------
 
-_CHUNK: Final = 1 << 18  # bytes at most; a pipe gives less
 _MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
 
 
@@ -157,21 +156,15 @@ def _find_program(name: str) -> str:
     return path
 
 
+@cache
 def tshark_version() -> tuple[int, ...]:
     """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
-    return _read_version(_find_program("tshark"))
-
-
-@lru_cache(maxsize=4)
-def _read_version(path: str) -> tuple[int, ...]:
-    # capinfos comes with tshark and answers in 10 ms; tshark loads every dissector first, which takes 200.
-    for program in (Path(path).with_name("capinfos"), Path(path)):
-        with suppress(OSError):
-            result = subprocess.run(
-                [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-            )
-            if version := re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout):
-                return tuple(map(int, version.groups()))
+    path = _find_program("tshark")
+    result = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if version := re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", result.stdout):
+        return tuple(map(int, version.groups()))
     raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
 
 
@@ -237,136 +230,70 @@ def printable_line(text: str) -> str:
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
-def fast_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
-    """Yield one record a packet, in the order of the capture, in constant memory."""
-    check_capture(capture)
-    fields = tshark_fields(tshark_version())
-    arguments = ["-n", "-r", str(capture.absolute()), *(["-Y", display_filter] if display_filter else [])]
-    arguments += ["-T", "fields"]
-    for option in ("separator=/t", f"aggregator={SEVERAL}", "occurrence=a"):
-        arguments += ["-E", option]
-    arguments += [word for field in fields for word in ("-e", field)]
-    # tshark escapes tabs, line feeds and carriage returns inside values.
-    with _running_tshark(arguments, capture.absolute()) as tshark:
-        count, remainder = len(fields), b""
-        while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
-            complete, _, remainder = (remainder + chunk).rpartition(b"\n")
-            # At \n only: splitlines() would break a packet at every other sign that Unicode calls a line end.
-            for line in complete.decode(errors="replace").split("\n") if complete else ():
-                record = tuple(line.split("\t"))
-                if len(record) != count:
-                    raise InputError(
-                        f"{capture}: tshark wrote {len(record)} fields in place of {count} for a packet; "
-                        "this version of tshark cannot be used, report it with the capture"
-                    )
-                yield record
+# --- PyShark ----------------------------------------------------------------------------------------------------------
 
-
-# PyShark requests every field, which is slow and lacks the protocol: here only the fields of a sample. It starts
-# processes through asyncio's child watcher, which fails outside the main thread: here it reads a pipe. It kills tshark
-# at the end, which hides the exit code of a truncated capture: here tshark ends.
-_BATCH: Final = 64  # records handed over at a time: a lock for each would cost more than reading it
-_BATCHES: Final = 64  # batches that may wait, so that a slow consumer bounds the memory
 # As ``-T fields`` writes them; measured with tshark 4.0 for every byte, and tested.
 _ESCAPED: Final = str.maketrans({"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"})
 
 
-def pyshark_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
-    """Yield the same records as ``fast_records``, read by PyShark in a thread, so that a running kernel can use it."""
+class _Loop:
+    """What PyShark takes for its event loop: runs a coroutine that never waits, so that a running kernel can use it."""
+
+    def run_until_complete(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            return end.value
+        raise RuntimeError("PyShark waits for something else than the output of tshark")
+
+
+class _Output:
+    """The output of a tshark that was started elsewhere, as PyShark reads it."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self.stdout, self._pipe = self, cast(BufferedReader, pipe)
+
+    async def read(self, size: int) -> bytes:
+        return self._pipe.read1(size)
+
+
+class _Parser(TsharkEkJsonParser):
+    """PyShark's parser of the EK stream, for packets that hold a few fields in place of all layers."""
+
+    def __init__(self) -> None:
+        self._keys = [field.replace(".", "_") for field in tshark_fields(tshark_version())]
+
+    def _parse_single_packet(self, packet: bytes) -> Record:
+        layers = json.loads(packet.decode(errors="replace"))["layers"]
+        return tuple(
+            SEVERAL.join(text.translate(_ESCAPED) for text in layers.get(key, ())) for key in self._keys
+        )
+
+
+class _Capture(FileCapture):
+    """PyShark's capture of a file: only the fields of a sample are requested, and tshark is in our hands.
+
+    PyShark alone starts tshark through asyncio, which fails beside a running loop and replaces the child watcher of the
+    user, and kills it at the end, which hides the exit code of a truncated capture.
+    """
+
+    def arguments(self) -> list[str]:
+        return ["-n", "-T", "ek", *self.get_parameters()]
+
+    def _setup_tshark_output_parser(self) -> _Parser:
+        return _Parser()
+
+    def _get_tshark_version(self) -> Version:
+        return Version(".".join(map(str, tshark_version())))
+
+
+def read_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
+    """Yield one record a packet, in the order of the capture, in constant memory."""
     check_capture(capture)
-    source = _file_capture(capture.absolute(), display_filter)
-    waiting: queue.Queue[list[Record] | BaseException | None] = queue.Queue(_BATCHES)
-    leave = threading.Event()
-    batch: list[Record] = []
-
-    def hand_over(item: list[Record] | BaseException | None) -> None:
-        while not leave.is_set():
-            with suppress(queue.Full):
-                return waiting.put(item, timeout=0.1)
-        return None
-
-    def keep(record: Record) -> None:
-        batch.append(record)
-        if len(batch) >= _BATCH:
-            hand_over(batch.copy())
-            batch.clear()
-
-    def read() -> None:  # in a loop of the thread's own; the last item in the queue is None or an error
-        loop = asyncio.new_event_loop()
-        try:
-            loop.run_until_complete(source.read(tshark, keep))
-            hand_over(batch)
-            tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
-            hand_over(None)
-        except BaseException as error:  # whatever it is, the consumer raises it in its own thread
-            hand_over(error)
-        finally:
-            loop.close()
-
-    with _running_tshark(source.arguments, capture.absolute()) as tshark:
-        worker = threading.Thread(target=read, name="toolkit-pyshark", daemon=True)
-        worker.start()
-        try:
-            while (item := waiting.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield from item
-        finally:
-            leave.set()
-            tshark.kill()  # does nothing once it has ended; a stopped consumer has no use for the rest
-            worker.join()
-
-
-def _file_capture(capture: Path, display_filter: str | None) -> Any:
-    """Return PyShark's FileCapture with the process taken out of its hands."""
-    from pyshark import FileCapture
-    from pyshark.tshark.output_parser.tshark_ek import TsharkEkJsonParser
-
-    fields = tshark_fields(tshark_version())
-    keys = [field.replace(".", "_") for field in fields]
-
-    class Parser(TsharkEkJsonParser):
-        """PyShark's parser of the EK stream, for packets that hold a few fields in place of all layers."""
-
-        def _parse_single_packet(self, packet: bytes) -> Record:
-            import json
-
-            layers = json.loads(packet.decode(errors="replace"))["layers"]
-            return tuple(
-                SEVERAL.join(value.translate(_ESCAPED) for value in layers[key]) if key in layers else ""
-                for key in keys
-            )
-
-    class Source(FileCapture):
-        """PyShark's capture of a file, read from a tshark that was started elsewhere."""
-
-        @property
-        def arguments(self) -> list[str]:
-            """The command that PyShark builds, without the program."""
-            return ["-n", "-T", "ek", *self.get_parameters()]
-
-        async def read(self, tshark: Popen[bytes], keep: Callable[[Record], None]) -> None:
-            """Hand every record of the stream to ``keep``."""
-            stream = asyncio.StreamReader()
-            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(stream), tshark.stdout
-            )
-            try:
-                await self._go_through_packets_from_fd(stream, keep)
-            finally:
-                transport.close()
-
-        def _setup_tshark_output_parser(self) -> Parser:
-            return Parser()
-
-        def _get_tshark_version(self) -> Any:
-            from packaging.version import Version
-
-            return Version(".".join(map(str, tshark_version())))
-
-    options = [word for field in fields for word in ("-e", field)]
-    # A loop that never runs keeps PyShark from looking for one, and from replacing the child watcher of the user.
-    return Source(
-        str(capture), use_ek=True, keep_packets=False, display_filter=display_filter, custom_parameters=options,
-        eventloop=object(),
+    options = [word for field in tshark_fields(tshark_version()) for word in ("-e", field)]
+    source = _Capture(
+        str(capture.absolute()), use_ek=True, display_filter=display_filter, custom_parameters=options,
+        eventloop=_Loop(),
     )  # fmt: skip
+    with _running_tshark(source.arguments(), capture.absolute()) as tshark:
+        yield from source._packets_from_tshark_sync(existing_process=_Output(tshark.stdout))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.traffic.measures import (
@@ -31,17 +31,13 @@ from toolkit.traffic.measures import (
     truth_of,
     unit_of,
 )
-from toolkit.traffic.questions import DOUBLED, MAX_REGEX_TEXT, AnswerKey, Question, json_values, marked_pairs
-
-if TYPE_CHECKING:
-    import pandas as pd
+from toolkit.traffic.questions import DOUBLED, MAX_TEXT, Question, json_objects, marked_pairs
 
 DEEPEST: Final = 20
 """Levels of lists and objects in a reply; a claim has five."""
 _TYPES: Final = {
-    **{"share": "share", "time": "time", "duration": "time"},
-    **{"integer": "count", "port": "number", "status": "number"},
-}
+    "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
+}  # fmt: skip
 _COLUMNS: Final = {"address": "source", "host": "host"}
 _EXACT_KINDS: Final = frozenset({"count", "number"})
 _ROUNDING: Final = Decimal("1e-12")  # of means, which have 28 digits
@@ -85,25 +81,16 @@ class TypedClaim:
 
 
 @dataclass(frozen=True)
-class CheckedClaim:
-    """A claim with whether the sample and the cited rows give it, and the reason where they do not."""
-
-    kind: str
-    text: str
-    position: int
-    held: bool
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class TypedVerdict:
-    """The verdict on a typed answer; None where it cannot be read."""
+class Verdict:
+    """The verdict on one answer with its reason; None where it cannot be read, or no judge decides."""
 
     verdict: str | None
     matched: bool | None
     found: str | None
     why: str
-    claims: tuple[CheckedClaim, ...] = ()
+    invented: tuple[str, ...] = ()
+    """Typed claims that the sample does not hold."""
+    calls: tuple[str, ...] = ()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -126,10 +113,10 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     >>> print(*read_claims(f'In short: {{"claims": [{claim}]}}'))
     count where method POST = 2
     """
-    if len(text) > MAX_REGEX_TEXT:
-        raise Unreadable(f"the reply is longer than {MAX_REGEX_TEXT:,} characters")
+    if len(text) > MAX_TEXT:
+        raise Unreadable(f"the reply is longer than {MAX_TEXT:,} characters")
     objects: list[Any] = []
-    for parsed in json_values(text, decoder=_EXACT):
+    for parsed in json_objects(text, _EXACT):
         _check_depth(parsed)
         if "claims" in parsed and parsed not in objects:
             objects.append(parsed)
@@ -375,77 +362,48 @@ class Expected:
         return "value" if measure in ("first", "last") else measure, column, rows, among
 
 
-def typed_verdict(text: str, expected: Expected) -> TypedVerdict:
-    """Return the verdict on a typed reply, with every claim and one sentence as the reason."""
+def typed_verdict(text: str, expected: Expected) -> Verdict:
+    """Return the verdict on a typed reply, with one sentence as the reason."""
     try:
         claims = tuple(with_uris(claim, expected.table) for claim in read_claims(text))
         if not expected.answer.choices and any(claim.measure == "choice" for claim in claims):
             raise Unreadable("the measure choice is for a question that gives choices")
-        checked = tuple(_checked(claim, expected) for claim in claims)
+        faults = [_fault(claim, expected) for claim in claims]
     except Unreadable as error:
-        return TypedVerdict(None, None, None, f"unreadable: {error}")
-    first, false = claims[0], next((claim for claim in checked if not claim.held), None)
+        return Verdict(None, None, None, f"unreadable: {error}")
+    first, false = claims[0], [(claim, fault) for claim, fault in zip(claims, faults, strict=True) if fault]
+    matched: bool | None
     if expected.answer.claims:
         absent = None if false else expected.required_of(claims)
         matched = None if false else absent is None
         reason = f"no claim gives {absent.measure} {absent.column or ''}" if absent else "all are there"
     else:
-        matched = checked[0].held and expected.met_by(first)
+        matched = not faults[0] and expected.met_by(first)
         reason = f"expected is {readable(expected.value)}, claim 1 says {readable(first.value)[:200]}"
     if false:
-        reason = f"{false.kind} ({false.text}) is false: {false.why}"
+        claim, fault = false[0]
+        reason = f"claim {claim.number} ({claim}) is false: {fault}"
     verdict = "hallucinated" if false else "expected" if matched else "unexpected"
-    return TypedVerdict(verdict, matched, readable(first.value)[:200], reason, checked)
+    invented = tuple(f"claim {claim.number} {claim}" for claim, _ in false)
+    return Verdict(verdict, matched, readable(first.value)[:200], reason, invented)
 
 
-def _checked(claim: TypedClaim, expected: Expected) -> CheckedClaim:
+def _fault(claim: TypedClaim, expected: Expected) -> str:
+    """Return why a claim does not hold; empty where it does."""
     answers = claim.number == 1 and claim.kind not in _EXACT_KINDS and expected.asks_for(claim)
-    why = ""
     try:
         check(claim, expected.table, expected.slack if answers else Decimal(0))
     except Refuted as error:
-        why = str(error)
-    return CheckedClaim(f"claim {claim.number}", str(claim), claim.number, not why, why)
+        return str(error)
+    return ""
 
 
-# --- questions --------------------------------------------------------------------------------------------------------
-
-
-def expectation(question: Question, table: Table, frame: pd.DataFrame) -> Expected:
-    """Return what a question expects; of a key for free text where it is one value, a number or a set."""
-    answer = question.answer
-    if answer is None:
-        key, kinds = question.key, {"exact": "text", "number": "number", "set": "set"}
-        if key.kind not in kinds:
-            advice = 'give it answer = { ... }, or set answer_format = "text"'
-            raise InputError(f"question {question.id}: a key of kind {key.kind} is for free text; {advice}")
-        literal = {"type": kinds[key.kind], "value": key.value, "tolerance": key.tolerance}
-        answer = Answer.model_validate(literal)
+def expectation(question: Question, table: Table) -> Expected:
+    """Return what a question expects of a sample."""
+    if question.answer is None:
+        advice = 'a requirement is for free text; give it answer = { ... }, or set answer_format = "text"'
+        raise InputError(f"question {question.id}: {advice}")
     try:
-        return Expected(answer, answer.value_in(table, frame), table)
+        return Expected(question.answer, question.answer.value_in(table), table)
     except ValueError as error:
         raise InputError(f"question {question.id}, answer: {error}") from None
-
-
-def with_key(question: Question, expected: Expected) -> Question:
-    """Return a question with the key for free text that its answer gives, where it has no key of its own."""
-    if question.key.kind:
-        return question
-    return question.model_copy(update={"key": _free_text_key(expected)})
-
-
-def _free_text_key(expected: Expected) -> AnswerKey:
-    answer, value = expected.answer, expected.value
-    if answer.claims:
-        required = (
-            f"{claim.measure} {claim.column or 'of rows'} where {claim.filter or 'all'} is "
-            f"{readable(claim.of(expected.table))}"
-            for claim in answer.claims
-        )
-        return AnswerKey("judge", "The answer says that " + "; ".join(required))
-    if isinstance(value, list):
-        return AnswerKey("set", tuple(dict.fromkeys(map(readable, value))))
-    if isinstance(value, Decimal):
-        value = value if answer.measure is None else value / expected.scale
-        return AnswerKey("number", int(value) if value % 1 == 0 else float(value), answer.tolerance)
-    return AnswerKey("exact", readable(value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations
 from typing import ClassVar, Final, Literal
 
@@ -111,15 +110,12 @@ def score_methods(
 def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
     """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note."""
     counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
-    rows = [
-        (
-            *(getattr(method, key) for key in KEYS),
-            *(method.i1, method.i0, method.h, method.missing, method.experiments),
-            *(getattr(method.score, key, None) for key in numbers),
-            method.note,
-        )
-        for method in scores
-    ]
+    rows = []
+    for method in scores:
+        row: dict[str, object] = {key: getattr(method, key) for key in KEYS}
+        row |= {"expected": method.i1, "unexpected": method.i0, "hallucinated": method.h}
+        row |= {"missing": method.missing, "experiments": method.experiments, "note": method.note}
+        rows.append(row | {key: getattr(method.score, key, None) for key in numbers})
     frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
     return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
 
@@ -165,11 +161,13 @@ def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
     groups: dict[str, list[MethodScore]] = {}
     for method in scores:
         groups.setdefault(", ".join(getattr(method, key) for key in by), []).append(method)
-    counts = ("i1", "i0", "h", "experiments")
     return tuple(
         GroupScore(
             label,
-            **{count: sum(getattr(method, count) for method in members) for count in counts},
+            sum(method.i1 for method in members),
+            sum(method.i0 for method in members),
+            sum(method.h for method in members),
+            sum(method.experiments for method in members),
             raw=overall(f"mean raw, {label}", members),
             score=overall(f"mean score, {label}", members, "score"),
         )
@@ -216,35 +214,6 @@ def compare_two_methods(
     n = {"experiments of the first": a.n, "experiments of the second": b.n}
     p_value = pair_p_value((a.i1, a.i0, a.h), (b.i1, b.i0, b.h), a.weights)
     return Estimate(name, difference, low, high, PAIR_METHOD, UNIT, n, p_value=p_value)
-
-
-def outcomes_of(n: int) -> np.ndarray:
-    """Return every outcome of n experiments, one a row: I1, I0, H.
-
-    Examples
-    --------
-    >>> outcomes_of(1).tolist()
-    [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
-    """
-    return np.array([(i1, i0, n - i1 - i0) for i1 in range(n + 1) for i0 in range(n + 1 - i1)])
-
-
-@cache
-def rejected(n: int, weights: tuple[float, float, float], alpha: float) -> np.ndarray:
-    """Return for every pair of outcomes of n experiments each whether the test tells the two methods apart."""
-    outcomes = outcomes_of(n)
-    index = {tuple(outcome): row for row, outcome in enumerate(outcomes.tolist())}
-    matrix = np.zeros((len(outcomes), len(outcomes)), dtype=bool)
-    for margins in outcomes_of(2 * n):
-        tables, chance, distance = _dealt(margins.tolist(), n, weights)
-        order = np.argsort(-distance, kind="stable")
-        last = np.searchsorted(-distance[order], -distance, side="right") - 1  # ties are all as extreme
-        p_values = np.minimum(1.0, np.cumsum(chance[order])[last])
-        rows = [index[tuple(table)] for table in tables.tolist()]
-        columns = [index[tuple(table)] for table in (margins - tables).tolist()]
-        matrix[rows, columns] = p_values <= alpha + 1e-12
-    matrix.flags.writeable = False
-    return matrix
 
 
 def pair_p_value(first: Counts, second: Counts, weights: tuple[float, float, float]) -> float:
