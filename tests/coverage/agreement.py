@@ -30,7 +30,6 @@ from toolkit.stats.agreement.alpha import (
     alpha_over_judges,
     krippendorff_alpha,
     krippendorff_difference,
-    omega_total,
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
@@ -39,7 +38,6 @@ from toolkit.stats.agreement.icc import (
     THESE_JUDGES,
     clustered_icc,
     icc_estimates,
-    incomplete_icc,
 )
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
 from toolkit.stats.agreement.retest import retest
@@ -236,40 +234,10 @@ def _area(rng: np.random.Generator, made: Setting) -> Outcome:
 _ALL: Final = 300
 
 
-@check("ICC, three judges of five", "interval", "incomplete_icc", BASES + CEILING)
-def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three answers of each base, each scored by three of the same five judges, drawn at random."""
-    found = _incomplete(rng, made, np.array(LENIENCY))
-    truth = draw.icc_of_these_judges(model_of(made), LENIENCY)
-    return {
-        "ICC(A,1)": (found[4], truth["ICC(A,1)"]),
-        "ICC(C,1)": (found[1], truth["ICC(C,1)"]),
-    }
-
-
-@check(
-    "ICC, three judges of five drawn anew",
-    "interval",
-    "incomplete_icc",
-    at(bases=(12, 30), judge_SD=0.4) + at(bases=100, judge_SD=0.2),
-)
-def _three_of_new_five(rng: np.random.Generator, made: Setting) -> Outcome:
-    """The same, and the five judges are drawn anew for every study."""
-    model = model_of(made)
-    found = _incomplete(rng, made, rng.normal(0, model.judge, len(LENIENCY)))
-    return {"ICC(A,1)": (found[0], draw.icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
-
-
-def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -> tuple[Estimate, ...]:
-    ratings = draw_ratings(rng, model_of(made), bases=made["bases"], answers=3, leniency=leniency)
-    order = rng.random((ratings["target"].nunique(), len(leniency))).argsort(axis=1).argsort(axis=1)
-    return incomplete_icc(matrix_of(ratings[(order < 3).ravel()]))
-
-
 @check(
     "other coefficients of agreement, clustered by base",
     "interval",
-    "omega_total, krippendorff_alpha, weighted_kappa",
+    "krippendorff_alpha, weighted_kappa",
     BASES + CEILING,
 )
 def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -281,7 +249,6 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
     values, bases = ratings["score"].to_numpy().reshape(-1, 3), ratings["base"].tolist()[::3]
     truth = draw.coefficients_of_these_judges(model, leniency)
     found = {
-        "omega": omega_total(values, bases),
         "Krippendorff's alpha": krippendorff_alpha(values, bases),
         "weighted kappa": weighted_kappa(values[:, 0], values[:, 1], bases=bases),
     }

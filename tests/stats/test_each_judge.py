@@ -7,10 +7,7 @@ import pandas as pd
 import pingouin as pg
 import pytest
 import statsmodels.formula.api as smf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from toolkit.stats.agreement.icc import incomplete_icc
 from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.agreement.retest import retest
@@ -79,54 +76,6 @@ def test_a_gift_of_one_judge_is_its_leniency_and_unknown_bases_change_no_estimat
     before, after = (judge_severity(one).leniency for one in (matrix(scores), given))
     assert after["j2"].estimate == pytest.approx(before["j2"].estimate + 1.3, abs=1e-9)
     assert after["j0"].estimate == pytest.approx(before["j0"].estimate - 0.65, abs=1e-9)
-
-
-def test_without_gaps_the_components_give_the_coefficients_of_the_mean_squares():
-    scores = scores_of()
-    found = incomplete_icc(matrix(scores))
-    whole = {one.name: one for one in reliability(long(scores)).icc["score"]}
-    for one, name in zip(found[:4], ("ICC(A,1)", "ICC(C,1)", "ICC(A,k)", "ICC(C,k)"), strict=True):
-        other = whole[name]
-        assert (one.estimate, one.low, one.high) == pytest.approx((other.estimate, other.low, other.high))
-
-
-def test_with_gaps_the_components_are_those_of_the_sums_of_squares_of_statsmodels():
-    """Method 3 asks for the reductions that ordinary least squares gives."""
-    scores = three_of(scores_of(judges=5))
-    frame = long(scores).dropna()
-    full, judges, targets, mean = (
-        smf.ols(f"score ~ {right}", frame).fit()
-        for right in ("C(target) + C(judge)", "C(judge)", "C(target)", "1")
-    )
-    n, u, j = len(frame), 36, 5
-    e = full.ssr / (n - u - j + 1)
-    a = (judges.ssr - full.ssr - (u - 1) * e) / (n - j)
-    b = (targets.ssr - full.ssr - (j - 1) * e) / (n - u)
-    assert mean.ssr > full.ssr
-    found = incomplete_icc(matrix(scores))
-    assert [one.name for one in found[:4]] == ["ICC(A,1)", "ICC(C,1)", "ICC(A,3)", "ICC(C,3)"]
-    errors = (b + e, e, (b + e) / 3, e / 3)
-    assert [one.estimate for one in found[:4]] == pytest.approx([a / (a + error) for error in errors])
-    assert found[0].n == {"bases": 12, "answers": 36, "judges": 5, "ratings": 108}
-    assert found[0].missing == 72
-    assert [one.name for one in found[4:]] == ["ICC(A,1), these judges", "ICC(A,3), these judges"]
-    for one, fixed in zip(found[:4:2], found[4:], strict=True):
-        assert one.method.endswith("for judges drawn anew")
-        assert (one.estimate, one.low < fixed.low) == (fixed.estimate, True)
-
-
-@given(st.integers(0, 1000), st.floats(0.1, 9), st.floats(-4, 4))
-@settings(max_examples=15, deadline=None, derandomize=True)
-def test_a_milder_judge_lowers_agreement_with_gaps_and_the_scale_changes_nothing(seed, factor, gift):
-    scores = three_of(scores_of(seed, judges=4), seed)
-    before = incomplete_icc(matrix(scores))
-    after = incomplete_icc(matrix(factor * scores[:, [3, 1, 0, 2]] + gift))
-    assert [one.estimate for one in after] == pytest.approx([one.estimate for one in before], abs=1e-8)
-    milder = scores.copy()
-    milder[:, 3] += 20
-    changed = incomplete_icc(matrix(milder))
-    assert changed[1].estimate == pytest.approx(before[1].estimate, abs=1e-7)
-    assert changed[0].estimate < before[0].estimate
 
 
 def repeats(scores, judge="primary") -> pd.DataFrame:

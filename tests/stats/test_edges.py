@@ -43,7 +43,6 @@ from toolkit.stats import (
     mcnemar,
     missing_data,
     mixed_model,
-    omega_total,
     pareto,
     pilot_power,
     prediction_powered_mean,
@@ -324,12 +323,11 @@ def test_what_cannot_be_used_is_refused_in_one_line(says, call):
 
 
 def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted() -> None:
-    """As many numbers from the complete ones alone: two omnibus tests and omega."""
+    """As many numbers from the complete ones alone: two omnibus tests."""
     gaps = np.insert(TABLE, 4, [[3.0, NAN, 2.0]], axis=0)
     for test in (repeated_measures, friedman):
         assert test(gaps) == replace(test(TABLE), missing=1)
         assert test(gaps, missing=2).missing == 3
-    assert omega_total(gaps, range(10)) == replace(omega_total(TABLE, range(9)), missing=1)
 
 
 def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there() -> None:

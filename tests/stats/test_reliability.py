@@ -376,15 +376,6 @@ def test_these_judges_stand_second_and_are_called_so():
     assert "that of ICC(A,.) holds for judges drawn anew" in " ".join(result.notes)
 
 
-def test_gaps_bring_in_the_icc_of_all_ratings():
-    ratings = clustered_table()
-    ratings.loc[[4, 50], "score"] = np.nan
-    result = reliability(ratings)
-    assert [one.n["ratings"] for one in result.details.all_ratings["score"]] == [106] * 6
-    assert result.icc["score"][0].n["answers"] == 34
-    assert reliability(clustered_table()).details.all_ratings == {}
-
-
 def test_a_target_with_two_bases_leaves_bases_out_of_account():
     ratings = clustered_table()
     ratings.loc[0, "base"] = "elsewhere"
@@ -409,4 +400,3 @@ def test_memory_grows_with_the_answers_and_not_with_their_square():
         tracemalloc.stop()
     assert peak < 16e6
     assert found.krippendorff["score"].low is not None
-    assert all(one.low is not None for one in (*found.ranks["score"], *found.weighted_kappa["score"]))

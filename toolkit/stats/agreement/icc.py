@@ -1,4 +1,4 @@
-"""Intraclass correlations of the judges, from complete tables and with gaps: F intervals, and intervals by base."""
+"""Intraclass correlations of the judges: F intervals, and intervals by base."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ _GRADES: Final = ((0.5, "poor"), (0.75, "moderate"), (0.9, "good"), (np.inf, "ex
 F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
 CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"
 CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
-HENDERSON: Final = "Henderson's method 3 for the crossed design with gaps"
-METHOD: Final = f"{HENDERSON}; jackknife over bases, ln F scale"
 NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges drawn anew"
 THESE_JUDGES: Final = ", these judges"
 """Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
@@ -231,70 +229,6 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     )
 
 
-def incomplete_icc(matrix: RatingMatrix) -> tuple[Estimate, ...]:
-    r"""Return ICC(A,1), ICC(C,1) and their average forms from all ratings, also of answers that a judge left out.
-
-    The components of :math:`x_{ij} = \mu + a_i + b_j + e_{ij}` come from the reductions in sums of squares of the
-    least-squares fits (Henderson 1953, method 3). With N ratings of U answers by J judges in a connected design,
-    :math:`\hat\sigma_e^2 = SSE / (N - U - J + 1)`,
-    :math:`\hat\sigma_a^2 = [R(a|b) - (U-1)\hat\sigma_e^2] / (N - J)` and
-    :math:`\hat\sigma_b^2 = [R(b|a) - (J-1)\hat\sigma_e^2] / (N - U)`. Then
-    :math:`ICC(A,1) = \sigma_a^2 / (\sigma_a^2 + \sigma_b^2 + \sigma_e^2)`, ICC(C,1) leaves the judges' component out,
-    and an average form divides what is not the answers' by m. For a table without gaps all are those of McGraw & Wong
-    (1996) exactly. The gaps must not depend on the missing score itself.
-
-    The interval holds for these judges; that of ICC(A,.) is the one of ``interval_for_new_judges``, and both
-    forms stand again at the end with the interval for these judges.
-
-    References
-    ----------
-    Henderson (1953), Biometrics 9, 226-252. Searle, Casella & McCulloch (1992), Variance Components, chapter 5.
-
-    Examples
-    --------
-    >>> from toolkit.stats.agreement.ratings import rating_matrix
-    >>> table = {"t1": [9, 2, None], "t2": [6, 1, 3], "t3": [None, 4, 6], "t4": [7, None, 2], "t5": [10, 5, 6]}
-    >>> rows = [(t, f"j{j}", x) for t, row in table.items() for j, x in enumerate(row)]
-    >>> frame = pd.DataFrame(rows, columns=["target", "judge", "score"])
-    >>> found = incomplete_icc(rating_matrix(frame, list(table), ["j0", "j1", "j2"]))
-    >>> round(found[0].estimate, 3), round(found[1].estimate, 3)
-    (0.254, 0.88)
-    """
-    scored = matrix.pairs.notna().any(axis=1).to_numpy() if len(matrix.pairs) else np.zeros(0, dtype=bool)
-    values = matrix.pairs.to_numpy(dtype=float)[scored] if len(scored) else np.empty((0, len(matrix.judges)))
-    present = np.isfinite(values)
-    per_answer = present.sum(axis=1)
-    m = float(len(values) / (1 / per_answer).sum()) if len(values) else 0.0
-    counts = {"answers": len(values), "judges": len(matrix.judges), "ratings": int(present.sum())}
-    bases = np.arange(len(values)) if matrix.pair_bases is None else matrix.pair_bases[scored]
-    if matrix.pair_bases is not None:
-        counts = {"bases": len(set(bases)), **counts}
-    names = ("ICC(A,1)", "ICC(C,1)", f"ICC(A,{m:.3g})", f"ICC(C,{m:.3g})")
-    empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
-    problem = _problem(values, present) if len(scored) else matrix.problem
-    if problem:
-        return tuple(form.not_estimable(problem) for form in empty)
-    sums = sums_by_base(np.where(present, values - np.nanmean(values), 0.0), present, numbered(list(bases)))
-    total = sums.sum(axis=0)
-    singles = _single_forms(_components(total[None], values.shape[1]))
-    k = max(m, 2.0)
-    jackknifed = log_f(_single_forms(_components(total - sums, values.shape[1])), k)
-    lows, highs, degrees = jackknife_interval(log_f(singles, k)[0], jackknifed)
-    new_judge_ends = interval_for_new_judges(sums, values.shape[1], k)
-    icc, fixed_judges = [], []
-    for index, form in enumerate(empty):
-        consistency, average = index % 2, index > 1
-        single, ends = singles[0, consistency], (float(lows[consistency]), float(highs[consistency]))
-        estimate = _finish(replace(form, degrees=float(degrees[consistency])), single, ends, average, m, k)
-        if not consistency:
-            fixed_judges.append(replace(estimate, name=f"{estimate.name}{THESE_JUDGES}"))
-            estimate = _finish(
-                replace(form, method=f"{HENDERSON}; {NEW_JUDGES}"), single, new_judge_ends, average, m, k
-            )
-        icc.append(estimate)
-    return (*icc, *fixed_judges)
-
-
 def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:
     r"""Return the ends of ln F of ICC(A,.) for judges drawn anew and answers clustered by base; NaN where it has none.
 
@@ -338,25 +272,6 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     low, high = np.interp([0.025, 0.975], np.cumsum(shares) - shares / 2, values[order])
     point = log_f(_single_forms(components)[0, 0], k)
     return float(np.fmin(low, point)), float(np.fmax(high, point))
-
-
-def _problem(values: np.ndarray, present: np.ndarray) -> str:
-    answers, judges = values.shape
-    if judges < 2:
-        return f"agreement needs two judges and there is {judges}"
-    if answers < 2:
-        return f"variance between answers needs two answers and there is {answers}"
-    if np.nanmax(values) - np.nanmin(values) <= ROUNDING:
-        return "every score is the same, so there is no variance to divide"
-    shared = present.T.astype(int) @ present.astype(int)
-    reached = np.linalg.matrix_power((shared > 0).astype(int) + np.eye(judges, dtype=int), judges) > 0
-    if not reached.all():
-        return (
-            "the judges fall into groups that share no answer, so mild judges and good answers look the same"
-        )
-    if present.sum() - answers - judges + 1 < 1 or present.sum() <= answers:
-        return "too few answers were scored by several judges to tell error from answers"
-    return ""
 
 
 def sums_by_base(x: np.ndarray, present: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -411,23 +326,3 @@ def _single_forms(components: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         forms = [np.where(total > 0, a / total, np.nan) for total in (a + b + e, a + e)]
     return np.stack(forms, axis=1)
-
-
-def _finish(
-    empty: Estimate, single: float, ends: tuple[float, float], average: bool, m: float, k: float
-) -> Estimate:
-    def averaged(rho: float) -> float:
-        return m * rho / (1 + (m - 1) * rho) if average else rho
-
-    if not np.isfinite(single) or (average and 1 + (m - 1) * single <= ROUNDING):
-        return empty.not_estimable("the estimate of the total variance is not positive")
-    estimate = replace(empty, estimate=averaged(float(single)))
-    if not np.isfinite(ends[0]):
-        few = empty.n.get("bases", empty.n["answers"]) < FEWEST_BASES
-        return estimate.no_interval(
-            f"{FEWEST_BASES} bases are needed"
-            if few
-            else "leaving out one base at a time gives no usable spread"
-        )
-    inverse = np.exp(-np.array(ends))
-    return with_interval(estimate, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))

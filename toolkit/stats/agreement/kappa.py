@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.ratings import RatingMatrix, pairs_of_judges, scored_by_both
+from toolkit.stats.agreement.ratings import scored_by_both
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import ROUNDING, Estimate
@@ -74,14 +74,6 @@ def weighted_kappa(
     if kappa >= 1 - ROUNDING:
         return replace(empty, estimate=1.0).no_interval("they agree on all answers")
     return with_jackknife(replace(empty, estimate=kappa), statistic(without), np.arctanh, np.tanh)
-
-
-def weighted_kappa_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
-    """Return weighted kappa of each pair of judges, clustered by base (by answer where no base is known)."""
-    return tuple(
-        weighted_kappa(x, y, bases, name=f"weighted kappa({first}, {second})")
-        for (first, second), x, y, bases in pairs_of_judges(matrix)
-    )
 
 
 def cohen_kappa(

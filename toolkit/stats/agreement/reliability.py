@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, cast
 
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.alpha import (
-    alpha_of_matrix,
-    alpha_over_dimensions,
-    alpha_over_judges,
-    omega_over_dimensions,
-    omega_over_judges,
-)
+from toolkit.stats.agreement.alpha import alpha_of_matrix, alpha_over_dimensions, alpha_over_judges
 from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
-from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
-from toolkit.stats.agreement.icc import FORMS, clustered_icc, icc_estimates, incomplete_icc
-from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
+from toolkit.stats.agreement.correlations import pearson_between_judges
+from toolkit.stats.agreement.icc import FORMS, clustered_icc, icc_estimates
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
@@ -38,33 +32,18 @@ _KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
 class ReliabilityDetails(Result):
     """What more is known of the judges than ICC, alpha and Pearson; every mapping is by dimension."""
 
-    omega_over_judges: Mapping[str, Estimate]
-    omega_over_dimensions: Estimate | None
     krippendorff: Mapping[str, Estimate]
-    all_ratings: Mapping[str, tuple[Estimate, ...]]
-    ranks: Mapping[str, tuple[Estimate, ...]]
-    weighted_kappa: Mapping[str, tuple[Estimate, ...]]
     bland_altman: Mapping[str, Mapping[tuple[str, str], BlandAltman]]
     severity: Mapping[str, Severity]
     about = "dimension"
 
-    def agreement(self, key: str) -> Iterator[Estimate]:
-        """Yield what is known of all judges together in one dimension."""
-        yield self.krippendorff[key]
-        yield self.omega_over_judges[key]
-        yield from self.all_ratings.get(key, ())
-
     def families(self) -> Iterator[tuple[str, str, tuple[Estimate, ...]]]:
         """Yield dimension, what it is about (all judges, one judge, two judges) and the results."""
-        for key in self.krippendorff:
-            differences = (
-                estimate for pair in self.bland_altman[key].values() for estimate in pair.estimates()
-            )
-            yield key, "all judges", tuple(self.agreement(key))
+        for key, alpha in self.krippendorff.items():
+            differences = (pair.estimates() for pair in self.bland_altman[key].values())
+            yield key, "all judges", (alpha,)
             yield key, "one judge", tuple(estimate for _, estimate in self.severity[key].rows())
-            yield key, "two judges", (*self.ranks[key], *self.weighted_kappa[key], *differences)
-        if self.omega_over_dimensions is not None:
-            yield "all dimensions", "all judges", (self.omega_over_dimensions,)
+            yield key, "two judges", tuple(chain.from_iterable(differences))
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return every result with its dimension."""
@@ -72,19 +51,15 @@ class ReliabilityDetails(Result):
 
     def frame(self) -> pd.DataFrame:
         """Return one row per result (columns of ``toolkit.stats.result``), with dimension, and ``about`` last."""
-        return (
-            super()
-            .frame()
-            .assign(about=[family_name for _, family_name, family in self.families() for _ in family])
-        )
+        about = [family_name for _, family_name, family in self.families() for _ in family]
+        return super().frame().assign(about=about)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
         results: dict[str, Any] = {key: {} for key in self.krippendorff}
         for key, family_name, family in self.families():
-            if key in results:
-                results[key][family_name.replace(" ", "_")] = plain(family)
-        return {**results, "omega_over_dimensions": plain(self.omega_over_dimensions)}
+            results[key][family_name.replace(" ", "_")] = plain(family)
+        return results
 
 
 @dataclass(frozen=True)
@@ -114,23 +89,15 @@ class Reliability(Result):
 
     @cached_property
     def details(self) -> ReliabilityDetails:
-        """Omega, Krippendorff's alpha, ranks, weighted kappa, Bland-Altman and severity; made when first asked for."""
+        """Krippendorff's alpha, Bland-Altman and severity; made when first asked for."""
         tables, ratings = self.matrices, self.ratings
-        gaps = {key: matrix for key, matrix in tables.items() if len(matrix.values) < len(matrix.pairs)}
+        on_scale = {
+            key: self.ends if _on_rubric(key, matrix, self.ends) else None for key, matrix in tables.items()
+        }
         details = ReliabilityDetails(
-            omega_over_judges={key: omega_over_judges(matrix) for key, matrix in tables.items()},
-            omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
-            krippendorff={key: alpha_of_matrix(matrix) for key, matrix in tables.items()},
-            all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
-            ranks={key: ranks_between_judges(matrix) for key, matrix in tables.items()},
-            weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in tables.items()},
-            bland_altman={
-                key: bland_altman_between_judges(
-                    matrix, self.ends if _on_rubric(key, matrix, self.ends) else None
-                )
-                for key, matrix in tables.items()
-            },
-            severity={key: judge_severity(matrix) for key, matrix in tables.items()},
+            {key: alpha_of_matrix(matrix) for key, matrix in tables.items()},
+            {key: bland_altman_between_judges(matrix, on_scale[key]) for key, matrix in tables.items()},
+            {key: judge_severity(matrix) for key, matrix in tables.items()},
         )
         if "situation" not in ratings:
             return details
