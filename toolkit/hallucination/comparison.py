@@ -28,7 +28,6 @@ from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
 from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.detection.rates import Prevalence, corrected_prevalence
 from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import Summary, reason_key, total_aud
@@ -164,12 +163,6 @@ class HallucinationComparison:
             named = "; ".join(f"judge={d.judge!r}, mode={d.mode!r}" for d in fits or self.deciders)
             raise InputError(f"{len(fits)} judges and modes fit {judge!r} and {mode!r}; name one of {named}")
         return fits[0]
-
-    def prevalence(
-        self, decisions: Sequence[bool | None], judge: str | None = None, mode: str | None = None
-    ) -> Prevalence:
-        """Return the share of hallucinations behind what a judge decided of unlabelled items."""
-        return corrected_prevalence(decisions, self.decider(judge, mode).found.counts)
 
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.stats.agreement.ratings import RatingMatrix, pairs_of_judges, scored_by_both
+from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.inference.means import refuse_unpaired
 from toolkit.stats.result import ROUNDING, Estimate
@@ -32,11 +32,13 @@ def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
         n = {"answers": len(matrix.values), "judges": 2}
         return tuple(_named(pair, n).not_estimable(matrix.problem) for pair in combinations(matrix.judges, 2))
     results = []
-    for judges, x, y, bases in pairs_of_judges(matrix):
-        first, second, labels, missing = scored_by_both("correlation", x, y, bases)
-        empty = replace(_named(judges, {"answers": len(first), "judges": 2}), missing=missing)
-        scores = np.column_stack([first, second])
-        results.append(_pair_estimate(empty, scores, judges, None if bases is None else labels))
+    for first, second in combinations(matrix.pairs.columns, 2):
+        scores = matrix.pairs[[first, second]].to_numpy()
+        paired = np.isfinite(scores).all(axis=1)
+        bases = None if matrix.pair_bases is None else list(matrix.pair_bases[paired])
+        judges, n = (str(first), str(second)), {"answers": int(paired.sum()), "judges": 2}
+        empty = replace(_named(judges, n), missing=int((~paired).sum()))
+        results.append(_pair_estimate(empty, scores[paired], judges, bases))
     return tuple(results)
 
 
