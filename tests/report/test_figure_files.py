@@ -163,7 +163,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert badly_worded(*said) == []
     assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
     assert absent["judge_agreement"] == "no run was scored by two judges"
-    assert {"bland_altman", "icc_forest", "variance_components", "decision_study"} <= set(absent)
+    assert {"icc_forest", "variance_components", "decision_study"} <= set(absent)
     for name in ("icc_forest", "missing_data"):
         (tmp_path / f"{name}.pdf").write_text("of an earlier call")
     few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]

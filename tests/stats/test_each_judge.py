@@ -1,4 +1,4 @@
-"""Severity, test-retest and ratings with gaps."""
+"""Leniency and test-retest."""
 
 import math
 
@@ -9,9 +9,8 @@ import pytest
 import statsmodels.formula.api as smf
 
 from toolkit.stats.agreement.ratings import rating_matrix
-from toolkit.stats.agreement.reliability import reliability
+from toolkit.stats.agreement.reliability import judge_leniency, reliability
 from toolkit.stats.agreement.retest import retest
-from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
 
@@ -38,14 +37,9 @@ def matrix(scores, answers=3, with_base=True):
     return rating_matrix(frame, list(dict.fromkeys(frame["target"])), sorted(frame["judge"].unique()))
 
 
-def three_of(scores, seed=2) -> np.ndarray:
-    given = np.argsort(np.random.default_rng(seed).random(scores.shape), axis=1) < 3
-    return np.where(given, scores, np.nan)
-
-
 def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
     scores = scores_of()
-    found = judge_severity(matrix(scores)).leniency
+    found = judge_leniency(matrix(scores))
     p = []
     for judge in range(3):
         difference = scores[:, judge] - np.delete(scores, judge, axis=1).mean(axis=1)
@@ -58,22 +52,10 @@ def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
     assert sum(one.estimate for one in found.values()) == pytest.approx(0, abs=1e-9)
 
 
-def test_without_a_judge_the_agreement_is_that_of_the_others():
-    scores = scores_of()
-    found = judge_severity(matrix(scores)).without["j1"]
-    rest = reliability(long(scores[:, [0, 2]]))
-    oracle = {one.name: one for one in (*rest.icc["score"], rest.alpha_over_judges["score"])}
-    for one in found[:3]:
-        other = oracle[one.name.removesuffix(" without j1")]
-        assert (one.estimate, one.low, one.high) == pytest.approx((other.estimate, other.low, other.high))
-    assert found[3].name == "mean score without j1"
-    assert found[3].estimate == pytest.approx(scores[:, [0, 2]].mean())
-
-
 def test_a_gift_of_one_judge_is_its_leniency_and_unknown_bases_change_no_estimate():
     scores = scores_of(bases=5)
     given = matrix(scores + np.array([0, 0, 1.3]), with_base=False)
-    before, after = (judge_severity(one).leniency for one in (matrix(scores), given))
+    before, after = (judge_leniency(one) for one in (matrix(scores), given))
     assert after["j2"].estimate == pytest.approx(before["j2"].estimate + 1.3, abs=1e-9)
     assert after["j0"].estimate == pytest.approx(before["j0"].estimate - 0.65, abs=1e-9)
 

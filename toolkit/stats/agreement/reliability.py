@@ -141,7 +141,7 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
     The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another
     judge scored, with the t interval clustered by base (Miller 2024).
     """
-    scores, bases = matrix.pairs * matrix.scale, matrix.pair_bases
+    scores, bases = matrix.pairs, matrix.pair_bases
     method = "Student t, answers independent" if bases is None else "Student t over bases, clustered"
     estimates = []
     for judge in scores:
@@ -156,7 +156,8 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))
             continue
         mean = clustered_mean(beyond[finite], clusters)
-        estimates.append(replace(mean.of(empty), p_value=mean.p_value))
+        values = [None if end is None else end * matrix.scale for end in (mean.mean, mean.low, mean.high)]
+        estimates.append(empty.valued(*values, p_value=mean.p_value, reason=mean.reason))
     return dict(zip(map(str, scores), with_holm(estimates), strict=True))
 
 
