@@ -246,7 +246,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
     )
     assert own == others
     notes = sum(name.endswith(SUFFIXES[-1]) for name in own)
-    figures, tables = (len(only.split()), 0) if only else (17, 4)
+    figures, tables = (len(only.split()), 0) if only else (16, 4)
     assert len(own) == len(files) == figures * (len(pictures.split()) + 2) + 2 * tables + notes
 
 

@@ -138,7 +138,12 @@ def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     if matrix.problem:
         return tuple(estimate.not_estimable(matrix.problem) for estimate in empty)
     sums = base_sums(matrix.values, [0] * len(matrix.values))[0]
-    reason = _degenerate_reason(*(float(part) for part in mean_squares(sums)))
+    between, within, _, error = mean_squares(sums)
+    reason = "the answers have the same mean, so F is 0" if between == 0 else ""
+    if within == 0:
+        reason = "the judges agree exactly, so F is infinite"
+    elif error == 0:
+        reason = "the judges differ by a constant only, so F is infinite"
     bases = matrix.bases
     clustered = bases is not None and (len(set(bases)) < len(bases) or len(bases) >= FEWEST_BASES)
     by_pingouin = {} if reason or clustered else _pingouin_icc(matrix)
@@ -203,15 +208,6 @@ def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]
         pg.options["round.column.CI95"] = rounding
     rows = zip(table["Type"], table["ICC"], table["CI95"], strict=True)
     return {str(form): (float(icc), float(ends[0]), float(ends[1])) for form, icc, ends in rows}
-
-
-def _degenerate_reason(between: float, within: float, judges: float, error: float) -> str:
-    """Say why an F ratio would be 0 or infinite, so that no F interval exists; empty where it does."""
-    if within == 0:
-        return "the judges agree exactly, so F is infinite"
-    if error == 0:
-        return "the judges differ by a constant only, so F is infinite"
-    return "the answers have the same mean, so F is 0" if between == 0 else ""
 
 
 def interval_for_new_judges(sums: np.ndarray) -> tuple[float, float]:

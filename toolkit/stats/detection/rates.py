@@ -243,7 +243,8 @@ def auc(
     case_means, other_means = _share_below(cases, others), 1 - _share_below(others, cases)
     area = float(case_means.mean())
     level = (1 + empty.confidence) / 2
-    error = math.sqrt(_variance_of_mean(case_means) + _variance_of_mean(other_means))
+    variances = [means.var(ddof=1) / len(means) for means in (case_means, other_means) if len(means) > 1]
+    error = math.sqrt(sum(variances))
     quantile = float(special.ndtri(level))
     bases = None if clusters is None else [clusters[index] for index in items]
     if bases is not None and len(set(bases)) < len(bases):
@@ -266,10 +267,6 @@ def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     ordered = np.sort(others)
     below, upto = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return (below + upto) / (2 * len(others))
-
-
-def _variance_of_mean(values: np.ndarray) -> float:
-    return float(values.var(ddof=1)) / len(values) if len(values) > 1 else 0.0
 
 
 def _equally_long(labels: Sequence[bool], name: str, values: Sequence[object]) -> None:

@@ -10,8 +10,9 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
+from toolkit.stats.agreement.icc import FORMS, icc_estimates
 from toolkit.stats.agreement.kappa import weighted_kappa
-from toolkit.stats.agreement.reliability import reliability
+from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_contrasts
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_estimate
@@ -114,10 +115,9 @@ def _calibrated(
     )
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
-    contrasts: list[tuple[str, Hashable, Hashable | None]] = [
-        *((f"{mean}, {prefix}{name}", name, None) for name in names),
-        *((f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs),
-    ]
+    contrasts: list[tuple[str, Hashable, Hashable | None]]
+    contrasts = [(f"{mean}, {prefix}{name}", name, None) for name in names]
+    contrasts += [(f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
     scores = (rated["rating"], rated["judged"], others["judged"])
@@ -214,6 +214,7 @@ def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFr
     counterpart = counterpart[counterpart["run_id"].isin(rated["run_id"])]
     table = pd.concat([rated.assign(judge=first), counterpart.assign(judge=second)], ignore_index=True)
     table = table.rename(columns={"run_id": "target", score: "score"})
-    icc = next(result for result in reliability(table).icc["score"] if result.name == "ICC(A,1)")
+    matrix = rating_matrix(table, sorted(set(table["target"]), key=str), sorted((first, second)))
+    icc = icc_estimates(matrix)[FORMS.index("ICC(A,1)")]
     pair = f"{first} and {second}"
     return replace(icc, name=f"{icc.name} of {pair}", statistic=icc.name, facets={"pair": pair})
