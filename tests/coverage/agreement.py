@@ -382,10 +382,10 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     ratings = ratings.rename(columns={"judge": "repeat"}).assign(judge="primary")
     total = draw.variance_of(model.mean, model.whole)
     shared = draw.covariance_of(model.mean, model.mean, model.answers, model.residual)
-    found = retest(ratings)["score", "primary"]
+    icc, sd, _ = retest(ratings)["score", "primary"]
     return {
-        "ICC(1,1) of repeats": (found.icc, shared / total),
-        "SD of repeats": (found.sd, math.sqrt(total - shared)),
+        "ICC(1,1) of repeats": (icc, shared / total),
+        "SD of repeats": (sd, math.sqrt(total - shared)),
     }
 
 

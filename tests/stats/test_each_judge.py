@@ -68,18 +68,18 @@ def repeats(scores, judge="primary") -> pd.DataFrame:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_repeats_are_a_one_way_table():
     scores = scores_of(judges=2)
-    found = retest(repeats(scores))["score", "primary"]
+    icc, sd, detectable = retest(repeats(scores))["score", "primary"]
     oracle = pg.intraclass_corr(long(scores), targets="target", raters="judge", ratings="score").set_index(
         "Type"
     )
-    assert found.icc.estimate == pytest.approx(oracle.at["ICC(1,1)", "ICC"], abs=1e-9)
-    assert found.sd.estimate == pytest.approx(math.sqrt((np.diff(scores, axis=1) ** 2).mean() / 2))
-    assert found.detectable.estimate == pytest.approx(1.96 * math.sqrt(2) * found.sd.estimate, rel=1e-4)
-    assert found.detectable.high == pytest.approx(1.96 * math.sqrt(2) * found.sd.high, rel=1e-4)
-    assert found.icc.low < found.icc.estimate < found.icc.high
-    assert found.icc.n == {"bases": 12, "answers": 36, "ratings": 72}
+    assert icc.estimate == pytest.approx(oracle.at["ICC(1,1)", "ICC"], abs=1e-9)
+    assert sd.estimate == pytest.approx(math.sqrt((np.diff(scores, axis=1) ** 2).mean() / 2))
+    assert detectable.estimate == pytest.approx(1.96 * math.sqrt(2) * sd.estimate, rel=1e-4)
+    assert detectable.high == pytest.approx(1.96 * math.sqrt(2) * sd.high, rel=1e-4)
+    assert icc.low < icc.estimate < icc.high
+    assert icc.n == {"bases": 12, "answers": 36, "ratings": 72}
     one_way = {one.name: one for one in reliability(long(scores)).icc["score"]}["ICC(1,1)"]
-    assert (found.icc.low, found.icc.high) == pytest.approx((one_way.low, one_way.high))
+    assert (icc.low, icc.high) == pytest.approx((one_way.low, one_way.high))
 
 
 def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():
@@ -87,17 +87,17 @@ def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():
     scores[::2, 2] = np.nan
     scores[5, :2] = np.nan
     frame = repeats(scores)
-    found = retest(frame)["score", "primary"]
+    icc, sd, _ = retest(frame)["score", "primary"]
     kept = frame.dropna()
     kept = kept[kept.groupby("target")["score"].transform("size") > 1]
     fit = smf.ols("score ~ C(target)", kept).fit()
     sizes = kept.groupby("target").size()
     m = (len(kept) - (sizes**2).sum() / len(kept)) / (len(sizes) - 1)
     within, between = fit.mse_resid, fit.mse_model
-    assert found.sd.estimate == pytest.approx(math.sqrt(within))
-    assert found.icc.estimate == pytest.approx((between - within) / (between + (m - 1) * within))
-    assert "1 answer scored once left out" in found.icc.remarks
-    assert found.icc.missing == frame["score"].isna().sum()
+    assert sd.estimate == pytest.approx(math.sqrt(within))
+    assert icc.estimate == pytest.approx((between - within) / (between + (m - 1) * within))
+    assert "1 answer scored once left out" in icc.remarks
+    assert icc.missing == frame["score"].isna().sum()
 
 
 def test_each_dimension_and_judge_is_told_apart():

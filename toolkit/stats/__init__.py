@@ -18,7 +18,7 @@ _NAMES = {
         "agreement.probe_shift": ("probe_shifts", "ProbeShift", "ProbeShifts"),
         "agreement.ratings": ("rating_matrix", "RatingMatrix"),
         "agreement.reliability": ("Reliability", "reliability"),
-        "agreement.retest": ("Retest", "retest"),
+        "agreement.retest": ("retest",),
         "comparisons.accuracy": ("Accuracy", "accuracy"),
         "comparisons.choices": ("label_scores", "LabelScores", "position_effect", "PositionEffect"),
         "comparisons.ceiling": ("ceiling", "Ceiling"),

@@ -123,14 +123,12 @@ def cohen_kappa(
     rows, columns = codes[::2], codes[1::2]
     table = np.zeros((codes.max() + 1,) * 2)
     np.add.at(table, (rows, columns), 1)
-    result = cohens_kappa(table)
-    kappa = float(result.kappa)
-    # A variance that is rounding is none: its root would be 1e-8.
-    error = math.sqrt(result.var_kappa) if result.var_kappa > ROUNDING else 0.0
+    kappa = float(cohens_kappa(table, return_results=False))
     by_first, by_second = table.sum(axis=1) / len(pairs), table.sum(axis=0) / len(pairs)
     chance = float(by_first @ by_second)
     means = by_second[rows] + by_first[columns]
     pull = ((rows == columns) - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (1 - chance)
+    error = math.sqrt(float((pull**2).sum())) / len(pairs)
     shared = None if clusters is None else [clusters[index] for index in paired]
     quantile = float(special.ndtri(0.975))
     return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull, shared)

@@ -14,7 +14,7 @@ from toolkit.stats.agreement.alpha import alpha_of_matrix, alpha_over_dimensions
 from toolkit.stats.agreement.correlations import pearson_between_judges
 from toolkit.stats.agreement.icc import FORMS, icc_estimates
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
-from toolkit.stats.agreement.retest import Retest, retest
+from toolkit.stats.agreement.retest import retest
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import with_holm
@@ -46,7 +46,7 @@ class Reliability(Result):
     krippendorff: Mapping[str, Estimate]
     leniency: Mapping[str, Mapping[str, Estimate]]
     notes: tuple[str, ...]
-    retest: Mapping[tuple[str, str], Retest] = field(default_factory=dict)
+    retest: Mapping[tuple[str, str], tuple[Estimate, ...]] = field(default_factory=dict)
     about = "dimension"
 
     @property
@@ -71,14 +71,12 @@ class Reliability(Result):
                 ordered = sorted(family, key=lambda result: ROW_ORDER.index(result.name[:8]))
                 yield from ((key, result) for result in ordered)
             yield key, self.alpha_over_judges[key]
-            yield from ((key, result) for result in self.pearson[key])
+            yield key, self.krippendorff[key]
+            yield from ((key, result) for result in (*self.pearson[key], *self.leniency[key].values()))
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
         for (key, judge), repeated in self.retest.items():
-            yield from (
-                (key, replace(estimate, name=f"{estimate.name}, {judge}"))
-                for estimate in repeated.estimates()
-            )
+            yield from ((key, replace(estimate, name=f"{estimate.name}, {judge}")) for estimate in repeated)
 
 
 @over_clusters

@@ -87,7 +87,7 @@ def prediction_powered_mean(
     >>> people, same = [4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5]
     >>> others = [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5, 4, 4.5, 5, 3, 4, 3.5, 4.5, 4]
     >>> round(prediction_powered_mean("mean", people, same, others).calibrated.estimate, 6)
-    0
+    3.720065
     """
     y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
     groups = ["all"] * len(y), ["all"] * len(u)

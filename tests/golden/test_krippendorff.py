@@ -21,11 +21,6 @@ def gappy(seed: int, answers=14, judges=4) -> np.ndarray:
     return scores
 
 
-def one_factor(seed: int, rows=80, items=5) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(rows, 1)) * rng.uniform(0.5, 1.2, items) + rng.normal(size=(rows, items)) * 0.7
-
-
 def test_krippendorffs_own_example():
     found = krippendorff_alpha(np.array(GOLDEN["ratings"], dtype=float).T)
     assert found.estimate == pytest.approx(GOLDEN["alpha"]["interval"], abs=1e-6)
