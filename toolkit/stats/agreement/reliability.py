@@ -154,8 +154,9 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
             estimates.append(empty.not_estimable("no answer has the ratings it needs"))
             continue
         mean = clustered_mean(beyond[finite], clusters)
-        values = [None if end is None else end * matrix.scale for end in (mean.mean, mean.low, mean.high)]
-        estimates.append(empty.valued(*values, p_value=mean.p_value, reason=mean.reason))
+        ends = [None if end is None else end * matrix.scale for end in (mean.low, mean.high)]
+        estimate = empty.valued(mean.mean * matrix.scale, *ends, p_value=mean.p_value, reason=mean.reason)
+        estimates.append(estimate)
     return dict(zip(map(str, scores), with_holm(estimates), strict=True))
 
 

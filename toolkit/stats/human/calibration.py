@@ -39,7 +39,7 @@ class Calibration(Result):
 
     def sentence(self) -> str:
         """Return the calibrated mean and the agreement of the ensemble in words ready for the thesis."""
-        return " ".join(part.sentence() for part in (self.means["all"], *self.agreement[:2]))
+        return " ".join([self.means["all"].sentence(), *(part.sentence() for part in self.agreement[:2])])
 
 
 @over_clusters
