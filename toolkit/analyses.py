@@ -14,7 +14,6 @@ from toolkit.files import read_toml
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.stats.agreement.bland_altman import BlandAltman
     from toolkit.stats.agreement.drift import JudgeDrift
     from toolkit.stats.agreement.elements import RequiredElements
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -100,11 +99,11 @@ class Analysable:
         Returns
         -------
         Reliability
-            ``frame()`` has one row a coefficient and dimension with its interval, ``details`` the rest.
+            ``frame()`` has one row a coefficient and dimension with its interval, ``leniency`` one of each judge.
         """
         frames = self._frames_for("reliability")
         scores = (*frames.dimensions, frames.score)
-        return frames.once(_reliability, frames.judgements, scores=scores, scale=frames.scale)
+        return frames.once(_reliability, frames.judgements, scores=scores)
 
     def required_elements(self) -> RequiredElements:
         """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
@@ -143,14 +142,6 @@ class Analysable:
         frames = self._frames_for("pair_agreement")
         settings = {"score": score or frames.score, "seed": frames.seed}
         return frames.once(_pair_agreement, frames.pairs, frames.runs, **settings)
-
-    def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
-        """Return bias and limits of agreement of each pair of judges, of the composite."""
-        from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
-
-        frames = self._frames_for("bland_altman")
-        matrix = frames.reliability().matrices[frames.score]
-        return frames.once(bland_altman_between_judges, matrix, scale=frames.scale)
 
     def judge_cards(self) -> tuple[JudgeCard, ...]:
         """Return what is known of each judge: agreement, bias, cost and what could not be read."""
@@ -404,10 +395,8 @@ class Analysable:
         settings = {"score": score or frames.score, "limit": frames.ceiling_share}
         return frames.once(stats.ceiling, frames.judgements, **settings)
 
-    def calibration(self, score: str | None = None, width: float | None = None) -> Calibration:
-        """Compare the judges with the people who rated, and say how many ratings the mean still needs.
-
-        Its interval is to be ``width`` score points wide, a tenth of the scale by default.
+    def calibration(self, score: str | None = None) -> Calibration:
+        """Compare the judges with the people who rated.
 
         Parameters
         ----------
@@ -416,8 +405,7 @@ class Analysable:
         """
         frames = self._frames_for("calibration")
         tables = frames.runs, frames.judgements, frames.human
-        width = (frames.scale[1] - frames.scale[0]) / 10 if width is None else width
-        return frames.once(stats.calibrate, *tables, score=score or frames.score, width=width)
+        return frames.once(stats.calibrate, *tables, score=score or frames.score)
 
     def judge_drift(self) -> Mapping[tuple[str, str], JudgeDrift]:
         """Return how far the judges have moved on each later day on which they were asked the same anew.
@@ -526,11 +514,10 @@ def _pair_agreement(pairs: pd.DataFrame, runs: pd.DataFrame, **settings: Any) ->
     return stats.pair_agreement(pairs.rename(columns={"prompt_id": "prompt"}), runs, **settings)
 
 
-def _reliability(judgements: pd.DataFrame, scores: Sequence[str], scale: tuple[float, float]) -> Reliability:
+def _reliability(judgements: pd.DataFrame, scores: Sequence[str]) -> Reliability:
     from toolkit.store.frames import ratings_frame, repeats_frame
 
-    ratings, repeats = ratings_frame(judgements, scores), repeats_frame(judgements, scores)
-    return stats.reliability(ratings, repeats, scale=scale)
+    return stats.reliability(ratings_frame(judgements, scores), repeats_frame(judgements, scores))
 
 
 def _judge_drift(

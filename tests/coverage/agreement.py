@@ -30,20 +30,13 @@ from toolkit.stats.agreement.alpha import (
     alpha_over_judges,
     krippendorff_alpha,
     krippendorff_difference,
-    omega_total,
 )
-from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
 from toolkit.stats.agreement.drift import judge_drift
-from toolkit.stats.agreement.icc import (
-    THESE_JUDGES,
-    clustered_icc,
-    icc_estimates,
-    incomplete_icc,
-)
+from toolkit.stats.agreement.icc import THESE_JUDGES, icc_estimates
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
+from toolkit.stats.agreement.reliability import judge_leniency
 from toolkit.stats.agreement.retest import retest
-from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.comparisons.missing_data import imbalance_test
 from toolkit.stats.detection.rates import auc
 from toolkit.stats.generalizability.components import variance_components
@@ -100,7 +93,7 @@ def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
 @check(
     "ICC, clustered by base",
     "interval",
-    "clustered_icc",
+    "icc_estimates",
     (
         *at(bases=(12, 30, 100), judges=3),
         *at(bases=(12, 30), judges=3, mean=4.5),
@@ -123,7 +116,7 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
 @check(
     "ICC(A,1), judges drawn anew, clustered by base",
     "interval",
-    "clustered_icc, interval_for_new_judges",
+    "icc_estimates, interval_for_new_judges",
     (
         *at(bases=(12, 30, 100), judges=3, judge_SD=(0.2, 0.4)),
         *at(bases=12, answers=9, judges=3, judge_SD=0.4),
@@ -146,10 +139,7 @@ def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
-    matrix = matrix_of(ratings)
-    # Of the independent results it keeps the estimate alone, so they need no F interval by pingouin (20 ms) here.
-    found = clustered_icc(matrix, icc_estimates(matrix, intervals=False))
-    return {one.name: one for one in found}
+    return {one.name: one for one in icc_estimates(matrix_of(ratings))}
 
 
 @check(
@@ -236,40 +226,10 @@ def _area(rng: np.random.Generator, made: Setting) -> Outcome:
 _ALL: Final = 300
 
 
-@check("ICC, three judges of five", "interval", "incomplete_icc", BASES + CEILING)
-def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three answers of each base, each scored by three of the same five judges, drawn at random."""
-    found = _incomplete(rng, made, np.array(LENIENCY))
-    truth = draw.icc_of_these_judges(model_of(made), LENIENCY)
-    return {
-        "ICC(A,1)": (found[4], truth["ICC(A,1)"]),
-        "ICC(C,1)": (found[1], truth["ICC(C,1)"]),
-    }
-
-
-@check(
-    "ICC, three judges of five drawn anew",
-    "interval",
-    "incomplete_icc",
-    at(bases=(12, 30), judge_SD=0.4) + at(bases=100, judge_SD=0.2),
-)
-def _three_of_new_five(rng: np.random.Generator, made: Setting) -> Outcome:
-    """The same, and the five judges are drawn anew for every study."""
-    model = model_of(made)
-    found = _incomplete(rng, made, rng.normal(0, model.judge, len(LENIENCY)))
-    return {"ICC(A,1)": (found[0], draw.icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
-
-
-def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -> tuple[Estimate, ...]:
-    ratings = draw_ratings(rng, model_of(made), bases=made["bases"], answers=3, leniency=leniency)
-    order = rng.random((ratings["target"].nunique(), len(leniency))).argsort(axis=1).argsort(axis=1)
-    return incomplete_icc(matrix_of(ratings[(order < 3).ravel()]))
-
-
 @check(
     "other coefficients of agreement, clustered by base",
     "interval",
-    "omega_total, krippendorff_alpha, weighted_kappa",
+    "krippendorff_alpha, weighted_kappa",
     BASES + CEILING,
 )
 def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -281,7 +241,6 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
     values, bases = ratings["score"].to_numpy().reshape(-1, 3), ratings["base"].tolist()[::3]
     truth = draw.coefficients_of_these_judges(model, leniency)
     found = {
-        "omega": omega_total(values, bases),
         "Krippendorff's alpha": krippendorff_alpha(values, bases),
         "weighted kappa": weighted_kappa(values[:, 0], values[:, 1], bases=bases),
     }
@@ -390,50 +349,28 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     return outcome | {name: (one, value) for name, one, value in parts}
 
 
-@check("limits of agreement", "interval", "bland_altman", BASES + CEILING)
-def _limits(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three answers of each base, the same two judges in every study; limits of the differences on the
-    scale.
-    """
-    model = model_of(made)
-    leniency = LENIENCY[:2]
-    ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
-    answer, whole = model.answers, model.whole
-    one, two = (model.mean + shift for shift in leniency)
-    means = [float(draw.mean_of(mean, whole)) for mean in (one, two)]
-    shared = draw.covariance_of(one, two, answer, model.residual)
-    spread = math.sqrt(draw.variance_of(one, whole) + draw.variance_of(two, whole) - 2 * shared)
-    values, bases = ratings["score"].to_numpy().reshape(-1, 2), ratings["base"].tolist()[::2]
-    limits, bias = bland_altman(values[:, 0], values[:, 1], bases), means[0] - means[1]
-    return {
-        "bias of two judges": (limits.bias, bias),
-        "lower limit of agreement": (limits.lower, bias - 1.96 * spread),
-        "upper limit of agreement": (limits.upper, bias + 1.96 * spread),
-    }
-
-
-@check("leniency of judges", "interval", "judge_severity", at(bases=12) + at(bases=12, mean=4.5))
+@check("leniency of judges", "interval", "judge_leniency", at(bases=12) + at(bases=12, mean=4.5))
 def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, the same three judges in every study."""
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
     whole = model.whole
     means = [float(draw.mean_of(model.mean + shift, whole)) for shift in leniency]
-    found = judge_severity(matrix_of(ratings)).leniency["judge 0"]
+    found = judge_leniency(matrix_of(ratings))["judge 0"]
     return {"leniency beside the others": (found, means[0] - (means[1] + means[2]) / 2)}
 
 
 @check(
     "leniency of judges, none",
     "test",
-    "judge_severity",
+    "judge_leniency",
     at(bases=(12, 30)),
     note="The three differences add up to zero, so any of them is found too seldom.",
 )
 def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three judges of whom none is milder; Holm bounds the chance of any false finding."""
     ratings = draw_ratings(rng, model_of(made), bases=made["bases"], answers=3, leniency=np.zeros(3))
-    found = [rejects(one) for one in judge_severity(matrix_of(ratings)).leniency.values()]
+    found = [rejects(one) for one in judge_leniency(matrix_of(ratings)).values()]
     return {"any of three judges": any(found)}
 
 
@@ -445,10 +382,10 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     ratings = ratings.rename(columns={"judge": "repeat"}).assign(judge="primary")
     total = draw.variance_of(model.mean, model.whole)
     shared = draw.covariance_of(model.mean, model.mean, model.answers, model.residual)
-    found = retest(ratings)["score", "primary"]
+    icc, sd, _ = retest(ratings)["score", "primary"]
     return {
-        "ICC(1,1) of repeats": (found.icc, shared / total),
-        "SD of repeats": (found.sd, math.sqrt(total - shared)),
+        "ICC(1,1) of repeats": (icc, shared / total),
+        "SD of repeats": (sd, math.sqrt(total - shared)),
     }
 
 

@@ -283,11 +283,10 @@ def icc_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, 
 
 @cache
 def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, float]:
-    r"""Return omega, Krippendorff's alpha and weighted kappa of these judges, over ever more answers.
+    r"""Return Krippendorff's alpha and weighted kappa of these judges, over ever more answers.
 
-    With variances :math:`v_j`, covariances :math:`c_{ij}` and means :math:`m_j` of the scores: omega of three judges,
-    whose one-factor model fits exactly, has the loadings :math:`\lambda_1^2 = c_{12} c_{13} / c_{23}`; alpha (interval)
-    is :math:`1 - (\bar v - \bar c + s_m^2) / (\bar v + s_m^2 (k - 1) / k)`; kappa of the first two with quadratic
+    With variances :math:`v_j`, covariances :math:`c_{ij}` and means :math:`m_j` of the scores, alpha (interval) is
+    :math:`1 - (\bar v - \bar c + s_m^2) / (\bar v + s_m^2 (k - 1) / k)`; kappa of the first two with quadratic
     weights is :math:`2 c_{12} / (v_1 + v_2 + (m_1 - m_2)^2)`.
     """
     answer, whole = model.answers, model.whole
@@ -297,13 +296,9 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
     one_two, one_three, two_three = (
         covariance_of(one, two, answer, model.residual) for one, two in combinations(shifted, 2)
     )
-    product_of_all = one_two * one_three * two_three
-    loadings = sum(math.sqrt(product_of_all) / one for one in (one_two, one_three, two_three))
-    total = sum(own) + 2 * (one_two + one_three + two_three)
     shared, between = (one_two + one_three + two_three) / 3, float(np.var(means, ddof=1))
     within = sum(own) / 3
     return {
-        "omega": loadings**2 / total,
         "Krippendorff's alpha": 1 - (within - shared + between) / (within + between * 2 / 3),
         "weighted kappa": 2 * one_two / (own[0] + own[1] + (means[0] - means[1]) ** 2),
     }

@@ -13,7 +13,7 @@ from draw import Outcome, Setting, at, check, rejects
 from toolkit.scoring import one_shot_score
 from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.pairs import compare_pairs
-from toolkit.stats.detection.rates import classify, confusion, corrected_prevalence, mcnemar
+from toolkit.stats.detection.rates import classify, mcnemar
 from toolkit.stats.inference.p_values import holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.one_shot.methods import (
@@ -110,22 +110,6 @@ def _two(rng: np.random.Generator, made: Setting, better: float) -> Outcome:
     first, second = (np.where(hit, labels, ~labels) for hit in right)
     name = "difference of accuracies" if better else "McNemar"
     return {name: (mcnemar(labels.tolist(), first.tolist(), second.tolist()), 0.4 * better)}
-
-
-@check(
-    "prevalence corrected for a judge",
-    "interval",
-    "corrected_prevalence",
-    at(labelled=(36, 100), unlabelled=300, prevalence=(0.1, 0.6)),
-)
-def _prevalence(rng: np.random.Generator, made: Setting) -> Outcome:
-    """A judge of sensitivity .9 and specificity .7, known from as many labelled items of each kind."""
-    labelled, truth = made["labelled"], made["prevalence"]
-    known = np.arange(2 * labelled) < labelled
-    judge = confusion(known.tolist(), _decisions(rng, known, 0.9, 0.7).tolist())
-    items = rng.random(made["unlabelled"]) < truth
-    found = corrected_prevalence(_decisions(rng, items, 0.9, 0.7).tolist(), judge)
-    return {"prevalence": (found.corrected, truth)}
 
 
 @lru_cache(maxsize=4096)

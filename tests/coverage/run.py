@@ -231,7 +231,6 @@ REASONS = {
     "ICC, clustered by base": "With missing scores the interval is slightly too wide.",
     "area under the ROC curve": WIDE,
     "lengths calibrated against people": WIDE,
-    "limits of agreement": CEILING,
     "prompt lengths": WIDE,
     "means": "Student's t is too narrow near an end of the scale; results on a scale use *means on a scale* instead.",
     "mean, no difference": "With 12 bases the test rejects slightly too often.",

@@ -1,4 +1,4 @@
-"""Omnibus tests, equivalence, calibrated means and prevalence: published numbers, and other programs."""
+"""Omnibus tests, equivalence and calibrated means: published numbers, and other programs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import pytest
 from scipy import stats
 
 from toolkit.stats import (
-    Confusion,
-    corrected_prevalence,
     equivalence,
     friedman,
     prediction_powered_mean,
     repeated_measures,
 )
 
-SPSS, ROUNDING_TIMES, TOST, PPI, JUDGE = (
+SPSS, ROUNDING_TIMES, TOST, PPI = (
     json.loads(Path(__file__).with_name(f"{name}.json").read_text("utf-8"))
     for name in (
         "repeated_measures_spss",
         "friedman_rounding_times",
         "tost_paired",
         "ppi_angelopoulos_2024",
-        "imperfect_binary_judge",
     )
 )
 
@@ -75,24 +72,12 @@ def test_the_p_value_of_two_one_sided_tests() -> None:
     assert found.confidence == pytest.approx(0.90)
 
 
-@pytest.mark.parametrize(("case", "tuning"), [("lambda0", 0.0), ("lambda1", 1.0), ("tuned", None)])
-def test_prediction_powered_means_are_the_published_ones(case: str, tuning: float | None) -> None:
-    found = prediction_powered_mean(
-        "m", PPI["human"], PPI["judge_on_same"], PPI["judge_unlabelled"], tuning=tuning, interval="normal"
-    ).calibrated
-    assert found.estimate == pytest.approx(PPI[case]["mean"], abs=5e-7)
-    assert [found.low, found.high] == pytest.approx(PPI[case]["ci95"], abs=1.5e-6)
-
-
-def test_corrected_prevalence_is_that_of_the_published_judge() -> None:
-    """Estimate and interval of the example for judges of language models."""
-    n, m1, m0 = JUDGE["n"], JUDGE["m1"], JUDGE["m0"]
-    tp, tn, yes = (round(share * of) for share, of in ((JUDGE["q1"], m1), (JUDGE["q0"], m0), (JUDGE["p"], n)))
-    found = corrected_prevalence([True] * yes + [False] * (n - yes), Confusion(tp, m1 - tp, tn, m0 - tn))
-    assert found.raw == found.corrected.estimate == pytest.approx(JUDGE["theta"], abs=5e-7)
-    assert [found.corrected.low, found.corrected.high] == pytest.approx(JUDGE["ci95"], abs=5e-6)
-    assert found.corrected.n == {"items": 1000, "labelled yes": 200, "labelled no": 200}
-    assert found.apparent.estimate == 0.4
+def test_a_prediction_powered_mean_lies_by_its_weight_between_the_published_ones() -> None:
+    """At a weight of 0 it is people's mean, at 1 the published one with all of the judges' correction."""
+    found = prediction_powered_mean("m", PPI["human"], PPI["judge_on_same"], PPI["judge_unlabelled"])
+    people, corrected = PPI["lambda0"]["mean"], PPI["lambda1"]["mean"]
+    expected = people + found.tuning * (corrected - people)
+    assert found.calibrated.estimate == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # pingouin 0.7 under pandas 3.1

@@ -163,7 +163,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert badly_worded(*said) == []
     assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
     assert absent["judge_agreement"] == "no run was scored by two judges"
-    assert {"bland_altman", "icc_forest", "variance_components", "decision_study"} <= set(absent)
+    assert {"icc_forest", "variance_components", "decision_study"} <= set(absent)
     for name in ("icc_forest", "missing_data"):
         (tmp_path / f"{name}.pdf").write_text("of an earlier call")
     few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]
@@ -246,7 +246,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
     )
     assert own == others
     notes = sum(name.endswith(SUFFIXES[-1]) for name in own)
-    figures, tables = (len(only.split()), 0) if only else (17, 4)
+    figures, tables = (len(only.split()), 0) if only else (16, 4)
     assert len(own) == len(files) == figures * (len(pictures.split()) + 2) + 2 * tables + notes
 
 

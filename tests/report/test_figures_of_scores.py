@@ -193,11 +193,11 @@ def test_figures_of_another_size_stand_in_a_folder_of_their_own(tmp_path) -> Non
     scores = Scores.load(path, output=tmp_path / "out", scale=(0, 5))
     files = scores.figures(only=["icc_forest"], width=150)
     assert {one.parent for one in files} == {tmp_path / "out" / "150mm_9pt" / "figures"}
-    choice = ["--width", "150", "--only", "icc_forest", "bland_altman"]
+    choice = ["--width", "150", "--only", "icc_forest", "judge_agreement"]
     asked = CliRunner().invoke(cli, ["analyse", str(path), "--out", str(tmp_path / "cli"), *choice])
     assert asked.exit_code == 0, asked.output
     written = {one.stem for one in (tmp_path / "cli" / "150mm_9pt" / "figures").glob("*.pdf")}
-    assert written == {"icc_forest", "bland_altman"}
+    assert written == {"icc_forest", "judge_agreement"}
     assert CliRunner().invoke(cli, ["analyse", str(path), "--bundle", *choice]).exit_code == 2
     refused = CliRunner().invoke(cli, ["figures", "templates/planted.toml", "--bundle", "--width", "150"])
     assert refused.exit_code == 2

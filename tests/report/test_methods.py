@@ -350,8 +350,8 @@ def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> Non
     assert cited(evidence_of_table(tmp_path, named)) == set()
     with pytest.raises(InputError, match="a list of paths shows no results"):
         evidence_of([tmp_path / "one_shot.csv"])
-    drawn = replace(named, method="MOVER from the clustered mean and the variances")
-    assert "zou2013" in cited(evidence_of_table(tmp_path, drawn))
+    drawn = replace(named, method="kurtosis-adjusted (Bonett 2006)")
+    assert "bonett2006" in cited(evidence_of_table(tmp_path, drawn))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])

@@ -19,7 +19,6 @@ from toolkit.report.figure import About, save_table
 from toolkit.report.plots.results import results_figure
 from toolkit.report.registry import write_statistics
 from toolkit.report.tables import estimates_table, forms_table, length_table, reliability_table
-from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.generalizability.g_study import DecisionPlan
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
 from toolkit.stats.result import Estimate, rounded
@@ -296,7 +295,6 @@ def test_one_is_told_of_as_one_and_nothing_as_nothing():
     told = "of 3 runs 1 failed and 1 is unjudged or without a number: missing here, not zero"
     assert captions.missing_words(runs, runs[2:]) == told
     assert "2 are unjudged" in captions.missing_words(runs[1:], runs[:0])
-    assert "1 base is too few" in bland_altman([1, 2, 3, 4], [2, 2, 4, 3], bases=list("aaaa")).lower.remarks
     small = equivalence("L-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
     (alone,) = judged_equivalent([small])  # Holm over one test is no correction, and would be cited
     assert (alone.correction, alone.p_value) == ("none", small.p_value)

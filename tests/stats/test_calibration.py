@@ -10,7 +10,6 @@ import pytest
 
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.kappa import weighted_kappa
-from toolkit.stats.human.alt_test import alternative_annotator_test
 from toolkit.stats.human.calibration import calibrate
 from toolkit.stats.human.ppi import prediction_powered_mean
 
@@ -91,12 +90,8 @@ def test_each_part_is_that_of_its_function():
     assert [x.name for x in found.agreement[::2]] == [
         f"weighted kappa (quadratic) of {who} and people" for who in ("ensemble", *JUDGES)
     ]
-    assert list(found.alt_tests) == ["ensemble", *JUDGES]
-    test = alternative_annotator_test(runs, human)
-    assert found.alt_tests["ensemble"].winning_rate.estimate == test.winning_rate.estimate
-    assert [need.width for need in found.needed] == [0.5, 0.2]
     assert "calibrated mean of composite_strict, all" in found.sentence()
-    assert len(found.frame()) == 6 + 4 + 8 + 8
+    assert len(found.frame()) == 6 + 4 + 8
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -130,7 +125,6 @@ def test_nobody_rated_and_one_person_rated():
     assert json.dumps(nobody.to_dict(), allow_nan=False)
     one = calibrate(runs, judgements, human[human["rater"] == "r0"])
     assert one.means["all"].calibrated.low is not None
-    assert one.alt_tests["ensemble"].passed is None
 
 
 def test_every_pair_of_models_has_a_difference_whatever_they_are_called():

@@ -1,4 +1,4 @@
-"""Severity, test-retest and ratings with gaps."""
+"""Leniency and test-retest."""
 
 import math
 
@@ -7,14 +7,10 @@ import pandas as pd
 import pingouin as pg
 import pytest
 import statsmodels.formula.api as smf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from toolkit.stats.agreement.icc import incomplete_icc
 from toolkit.stats.agreement.ratings import rating_matrix
-from toolkit.stats.agreement.reliability import reliability
+from toolkit.stats.agreement.reliability import judge_leniency, reliability
 from toolkit.stats.agreement.retest import retest
-from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import holm
 
@@ -41,14 +37,9 @@ def matrix(scores, answers=3, with_base=True):
     return rating_matrix(frame, list(dict.fromkeys(frame["target"])), sorted(frame["judge"].unique()))
 
 
-def three_of(scores, seed=2) -> np.ndarray:
-    given = np.argsort(np.random.default_rng(seed).random(scores.shape), axis=1) < 3
-    return np.where(given, scores, np.nan)
-
-
 def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
     scores = scores_of()
-    found = judge_severity(matrix(scores)).leniency
+    found = judge_leniency(matrix(scores))
     p = []
     for judge in range(3):
         difference = scores[:, judge] - np.delete(scores, judge, axis=1).mean(axis=1)
@@ -61,72 +52,12 @@ def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
     assert sum(one.estimate for one in found.values()) == pytest.approx(0, abs=1e-9)
 
 
-def test_without_a_judge_the_agreement_is_that_of_the_others():
-    scores = scores_of()
-    found = judge_severity(matrix(scores)).without["j1"]
-    rest = reliability(long(scores[:, [0, 2]]))
-    oracle = {one.name: one for one in (*rest.icc["score"], rest.alpha_over_judges["score"])}
-    for one in found[:3]:
-        other = oracle[one.name.removesuffix(" without j1")]
-        assert (one.estimate, one.low, one.high) == pytest.approx((other.estimate, other.low, other.high))
-    assert found[3].name == "mean score without j1"
-    assert found[3].estimate == pytest.approx(scores[:, [0, 2]].mean())
-
-
 def test_a_gift_of_one_judge_is_its_leniency_and_unknown_bases_change_no_estimate():
     scores = scores_of(bases=5)
     given = matrix(scores + np.array([0, 0, 1.3]), with_base=False)
-    before, after = (judge_severity(one).leniency for one in (matrix(scores), given))
+    before, after = (judge_leniency(one) for one in (matrix(scores), given))
     assert after["j2"].estimate == pytest.approx(before["j2"].estimate + 1.3, abs=1e-9)
     assert after["j0"].estimate == pytest.approx(before["j0"].estimate - 0.65, abs=1e-9)
-
-
-def test_without_gaps_the_components_give_the_coefficients_of_the_mean_squares():
-    scores = scores_of()
-    found = incomplete_icc(matrix(scores))
-    whole = {one.name: one for one in reliability(long(scores)).icc["score"]}
-    for one, name in zip(found[:4], ("ICC(A,1)", "ICC(C,1)", "ICC(A,k)", "ICC(C,k)"), strict=True):
-        other = whole[name]
-        assert (one.estimate, one.low, one.high) == pytest.approx((other.estimate, other.low, other.high))
-
-
-def test_with_gaps_the_components_are_those_of_the_sums_of_squares_of_statsmodels():
-    """Method 3 asks for the reductions that ordinary least squares gives."""
-    scores = three_of(scores_of(judges=5))
-    frame = long(scores).dropna()
-    full, judges, targets, mean = (
-        smf.ols(f"score ~ {right}", frame).fit()
-        for right in ("C(target) + C(judge)", "C(judge)", "C(target)", "1")
-    )
-    n, u, j = len(frame), 36, 5
-    e = full.ssr / (n - u - j + 1)
-    a = (judges.ssr - full.ssr - (u - 1) * e) / (n - j)
-    b = (targets.ssr - full.ssr - (j - 1) * e) / (n - u)
-    assert mean.ssr > full.ssr
-    found = incomplete_icc(matrix(scores))
-    assert [one.name for one in found[:4]] == ["ICC(A,1)", "ICC(C,1)", "ICC(A,3)", "ICC(C,3)"]
-    errors = (b + e, e, (b + e) / 3, e / 3)
-    assert [one.estimate for one in found[:4]] == pytest.approx([a / (a + error) for error in errors])
-    assert found[0].n == {"bases": 12, "answers": 36, "judges": 5, "ratings": 108}
-    assert found[0].missing == 72
-    assert [one.name for one in found[4:]] == ["ICC(A,1), these judges", "ICC(A,3), these judges"]
-    for one, fixed in zip(found[:4:2], found[4:], strict=True):
-        assert one.method.endswith("for judges drawn anew")
-        assert (one.estimate, one.low < fixed.low) == (fixed.estimate, True)
-
-
-@given(st.integers(0, 1000), st.floats(0.1, 9), st.floats(-4, 4))
-@settings(max_examples=15, deadline=None, derandomize=True)
-def test_a_milder_judge_lowers_agreement_with_gaps_and_the_scale_changes_nothing(seed, factor, gift):
-    scores = three_of(scores_of(seed, judges=4), seed)
-    before = incomplete_icc(matrix(scores))
-    after = incomplete_icc(matrix(factor * scores[:, [3, 1, 0, 2]] + gift))
-    assert [one.estimate for one in after] == pytest.approx([one.estimate for one in before], abs=1e-8)
-    milder = scores.copy()
-    milder[:, 3] += 20
-    changed = incomplete_icc(matrix(milder))
-    assert changed[1].estimate == pytest.approx(before[1].estimate, abs=1e-7)
-    assert changed[0].estimate < before[0].estimate
 
 
 def repeats(scores, judge="primary") -> pd.DataFrame:
@@ -137,18 +68,18 @@ def repeats(scores, judge="primary") -> pd.DataFrame:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_repeats_are_a_one_way_table():
     scores = scores_of(judges=2)
-    found = retest(repeats(scores))["score", "primary"]
+    icc, sd, detectable = retest(repeats(scores))["score", "primary"]
     oracle = pg.intraclass_corr(long(scores), targets="target", raters="judge", ratings="score").set_index(
         "Type"
     )
-    assert found.icc.estimate == pytest.approx(oracle.at["ICC(1,1)", "ICC"], abs=1e-9)
-    assert found.sd.estimate == pytest.approx(math.sqrt((np.diff(scores, axis=1) ** 2).mean() / 2))
-    assert found.detectable.estimate == pytest.approx(1.96 * math.sqrt(2) * found.sd.estimate, rel=1e-4)
-    assert found.detectable.high == pytest.approx(1.96 * math.sqrt(2) * found.sd.high, rel=1e-4)
-    assert found.icc.low < found.icc.estimate < found.icc.high
-    assert found.icc.n == {"bases": 12, "answers": 36, "ratings": 72}
+    assert icc.estimate == pytest.approx(oracle.at["ICC(1,1)", "ICC"], abs=1e-9)
+    assert sd.estimate == pytest.approx(math.sqrt((np.diff(scores, axis=1) ** 2).mean() / 2))
+    assert detectable.estimate == pytest.approx(1.96 * math.sqrt(2) * sd.estimate, rel=1e-4)
+    assert detectable.high == pytest.approx(1.96 * math.sqrt(2) * sd.high, rel=1e-4)
+    assert icc.low < icc.estimate < icc.high
+    assert icc.n == {"bases": 12, "answers": 36, "ratings": 72}
     one_way = {one.name: one for one in reliability(long(scores)).icc["score"]}["ICC(1,1)"]
-    assert (found.icc.low, found.icc.high) == pytest.approx((one_way.low, one_way.high))
+    assert (icc.low, icc.high) == pytest.approx((one_way.low, one_way.high))
 
 
 def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():
@@ -156,17 +87,17 @@ def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():
     scores[::2, 2] = np.nan
     scores[5, :2] = np.nan
     frame = repeats(scores)
-    found = retest(frame)["score", "primary"]
+    icc, sd, _ = retest(frame)["score", "primary"]
     kept = frame.dropna()
     kept = kept[kept.groupby("target")["score"].transform("size") > 1]
     fit = smf.ols("score ~ C(target)", kept).fit()
     sizes = kept.groupby("target").size()
     m = (len(kept) - (sizes**2).sum() / len(kept)) / (len(sizes) - 1)
     within, between = fit.mse_resid, fit.mse_model
-    assert found.sd.estimate == pytest.approx(math.sqrt(within))
-    assert found.icc.estimate == pytest.approx((between - within) / (between + (m - 1) * within))
-    assert "1 answer scored once left out" in found.icc.remarks
-    assert found.icc.missing == frame["score"].isna().sum()
+    assert sd.estimate == pytest.approx(math.sqrt(within))
+    assert icc.estimate == pytest.approx((between - within) / (between + (m - 1) * within))
+    assert "1 answer scored once left out" in icc.remarks
+    assert icc.missing == frame["score"].isna().sum()
 
 
 def test_each_dimension_and_judge_is_told_apart():

@@ -19,9 +19,7 @@ from toolkit.scoring import (
     one_shot_score,
 )
 from toolkit.stats import (
-    Confusion,
     Estimate,
-    alternative_annotator_test,
     answers_for_icc_width,
     auc,
     bases_needed,
@@ -32,7 +30,6 @@ from toolkit.stats import (
     compare_models,
     compare_one_shot,
     compare_two_methods,
-    corrected_prevalence,
     detectable_effect,
     dimension_profile,
     equivalence,
@@ -43,13 +40,10 @@ from toolkit.stats import (
     mcnemar,
     missing_data,
     mixed_model,
-    omega_total,
     pareto,
     pilot_power,
     prediction_powered_mean,
     rate_difference,
-    ratings_for_agreement,
-    ratings_for_mean,
     repeated_measures,
     sign_flip,
 )
@@ -70,15 +64,10 @@ TWICE = pd.concat([RUNS, RUNS])
 HUMAN = RUNS.iloc[:6].assign(rater="anna")
 VERDICTS = pd.DataFrame([["x"] * len(KEYS)], columns=list(KEYS)).assign(verdict="expected")
 METHODS = pd.DataFrame([("q0", "a", "m", 1.0)], columns=["question", "variant", "model", "raw"])
-MEAN = prediction_powered_mean("m", [4.0, 3, 5, 2], [4.5, 3, 5, 3], [4.0, 3.5])
 
 
-def ppi(*given, **options):
-    return prediction_powered_mean("m", *given, **options)
-
-
-def kappa(width):
-    return ratings_for_agreement(Estimate("k", 0.5, 0.3, 0.7, n={"answers": 9}), width)
+def ppi(*given):
+    return prediction_powered_mean("m", *given)
 
 
 TABLE = np.random.default_rng(5).normal(3, 1, (9, 3))
@@ -127,12 +116,6 @@ def calibrated(human, judged, unrated):
     return ppi(human, judged, unrated).calibrated
 
 
-def corrected(given, *judge):
-    found = corrected_prevalence(given, Confusion(*judge))
-    assert found.raw is None
-    return found.corrected
-
-
 def imbalance(gone, levels, bases):
     return imbalance_test("bin", np.array(gone), np.array(levels), np.array(bases))
 
@@ -172,12 +155,6 @@ REASONS = [
     (calibrated, [4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and 4"),
     (calibrated, [4.0] * 5, [4.0] * 5, [4.0] * 9, "do not vary"),
     (calibrated, [4.0 + 1e-14, 4.0, 4.0, 4.0], [4.0] * 4, [4.0] * 9, "do not vary"),
-    (corrected, [True, False], 70, 30, 30, 70, "sensitivity \\+ specificity is 1 or less"),
-    (corrected, [True, False], 1, 9, 1, 9, "sensitivity \\+ specificity is 1 or less"),
-    (corrected, [True, False], 0, 0, 5, 5, "no item labelled yes"),
-    (corrected, [True, False], 5, 5, 0, 0, "no item labelled no"),
-    (corrected, [], 90, 10, 70, 30, "no unlabelled item"),
-    (corrected, [None, None], 90, 10, 70, 30, "no unlabelled item"),
     (imbalance, [True, False], ["S", "S"], [0, 1], "one bin only"),
     (imbalance, [False, False], ["S", "L"], [0, 0], "no test: nothing is missing"),
     (imbalance, [True, True], ["S", "L"], [0, 0], "no test: everything is missing"),
@@ -241,17 +218,9 @@ REFUSED = [
     ("rating of r0uS is there twice", lambda: calibrate(RUNS, RUNS, pd.concat([HUMAN, HUMAN]))),
     ("lack the column base", lambda: calibrate(RUNS.drop(columns="base"), RUNS, HUMAN)),
     ("rated run r0uS is not among the runs", lambda: calibrate(RUNS.iloc[6:], RUNS, HUMAN)),
-    ("lack the column rater", lambda: alternative_annotator_test(RUNS, RUNS)),
-    ("judge scored answer r0uS twice", lambda: alternative_annotator_test(TWICE, HUMAN)),
-    ("person scored answer r0uS twice", lambda: alternative_annotator_test(RUNS, pd.concat([HUMAN, HUMAN]))),
-    ("epsilon 1.5", lambda: alternative_annotator_test(RUNS, HUMAN, epsilon=1.5)),
     ("1 ratings by people and 2 by judges", lambda: ppi([1.0], [1.0, 2.0], [3.0])),
     ("only one side has bases", lambda: ppi([1.0], [1.0], [3.0], ["a"], None)),
     ("1 and 2 bases", lambda: ppi([1.0], [1.0], [3.0], ["a"], ["b", "c"])),
-    ("lambda nan", lambda: ppi([1.0], [1.0], [3.0], tuning=NAN)),
-    *(("width", lambda width=width: kappa(width)) for width in (0.0, -1.0, NAN, INF)),
-    ("width", lambda: ratings_for_mean(MEAN, 0.0)),
-    ("2 decisions and 1 bases", lambda: corrected_prevalence([True, False], Confusion(9, 1, 7, 3), [1])),
     ("2 labels and 1 decisions", lambda: confusion([True, False], [True])),
     ("has no label", lambda: confusion([True, None], [True, False])),
     ("use one of accuracy", lambda: classify([True], [True]).rate("luck")),
@@ -324,12 +293,11 @@ def test_what_cannot_be_used_is_refused_in_one_line(says, call):
 
 
 def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted() -> None:
-    """As many numbers from the complete ones alone: two omnibus tests and omega."""
+    """As many numbers from the complete ones alone: two omnibus tests."""
     gaps = np.insert(TABLE, 4, [[3.0, NAN, 2.0]], axis=0)
     for test in (repeated_measures, friedman):
         assert test(gaps) == replace(test(TABLE), missing=1)
         assert test(gaps, missing=2).missing == 3
-    assert omega_total(gaps, range(10)) == replace(omega_total(TABLE, range(9)), missing=1)
 
 
 def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there() -> None:

@@ -30,9 +30,9 @@ def simulated(rng: np.random.Generator, bases: int, rated: int, top: bool, answe
     return people, judges, base, shown
 
 
-def calibrated(people, judges, base, shown, **options) -> CalibratedMean:
+def calibrated(people, judges, base, shown) -> CalibratedMean:
     return prediction_powered_mean(
-        "m", people[shown], judges[shown], judges[~shown], list(base[shown]), list(base[~shown]), **options
+        "m", people[shown], judges[shown], judges[~shown], list(base[shown]), list(base[~shown])
     )
 
 
@@ -40,7 +40,7 @@ def test_without_the_judges_it_is_the_clustered_mean_of_the_people() -> None:
     """Lambda 0 and bases of equal size: the jackknife of a mean is its clustered error."""
     rng = np.random.default_rng(3)
     ratings, base = rng.normal(3, 1, 36), [f"b{i}" for i in range(12) for _ in range(3)]
-    found = prediction_powered_mean("m", ratings, ratings, [], base, [], tuning=0.0).calibrated
+    found = prediction_powered_mean("m", ratings, ratings, [], base, []).calibrated
     oracle = clustered_mean(ratings, base)
     error = (found.high - found.low) / 2 / stats.t.ppf(0.975, found.degrees)
     assert (found.estimate, error) == pytest.approx((oracle.mean, oracle.error))
@@ -73,7 +73,6 @@ def test_the_jackknife_is_that_of_leaving_out_each_base_and_tuning_again() -> No
     }
     assert found.people.estimate == pytest.approx(people[shown].mean())
     assert found.judges.estimate == pytest.approx(judges.mean())
-    assert found.correlation == pytest.approx(np.corrcoef(people[shown], judges[shown])[0, 1])
 
 
 def test_a_biased_judge_is_put_right_and_a_good_one_narrows_the_interval() -> None:

@@ -90,7 +90,7 @@ def test_people_are_held_against_judges(scores) -> None:
 
 CANNOT = {
     "reliability": (lambda: ratings().query("judge == 'j1'").drop(columns="judge"), "no column judge"),
-    "bland_altman": (lambda: ratings(judges=("j1",)), "one judge: agreement is not estimable"),
+    "judge_cards": (lambda: ratings(judges=("j1",)), "one judge: agreement is not estimable"),
     "length": (ratings, "no column length_bin"),
     "compare_models": (lambda: ratings(models=("alpha",)), "one model"),
     "dimension_profile": (ratings, "no column dimension"),

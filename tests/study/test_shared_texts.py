@@ -76,7 +76,7 @@ def shared(run: Callable[[dict[str, str]], tuple[Study, str]]) -> tuple[Study, s
 def all_estimates(study: Study) -> list[tuple[str, Estimate]]:
     """Every estimate of every analysis, with its place."""
     found: dict[str, Any] = {name: result for name, (_, result) in study.analyses().items()}
-    found["details"] = found["reliability"].details
+    found["agreement"] = (found["reliability"].krippendorff, found["reliability"].leniency)
     found |= {"by model": study.length_by_model(), "profile": study.dimension_profile()}
     return [(f"{name} {place}", one) for name, result in found.items() for place, one in estimates_of(result)]
 

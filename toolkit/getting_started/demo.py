@@ -137,7 +137,7 @@ def planted_and_found(study: Study) -> pd.DataFrame:
             rows.append((estimate.name, first.level - second.level, estimate))
         ensemble = study.file.judges.by_role()
         judges = {role: judge.planted for role, judge in ensemble.items() if judge.planted}
-        leniency = study.reliability().details.severity[study.file.analysis.score].leniency
+        leniency = study.reliability().leniency[study.file.analysis.score]
         for role, estimate in leniency.items() if len(judges) == len(ensemble) else ():
             severities = [judge.severity for name, judge in judges.items() if name != role]
             rows.append((estimate.name, sum(severities) / len(severities) - judges[role].severity, estimate))

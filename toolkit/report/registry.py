@@ -24,7 +24,7 @@ from toolkit.report.plots.cost_quality import cost_quality, quality_gain
 from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
-from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
+from toolkit.report.plots.judges import icc_forest, judge_agreement
 from toolkit.report.plots.length_information import length_information
 from toolkit.report.plots.missing import missing_data
 from toolkit.report.plots.pairs import pair_strengths, position_bias
@@ -90,7 +90,6 @@ FIGURES: Final = (
     Row("quality_gain", "Quality gained per cost", quality_gain, "length"),
     Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
     Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
-    Row("bland_altman", "Bland-Altman plots of the judges", bland_altman, "bland_altman"),
     Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
     Row("judge_dimensions", "Judges in each dimension", judge_dimensions, "reliability"),
     Row("variance_components", "Variance components", variance_components, "generalizability"),

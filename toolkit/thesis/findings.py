@@ -439,19 +439,16 @@ def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield _reliability(analyses, question, "ICC(A,1)", TEXTS["judges"]["one"])
     if "length" in reasons:
         yield _reliability(analyses, question, "ICC(A,k)", TEXTS["judges"]["all"])
-    for judge, number in analyses.reliability().details.severity[analyses.score].leniency.items():
+    for judge, number in analyses.reliability().leniency[analyses.score].items():
         yield _compared(question, titles.get(judge, judge), TEXTS["judges"]["others"], number)
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     people, texts = analyses.calibration(), TEXTS["people"]
-    agreement, mean, test = people.agreement[0], people.means["all"], people.alt_tests["ensemble"]
+    agreement, mean = people.agreement[0], people.means["all"]
     yield _stated(question, texts["agreement"].format(statistic=agreement.statistic), agreement)
     alone = texts["alone"].format(value=_value(mean.judges)) if mean.judges.estimable else ""
     yield _stated(question, texts["mean"], mean.calibrated, end=alone)
-    if test.passed is not None:
-        may = "may" if test.passed else "is not shown to be fit to"
-        yield _stated(question, texts["test"].format(may=may), test.winning_rate)
 
 
 def _missing(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

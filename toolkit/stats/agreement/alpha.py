@@ -1,8 +1,8 @@
-"""Cronbach's alpha and McDonald's omega, over judges and over dimensions, and Krippendorff's alpha of the judges."""
+"""Cronbach's alpha over judges and over dimensions, and Krippendorff's alpha of the judges."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,12 +24,7 @@ OVER_DIMENSIONS: Final = "alpha over dimensions"
 KRIPPENDORFF: Final = "Krippendorff's alpha (interval)"
 FELDT: Final = "F distribution, rows independent (Feldt, Woodruff & Salih 1987)"
 JACKKNIFE: Final = "jackknife over bases, ln F scale"
-OMEGA_OVER_JUDGES: Final = "omega over judges"
-OMEGA_OVER_DIMENSIONS: Final = "omega over dimensions"
-OMEGA_METHOD: Final = "one-factor model by bounded minres; jackknife over bases, log scale"
 _COMPOSITES: Final = ("composite", "composite_strict")
-_SWEEPS: Final = 5000
-_SETTLED: Final = 1e-10
 _LOG_SCALE: Final = (lambda a: -np.log1p(-a), lambda z: -np.expm1(-z))
 """There and back: of alpha it is ln F, since alpha is 1 - 1/F."""
 
@@ -52,19 +47,7 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    return _over_dimensions(ratings, Estimate(OVER_DIMENSIONS, None, method=FELDT), _alpha)
-
-
-def _over_dimensions(
-    ratings: pd.DataFrame,
-    empty: Estimate,
-    statistic: Callable[[Estimate, np.ndarray, tuple[Any, ...]], Estimate],
-) -> Estimate | None:
-    """Return a statistic of an estimate with its n, every judgement as a row of its dimensions, and their bases.
-
-    Composites are no items. Judgements that lack a dimension are left out and counted; None where there are fewer than
-    two dimensions.
-    """
+    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT)
     items = ratings[~ratings["dimension"].isin(_COMPOSITES)]
     if items["dimension"].nunique() < 2:
         return None
@@ -106,7 +89,7 @@ def _over_dimensions(
     )
     n = {"answers" if by_answer else "bases": len(set(bases)), **counts}
     note = f"{incomplete} of {len(wide)} judgements left out for a missing dimension" if incomplete else ""
-    return statistic(replace(empty, n=n, missing=missing, note=note), values, bases)
+    return _alpha(replace(empty, n=n, missing=missing, note=note), values, bases)
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
@@ -128,128 +111,6 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
     quantiles = stats.f.ppf((0.975, 0.025), rows - 1, (rows - 1) * (items - 1))
     low, high = (1 - (1 - alpha) * float(quantile) for quantile in quantiles)
     return replace(empty, estimate=alpha, low=low, high=high)
-
-
-def omega_total(
-    values: np.ndarray,
-    bases: Sequence[Hashable],
-    name: str = "omega",
-) -> Estimate:
-    r"""Return McDonald's omega total of a one-factor model.
-
-    :math:`\omega = (\sum \lambda_i)^2 / [(\sum \lambda_i)^2 + \sum \psi_i]`, where :math:`\lambda_i` is the loading of
-    item i in score units and :math:`\psi_i` its own variance. The loadings of the correlation matrix
-    minimise the squared residual correlations (minres) with no loading beyond 1, by the cyclic update
-    :math:`\lambda_i = \sum_{j \ne i} r_{ij} \lambda_j / \sum_{j \ne i} \lambda_j^2` (Harman & Jones 1966); for three
-    items that is the exact solution. Alpha is omega where all loadings are equal and is smaller otherwise. Like
-    alpha it ignores that one judge is milder than another.
-
-    A loading at its bound (a Heywood case) with or without one of the bases makes omega jump, and there is no interval.
-
-    References
-    ----------
-    McDonald (1999), Test Theory, chapter 6. Harman & Jones (1966), Psychometrika 31, 351-368. Harman & Fukuda (1966),
-    Psychometrika 31, 563-571, for the bound.
-
-    Examples
-    --------
-    >>> scores = np.array([[9, 2, 5], [6, 1, 3], [8, 4, 6], [7, 1, 2], [10, 5, 6], [6, 2, 4]], dtype=float)
-    >>> round(omega_total(scores, range(6)).estimate, 3)
-    0.922
-    """
-    x = np.asarray(values, dtype=float)
-    if x.ndim != 2 or len(x) != len(bases):
-        raise InputError(f"{name}: give rows x items, and a base for each row")
-    if np.isinf(x).any():
-        raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
-    complete = ~np.isnan(x).any(axis=1)
-    x, codes = (
-        x[complete],
-        numbered([base for base, is_complete in zip(bases, complete, strict=True) if is_complete]),
-    )
-    count, missing = int(codes.max(initial=-1)) + 1, int((~complete).sum())
-    empty = Estimate(name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)}, missing=missing)
-    if x.shape[1] < 3:
-        return empty.not_estimable(
-            f"a one-factor model needs three items and there are {x.shape[1]}; see alpha"
-        )
-    if len(x) < 3:
-        return empty.not_estimable(f"{counted(len(x), 'rows')}, and three are needed")
-    size = float(np.abs(x).max()) or 1.0
-    flat = np.flatnonzero(np.ptp(x, axis=0) <= ROUNDING * size)
-    if len(flat):
-        return empty.not_estimable(f"item {flat[0] + 1} has the same score in every row")
-    is_complete, without = map(_omega, all_and_without(_sums(x / size, codes)))
-    omega, bound = (part[0].item() for part in is_complete)
-    if not np.isfinite(omega):
-        return empty.not_estimable("the items do not share a factor that can be found")
-    note = "Heywood case: an item's own variance is estimated as 0, its bound" if bound else ""
-    estimate = replace(empty, estimate=omega, note=note)
-    if omega >= 1 - ROUNDING:
-        exact = replace(estimate, estimate=1.0, note="")
-        return exact.no_interval("the items differ by a constant and a factor only")
-    if bound or (count > 1 and without[1].any()):
-        return estimate.no_interval(
-            "with or without one of the bases an item's own variance is at its bound, 0"
-        )
-    return with_jackknife(estimate, without[0], *_LOG_SCALE)
-
-
-def omega_over_judges(matrix: RatingMatrix) -> Estimate:
-    """Return omega with the judges as items and the answers as rows."""
-    empty = Estimate(OMEGA_OVER_JUDGES, None, method=OMEGA_METHOD, n=matrix.n, missing=matrix.missing)
-    if matrix.problem:
-        return empty.not_estimable(matrix.problem)
-    bases: Sequence[Hashable] = range(len(matrix.values)) if matrix.bases is None else matrix.bases
-    return _omega_as(empty, matrix.values, bases)
-
-
-def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
-    """Return omega with the dimensions as items and every judgement (answer x judge) as a row."""
-    return _over_dimensions(ratings, Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD), _omega_as)
-
-
-def _omega_as(empty: Estimate, values: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
-    estimate = omega_total(values, bases, empty.name)
-    return replace(estimate, n=empty.n, missing=empty.missing, note=empty.note).noted(estimate.note)
-
-
-def _sums(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return per base the rows, the sum of each item and the sums of products, an items x (items + 2) matrix."""
-    centred = (x - x.mean(axis=0))[:, :, None]
-    parts = [np.ones_like(centred), centred, centred * centred.swapaxes(1, 2)]
-    return sums_by(codes, np.concatenate(parts, axis=2))
-
-
-def _omega(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return omega of each matrix of sums, NaN where there is none, and whether a loading is at its bound."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means, squares = sums[:, :, 1] / sums[:, :, 0], sums[:, :, 2:] / sums[:, :, :1]
-    covariance = squares - means[:, :, None] * means[:, None, :]
-    variances = np.diagonal(covariance, axis1=1, axis2=2)
-    usable = np.isfinite(covariance).all(axis=(1, 2)) & (variances > ROUNDING**1.5).all(axis=1)
-    spreads = np.sqrt(np.where(usable[:, None], variances, 1.0))
-    correlation = np.where(usable[:, None, None], covariance, 0.0) / (
-        spreads[:, :, None] * spreads[:, None, :]
-    )
-    items = correlation.shape[1]
-    off = correlation * (1 - np.eye(items))
-    loadings = np.linalg.eigh(correlation)[1][:, :, -1] * 0.7 * np.sqrt(items)
-    loadings = np.clip(loadings, -1, 1)
-    settled = np.zeros(len(loadings), dtype=bool)
-    for _ in range(_SWEEPS):
-        before = loadings.copy()
-        for item in range(items):
-            remaining = (loadings**2).sum(axis=1) - loadings[:, item] ** 2
-            best = (off[:, item] * loadings).sum(axis=1) / np.where(remaining > ROUNDING, remaining, 1.0)
-            loadings[:, item] = np.clip(best, -1, 1)
-        settled = np.abs(loadings - before).max(axis=1) < _SETTLED
-        if settled.all():
-            break
-    common = (loadings * spreads).sum(axis=1) ** 2
-    specific = (spreads**2 * (1 - loadings**2)).sum(axis=1)
-    omega = np.where(usable & settled, common / (common + specific), np.nan)
-    return omega, (np.abs(loadings) >= 1).any(axis=1)
 
 
 def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = None) -> Estimate:

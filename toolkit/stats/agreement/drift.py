@@ -170,7 +170,9 @@ def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
         raise InputError(
             f"{side}: target {row['target']} has two scores by judge {row['judge']} on {row['dimension']}; keep one"
         )
-    return frame[_PAIR].assign(**{side: numbers_of(side, frame, "score", finite=True)})
+    scores = frame[_PAIR].copy()
+    scores[side] = numbers_of(side, frame, "score", finite=True)
+    return scores
 
 
 def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:

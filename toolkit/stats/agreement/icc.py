@@ -1,9 +1,8 @@
-"""Intraclass correlations of the judges, from complete tables and with gaps: F intervals, and intervals by base."""
+"""Intraclass correlations of the judges: F intervals, and intervals by base."""
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -23,8 +22,6 @@ _GRADES: Final = ((0.5, "poor"), (0.75, "moderate"), (0.9, "good"), (np.inf, "ex
 F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
 CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"
 CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
-HENDERSON: Final = "Henderson's method 3 for the crossed design with gaps"
-METHOD: Final = f"{HENDERSON}; jackknife over bases, ln F scale"
 NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges drawn anew"
 THESE_JUDGES: Final = ", these judges"
 """Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
@@ -119,37 +116,82 @@ def with_interval(result: Estimate, low: float, high: float) -> Estimate:
     return replace(result, low=low, high=high, note=agreement_words(low, high))
 
 
-def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Estimate, ...]:
-    """Return ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k) and ICC(C,k) of one table of ratings.
+def icc_estimates(matrix: RatingMatrix) -> tuple[Estimate, ...]:
+    r"""Return ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k) and ICC(C,k) of one table of ratings.
+
+    Where bases are known, intervals allow for answers of one base being alike, and ICC(A,1) and ICC(A,k) follow again
+    for these judges: they speak of judges as a sample, so their first interval holds for judges drawn anew
+    (``interval_for_new_judges``). ICC(C,.) leaves the judges' leniency out, and ICC(1,.) does not know who judged, so
+    there is no judge to draw and their interval is the one for these judges. For these judges each base is left out in
+    turn: the interval is that of ``jackknife_interval`` for :math:`\ln F`, where
+    :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
+    average form (Spearman-Brown). Where no base is known, or too few, intervals are pingouin's of the F distribution.
 
     A form is not estimable, or has no interval, where an F ratio is 0 or infinite or a variance estimate is
     not positive; a negative correlation is kept as it is.
+
+    References
+    ----------
+    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
     """
     empty = [Estimate(form, None, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:
         return tuple(estimate.not_estimable(matrix.problem) for estimate in empty)
     sums = base_sums(matrix.values, [0] * len(matrix.values))[0]
-    reason = _degenerate_reason(*(float(part) for part in mean_squares(sums)))
-    by_pingouin = _pingouin_icc(matrix) if intervals and not reason else None
+    between, within, _, error = mean_squares(sums)
+    reason = "the answers have the same mean, so F is 0" if between == 0 else ""
+    if within == 0:
+        reason = "the judges agree exactly, so F is infinite"
+    elif error == 0:
+        reason = "the judges differ by a constant only, so F is infinite"
+    bases = matrix.bases
+    clustered = bases is not None and (len(set(bases)) < len(bases) or len(bases) >= FEWEST_BASES)
+    by_pingouin = {} if reason or clustered else _pingouin_icc(matrix)
     lowest = -1 / (len(matrix.judges) - 1) - ROUNDING
-
-    def form(blank: Estimate, closed: float) -> Estimate:
+    forms = []
+    for blank, closed in zip(empty, map(float, forms_of_sums(sums)), strict=True):
         if np.isnan(closed):
-            return blank.not_estimable("the estimate of the total variance is not positive")
-        if by_pingouin is None:
-            estimate = replace(blank, estimate=closed, method=CLOSED_FORM)
-            if not reason:
-                return estimate
-            estimate = estimate.no_interval(reason)
-        else:
+            forms.append(blank.not_estimable("the estimate of the total variance is not positive"))
+            continue
+        if by_pingouin:
             value, low, high = by_pingouin[blank.name]
-            estimate = with_interval(replace(blank, estimate=value), low, high)
+            form = with_interval(replace(blank, estimate=value), low, high)
+        else:
+            form = replace(blank, estimate=closed, method=CLOSED_FORM)
+            form = form.no_interval(reason) if reason else form
         below = blank.name.endswith(",1)") and closed < lowest
-        return (
-            estimate.noted("below -1/(k-1), because a variance estimate is negative") if below else estimate
-        )
+        forms.append(form.noted("below -1/(k-1), because a variance estimate is negative") if below else form)
+    return _clustered(matrix, forms) if clustered else tuple(forms)
 
-    return tuple(form(blank, float(closed)) for blank, closed in zip(empty, forms_of_sums(sums), strict=True))
+
+def _clustered(matrix: RatingMatrix, forms: list[Estimate]) -> tuple[Estimate, ...]:
+    k, sums = len(matrix.judges), base_sums(matrix.values, matrix.bases or ())
+    singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
+    total = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
+    jackknifed = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
+    bounds = dict(zip("1AC", zip(*jackknife_interval(total, jackknifed), strict=True), strict=True))
+    new_judge_ends = interval_for_new_judges(sums)
+
+    def bound(form: Estimate, method: str, low: float, high: float, degrees: float | None) -> Estimate:
+        bounded = replace(form, method=method)
+        if not form.estimable:
+            return bounded
+        if not high - low < 2 * _WIDEST:
+            few = counted(form.n["bases"], "bases")
+            return replace(bounded, note="").no_interval(
+                f"leaving out one of {few} at a time gives no usable spread"
+            )
+        ends = from_log_f(np.array([low, high]), k)[form.name.endswith(",k)")]
+        return with_interval(replace(bounded, degrees=degrees), *map(float, ends))
+
+    first, fixed_judges = [], []
+    for form in forms:
+        fixed = bound(form, CLUSTERED_METHOD, *map(float, bounds[form.name[4]]))
+        if form.name.startswith("ICC(A,"):
+            fixed_judges.append(replace(fixed, name=f"{fixed.name}{THESE_JUDGES}"))
+            fixed = bound(form, NEW_JUDGES, *new_judge_ends, None)
+        first.append(fixed)
+    return (*first, *fixed_judges)
 
 
 def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]:
@@ -168,134 +210,7 @@ def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]
     return {str(form): (float(icc), float(ends[0]), float(ends[1])) for form, icc, ends in rows}
 
 
-def _degenerate_reason(between: float, within: float, judges: float, error: float) -> str:
-    """Say why an F ratio would be 0 or infinite, so that no F interval exists; empty where it does."""
-    if within == 0:
-        return "the judges agree exactly, so F is infinite"
-    if error == 0:
-        return "the judges differ by a constant only, so F is infinite"
-    return "the answers have the same mean, so F is 0" if between == 0 else ""
-
-
-def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
-    r"""Return the six intraclass correlations with intervals that allow for answers of one base being alike.
-
-    ICC(A,1) and ICC(A,k) speak of judges as a sample, so their first interval holds for judges drawn anew
-    (``interval_for_new_judges``); "these judges" stands second. ICC(C,.) leaves the judges' leniency out, and ICC(1,.)
-    does not know who judged, so there is no judge to draw and their interval is the one for these judges.
-
-    For these judges each base is left out in turn: the interval is that of ``jackknife_interval`` for :math:`\ln F`,
-    where :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
-    average form (Spearman-Brown).
-
-    References
-    ----------
-    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).
-    """
-    if matrix.problem or matrix.bases is None:
-        return ()
-    if max(Counter(matrix.bases).values()) < 2 and len(matrix.bases) < FEWEST_BASES:
-        return ()
-    k, sums = len(matrix.judges), base_sums(matrix.values, matrix.bases)
-    singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
-    total = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
-    jackknifed = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
-    bounds = dict(zip("1AC", zip(*jackknife_interval(total, jackknifed), strict=True), strict=True))
-    given = sums_by_base(matrix.values, np.ones_like(matrix.values), numbered(matrix.bases))
-    new_judge_ends = interval_for_new_judges(given, k, k)
-
-    def bound(form: Estimate, method: str, low: float, high: float, degrees: float | None) -> Estimate:
-        bounded = replace(form, method=method, low=None, high=None)
-        if not form.estimable:
-            return bounded
-        if not high - low < 2 * _WIDEST:
-            few = counted(form.n["bases"], "bases")
-            return replace(bounded, note="").no_interval(
-                f"leaving out one of {few} at a time gives no usable spread"
-            )
-        ends = from_log_f(np.array([low, high]), k)[form.name.endswith(",k)")]
-        return with_interval(replace(bounded, degrees=degrees), *map(float, ends))
-
-    fixed_judges = [bound(form, CLUSTERED_METHOD, *map(float, bounds[form.name[4]])) for form in independent]
-    agreement = [index for index, form in enumerate(independent) if form.name.startswith("ICC(A,")]
-    first = [
-        bound(form, NEW_JUDGES, *new_judge_ends, None) if index in agreement else fixed_judges[index]
-        for index, form in enumerate(independent)
-    ]
-    return (
-        *first,
-        *(
-            replace(fixed_judges[index], name=f"{fixed_judges[index].name}{THESE_JUDGES}")
-            for index in agreement
-        ),
-    )
-
-
-def incomplete_icc(matrix: RatingMatrix) -> tuple[Estimate, ...]:
-    r"""Return ICC(A,1), ICC(C,1) and their average forms from all ratings, also of answers that a judge left out.
-
-    The components of :math:`x_{ij} = \mu + a_i + b_j + e_{ij}` come from the reductions in sums of squares of the
-    least-squares fits (Henderson 1953, method 3). With N ratings of U answers by J judges in a connected design,
-    :math:`\hat\sigma_e^2 = SSE / (N - U - J + 1)`,
-    :math:`\hat\sigma_a^2 = [R(a|b) - (U-1)\hat\sigma_e^2] / (N - J)` and
-    :math:`\hat\sigma_b^2 = [R(b|a) - (J-1)\hat\sigma_e^2] / (N - U)`. Then
-    :math:`ICC(A,1) = \sigma_a^2 / (\sigma_a^2 + \sigma_b^2 + \sigma_e^2)`, ICC(C,1) leaves the judges' component out,
-    and an average form divides what is not the answers' by m. For a table without gaps all are those of McGraw & Wong
-    (1996) exactly. The gaps must not depend on the missing score itself.
-
-    The interval holds for these judges; that of ICC(A,.) is the one of ``interval_for_new_judges``, and both
-    forms stand again at the end with the interval for these judges.
-
-    References
-    ----------
-    Henderson (1953), Biometrics 9, 226-252. Searle, Casella & McCulloch (1992), Variance Components, chapter 5.
-
-    Examples
-    --------
-    >>> from toolkit.stats.agreement.ratings import rating_matrix
-    >>> table = {"t1": [9, 2, None], "t2": [6, 1, 3], "t3": [None, 4, 6], "t4": [7, None, 2], "t5": [10, 5, 6]}
-    >>> rows = [(t, f"j{j}", x) for t, row in table.items() for j, x in enumerate(row)]
-    >>> frame = pd.DataFrame(rows, columns=["target", "judge", "score"])
-    >>> found = incomplete_icc(rating_matrix(frame, list(table), ["j0", "j1", "j2"]))
-    >>> round(found[0].estimate, 3), round(found[1].estimate, 3)
-    (0.254, 0.88)
-    """
-    scored = matrix.pairs.notna().any(axis=1).to_numpy() if len(matrix.pairs) else np.zeros(0, dtype=bool)
-    values = matrix.pairs.to_numpy(dtype=float)[scored] if len(scored) else np.empty((0, len(matrix.judges)))
-    present = np.isfinite(values)
-    per_answer = present.sum(axis=1)
-    m = float(len(values) / (1 / per_answer).sum()) if len(values) else 0.0
-    counts = {"answers": len(values), "judges": len(matrix.judges), "ratings": int(present.sum())}
-    bases = np.arange(len(values)) if matrix.pair_bases is None else matrix.pair_bases[scored]
-    if matrix.pair_bases is not None:
-        counts = {"bases": len(set(bases)), **counts}
-    names = ("ICC(A,1)", "ICC(C,1)", f"ICC(A,{m:.3g})", f"ICC(C,{m:.3g})")
-    empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
-    problem = _problem(values, present) if len(scored) else matrix.problem
-    if problem:
-        return tuple(form.not_estimable(problem) for form in empty)
-    sums = sums_by_base(np.where(present, values - np.nanmean(values), 0.0), present, numbered(list(bases)))
-    total = sums.sum(axis=0)
-    singles = _single_forms(_components(total[None], values.shape[1]))
-    k = max(m, 2.0)
-    jackknifed = log_f(_single_forms(_components(total - sums, values.shape[1])), k)
-    lows, highs, degrees = jackknife_interval(log_f(singles, k)[0], jackknifed)
-    new_judge_ends = interval_for_new_judges(sums, values.shape[1], k)
-    icc, fixed_judges = [], []
-    for index, form in enumerate(empty):
-        consistency, average = index % 2, index > 1
-        single, ends = singles[0, consistency], (float(lows[consistency]), float(highs[consistency]))
-        estimate = _finish(replace(form, degrees=float(degrees[consistency])), single, ends, average, m, k)
-        if not consistency:
-            fixed_judges.append(replace(estimate, name=f"{estimate.name}{THESE_JUDGES}"))
-            estimate = _finish(
-                replace(form, method=f"{HENDERSON}; {NEW_JUDGES}"), single, new_judge_ends, average, m, k
-            )
-        icc.append(estimate)
-    return (*icc, *fixed_judges)
-
-
-def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:
+def interval_for_new_judges(sums: np.ndarray) -> tuple[float, float]:
     r"""Return the ends of ln F of ICC(A,.) for judges drawn anew and answers clustered by base; NaN where it has none.
 
     A generalized interval (Weerahandi 1993). With :math:`s_b^2` the variance of the J judges' effects and :math:`v`
@@ -312,122 +227,30 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Gamage & Weerahandi (1998),
     Communications in Statistics B 27, 625-640, for components. Efron & Tibshirani (1993), chapter 11.
     """
-    total, bases = sums.sum(axis=0), len(sums)
-    products, normal = sums[:, 4 + 2 * judges : 4 + 3 * judges], sums[:, 4 + 3 * judges :]
-    inverse = np.linalg.pinv(total[4 + 3 * judges :].reshape(judges, judges), rcond=1e-9, hermitian=True)
-    effects = inverse @ products.sum(axis=0)
-    influence = (products - normal.reshape(bases, judges, judges) @ effects) @ inverse
-    noise = bases / max(bases - 1, 1) * (influence**2).sum() / (judges - 1)
-    components = _components(total[None], judges)
+    k, bases, total = sums.shape[1] - 3, len(sums), sums.sum(axis=0)
+    n, columns = total[0], sums[:, 1 : k + 1]
+    beside_answers = columns - columns.mean(axis=1, keepdims=True)
+    effects = beside_answers.sum(axis=0) / n
+    influence = (beside_answers - sums[:, :1] * effects) / n
+    noise = bases / max(bases - 1, 1) * (influence**2).sum() / (k - 1)
+    between, _, _, error = mean_squares(total)
     # Judges so unlike leave an ICC of nothing, which no base changes measurably.
-    highest = np.nanmax([_FARTHEST * components[0, [0, 2]].sum(), 0.0])
-    possible = effects.var() * judges / special.chdtri(judges - 1, 1 - _CHANCES) - noise
+    highest = np.nanmax([_FARTHEST * ((between - error) / k + error), 0.0])
+    possible = effects.var() * k / special.chdtri(k - 1, 1 - _CHANCES) - noise
     possible = np.clip(possible, 0.0, highest)
 
-    def log_ratio(components: np.ndarray) -> np.ndarray:
-        answers, _, error = components.T[:, :, None]
+    def log_ratio(sums: np.ndarray) -> np.ndarray:
+        between, _, _, error = (part[..., None] for part in mean_squares(sums))
+        answers = (between - error) / k
         with np.errstate(divide="ignore", invalid="ignore"):
             return log_f(answers / (answers + error + possible), k)
 
-    centre, error, degrees = jackknife(log_ratio(components)[0], log_ratio(_components(total - sums, judges)))
+    centre, error, degrees = jackknife(log_ratio(total), log_ratio(total - sums))
     if not np.isfinite(centre).all():
         return np.nan, np.nan
     values = (centre + error * special.stdtrit(degrees, _CHANCES[:, None])).ravel()
     order = np.argsort(values)
     shares = np.outer(_SHARES, _SHARES).ravel()[order]
     low, high = np.interp([0.025, 0.975], np.cumsum(shares) - shares / 2, values[order])
-    point = log_f(_single_forms(components)[0, 0], k)
+    point = log_f(forms_of_sums(total)[FORMS.index("ICC(A,1)")], k)
     return float(np.fmin(low, point)), float(np.fmax(high, point))
-
-
-def _problem(values: np.ndarray, present: np.ndarray) -> str:
-    answers, judges = values.shape
-    if judges < 2:
-        return f"agreement needs two judges and there is {judges}"
-    if answers < 2:
-        return f"variance between answers needs two answers and there is {answers}"
-    if np.nanmax(values) - np.nanmin(values) <= ROUNDING:
-        return "every score is the same, so there is no variance to divide"
-    shared = present.T.astype(int) @ present.astype(int)
-    reached = np.linalg.matrix_power((shared > 0).astype(int) + np.eye(judges, dtype=int), judges) > 0
-    if not reached.all():
-        return (
-            "the judges fall into groups that share no answer, so mild judges and good answers look the same"
-        )
-    if present.sum() - answers - judges + 1 < 1 or present.sum() <= answers:
-        return "too few answers were scored by several judges to tell error from answers"
-    return ""
-
-
-def sums_by_base(x: np.ndarray, present: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return for each base all that the three fits need; every entry is a sum over answers.
-
-    Columns: answers, ratings, sum of squares, sum of squares within answers, then per judge the ratings, the scores
-    and the within-answer products, and the judges' normal matrix after the answers are taken out.
-    """
-    o = present.astype(float)
-    m = o.sum(axis=1)
-    mean = x.sum(axis=1) / m
-    normal = np.eye(o.shape[1]) * o[:, None, :] - o[:, :, None] * o[:, None, :] / m[:, None, None]
-    rows = np.hstack(
-        [
-            np.ones((len(x), 1)),
-            m[:, None],
-            (x**2).sum(axis=1, keepdims=True),
-            ((x**2).sum(axis=1) - m * mean**2)[:, None],
-            o,
-            x,
-            x - o * mean[:, None],
-            normal.reshape(len(x), -1),
-        ]
-    )
-    return sums_by(codes, rows)
-
-
-def _components(sums: np.ndarray, judges: int) -> np.ndarray:
-    """Return the components of answers, judges and residual for each row of sums; NaN where they do not exist."""
-    answers, ratings, squares, within = sums[:, :4].T
-    counts, scores, products = np.split(sums[:, 4 : 4 + 3 * judges], 3, axis=1)
-    normal = sums[:, 4 + 3 * judges :].reshape(-1, judges, judges)
-    inverse = np.linalg.pinv(normal, rcond=1e-9, hermitian=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = within - np.einsum("rj,rjk,rk->r", products, inverse, products)
-        error = np.where(error > ROUNDING * squares, error, 0.0)
-        answer_part = squares - (scores**2 / counts).sum(axis=1) - error
-        judge_part = within - error
-        degrees = ratings - answers - judges + 1
-        e = error / degrees
-        a = (answer_part - (answers - 1) * e) / (ratings - judges)
-        b = (judge_part - (judges - 1) * e) / (ratings - answers)
-    components = np.stack([a, b, e], axis=1)
-    # One rank fewer than judges is what a connected design has; a judge without a rating has none.
-    connected = np.linalg.matrix_rank(normal, tol=1e-9, hermitian=True) == judges - 1
-    usable = connected & (degrees > 0) & (counts > 0).all(axis=1)
-    return np.where(usable[:, None], components, np.nan)
-
-
-def _single_forms(components: np.ndarray) -> np.ndarray:
-    a, b, e = components.T
-    with np.errstate(divide="ignore", invalid="ignore"):
-        forms = [np.where(total > 0, a / total, np.nan) for total in (a + b + e, a + e)]
-    return np.stack(forms, axis=1)
-
-
-def _finish(
-    empty: Estimate, single: float, ends: tuple[float, float], average: bool, m: float, k: float
-) -> Estimate:
-    def averaged(rho: float) -> float:
-        return m * rho / (1 + (m - 1) * rho) if average else rho
-
-    if not np.isfinite(single) or (average and 1 + (m - 1) * single <= ROUNDING):
-        return empty.not_estimable("the estimate of the total variance is not positive")
-    estimate = replace(empty, estimate=averaged(float(single)))
-    if not np.isfinite(ends[0]):
-        few = empty.n.get("bases", empty.n["answers"]) < FEWEST_BASES
-        return estimate.no_interval(
-            f"{FEWEST_BASES} bases are needed"
-            if few
-            else "leaving out one base at a time gives no usable spread"
-        )
-    inverse = np.exp(-np.array(ends))
-    return with_interval(estimate, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.ratings import RatingMatrix, pairs_of_judges, scored_by_both
 from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import ROUNDING, Estimate
@@ -48,10 +47,17 @@ def weighted_kappa(
     >>> round(found.estimate, 3), found.missing
     (0.961, 1)
     """
-    x, y, labels, missing = scored_by_both(name, first, second, bases)
-    codes = numbered(labels)
-    count = int(codes.max(initial=-1)) + 1
-    n = {"bases": count, "answers": len(x), "judges": 2}
+    x, y = np.array(first, dtype=float), np.array(second, dtype=float)
+    if x.shape != y.shape or x.ndim != 1 or (bases is not None and len(bases) != len(x)):
+        raise InputError(
+            f"{name}: give two scores for each answer, and a base for each where bases are known"
+        )
+    if np.isinf(x).any() or np.isinf(y).any():
+        raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
+    paired = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+    missing, x, y = len(x) - len(paired), x[paired], y[paired]
+    codes = numbered([row if bases is None else bases[row] for row in paired.tolist()])
+    n = {"bases": int(codes.max(initial=-1)) + 1, "answers": len(x), "judges": 2}
     empty = Estimate(name, None, method=JACKKNIFE, n=n, missing=missing)
     if len(x) < 2:
         return empty.not_estimable(f"{counted(len(x), 'answers')} scored by both, and two are needed")
@@ -74,14 +80,6 @@ def weighted_kappa(
     if kappa >= 1 - ROUNDING:
         return replace(empty, estimate=1.0).no_interval("they agree on all answers")
     return with_jackknife(replace(empty, estimate=kappa), statistic(without), np.arctanh, np.tanh)
-
-
-def weighted_kappa_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
-    """Return weighted kappa of each pair of judges, clustered by base (by answer where no base is known)."""
-    return tuple(
-        weighted_kappa(x, y, bases, name=f"weighted kappa({first}, {second})")
-        for (first, second), x, y, bases in pairs_of_judges(matrix)
-    )
 
 
 def cohen_kappa(
@@ -110,6 +108,8 @@ def cohen_kappa(
     >>> round(found.estimate, 3), found.missing
     (0.615, 1)
     """
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     if len(first) != len(second):
         raise InputError(f"kappa: {len(first)} and {len(second)} categories; give two for each item")
     paired = [index for index, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
@@ -120,19 +120,18 @@ def cohen_kappa(
         if len({pair[index] for pair in pairs}) < 2:
             return empty.not_estimable(f"the {rater} gave one category at most")
     codes = numbered([category for pair in pairs for category in pair])
-    cells = codes[::2], codes[1::2]
-    p, agree = np.zeros((codes.max() + 1,) * 2), np.eye(codes.max() + 1)
-    np.add.at(p, cells, 1)
-    p /= len(pairs)
-    rows, columns = p.sum(axis=1), p.sum(axis=0)
-    chance = float(rows @ columns)
-    kappa = (float(np.trace(p)) - chance) / (1 - chance)
-    means = columns[:, None] + rows[None, :]
-    pull = (agree - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (1 - chance)
-    error = math.sqrt(float((p * pull**2).sum()) / len(pairs))
-    quantile = float(special.ndtri(0.975))
+    rows, columns = codes[::2], codes[1::2]
+    table = np.zeros((codes.max() + 1,) * 2)
+    np.add.at(table, (rows, columns), 1)
+    kappa = float(cohens_kappa(table, return_results=False))
+    by_first, by_second = table.sum(axis=1) / len(pairs), table.sum(axis=0) / len(pairs)
+    chance = float(by_first @ by_second)
+    means = by_second[rows] + by_first[columns]
+    pull = ((rows == columns) - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (1 - chance)
+    error = math.sqrt(float((pull**2).sum())) / len(pairs)
     shared = None if clusters is None else [clusters[index] for index in paired]
-    return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull[cells], shared)
+    quantile = float(special.ndtri(0.975))
+    return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull, shared)
 
 
 def fleiss_kappa(

@@ -4,87 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Final, cast
+from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.alpha import (
-    alpha_of_matrix,
-    alpha_over_dimensions,
-    alpha_over_judges,
-    omega_over_dimensions,
-    omega_over_judges,
-)
-from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
-from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
-from toolkit.stats.agreement.icc import FORMS, clustered_icc, icc_estimates, incomplete_icc
-from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
+from toolkit.stats.agreement.alpha import alpha_of_matrix, alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.agreement.correlations import pearson_between_judges
+from toolkit.stats.agreement.icc import FORMS, icc_estimates
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
-from toolkit.stats.agreement.retest import Retest, retest
-from toolkit.stats.agreement.severity import Severity, judge_severity
-from toolkit.stats.inference.clusters import in_groups, over_clusters, unit_counts
+from toolkit.stats.agreement.retest import retest
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
-from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import DIMENSIONS, SCALE, SCORE
+from toolkit.stats.result import Estimate, Result
+from toolkit.words import DIMENSIONS, SCORE
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
 _KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
-
-
-@dataclass(frozen=True)
-class ReliabilityDetails(Result):
-    """What more is known of the judges than ICC, alpha and Pearson; every mapping is by dimension."""
-
-    omega_over_judges: Mapping[str, Estimate]
-    omega_over_dimensions: Estimate | None
-    krippendorff: Mapping[str, Estimate]
-    all_ratings: Mapping[str, tuple[Estimate, ...]]
-    ranks: Mapping[str, tuple[Estimate, ...]]
-    weighted_kappa: Mapping[str, tuple[Estimate, ...]]
-    bland_altman: Mapping[str, Mapping[tuple[str, str], BlandAltman]]
-    severity: Mapping[str, Severity]
-    about = "dimension"
-
-    def agreement(self, key: str) -> Iterator[Estimate]:
-        """Yield what is known of all judges together in one dimension."""
-        yield self.krippendorff[key]
-        yield self.omega_over_judges[key]
-        yield from self.all_ratings.get(key, ())
-
-    def families(self) -> Iterator[tuple[str, str, tuple[Estimate, ...]]]:
-        """Yield dimension, what it is about (all judges, one judge, two judges) and the results."""
-        for key in self.krippendorff:
-            differences = (
-                estimate for pair in self.bland_altman[key].values() for estimate in pair.estimates()
-            )
-            yield key, "all judges", tuple(self.agreement(key))
-            yield key, "one judge", tuple(estimate for _, estimate in self.severity[key].rows())
-            yield key, "two judges", (*self.ranks[key], *self.weighted_kappa[key], *differences)
-        if self.omega_over_dimensions is not None:
-            yield "all dimensions", "all judges", (self.omega_over_dimensions,)
-
-    def rows(self) -> list[tuple[str, Estimate]]:
-        """Return every result with its dimension."""
-        return [(key, estimate) for key, _, family in self.families() for estimate in family]
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``), with dimension, and ``about`` last."""
-        return (
-            super()
-            .frame()
-            .assign(about=[family_name for _, family_name, family in self.families() for _ in family])
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        results: dict[str, Any] = {key: {} for key in self.krippendorff}
-        for key, family_name, family in self.families():
-            if key in results:
-                results[key][family_name.replace(" ", "_")] = plain(family)
-        return {**results, "omega_over_dimensions": plain(self.omega_over_dimensions)}
 
 
 @dataclass(frozen=True)
@@ -93,54 +33,21 @@ class Reliability(Result):
 
     Each mapping goes from a dimension (``score`` where there is none) to its results. ``icc`` has intervals clustered
     by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew, and
-    ``icc_these_judges`` repeats them for these judges only. ``icc_independent`` has pingouin's F intervals, which
-    take the answers as independent, where ``icc`` does not. ``retest`` says by dimension and judge how far it repeats
-    its own scores, ``notes`` what was left out, refused or unusual; ``matrices`` and ``ratings`` are its input.
+    ``icc_these_judges`` repeats them for these judges only. ``krippendorff`` is the alpha that also uses answers which
+    not all judges scored, ``leniency`` is by judge. ``retest`` says by dimension and judge how far it repeats its own
+    scores, ``notes`` what was left out, refused or unusual.
     """
 
     icc: Mapping[str, tuple[Estimate, ...]]
     icc_these_judges: Mapping[str, tuple[Estimate, ...]]
-    icc_independent: Mapping[str, tuple[Estimate, ...]]
     alpha_over_judges: Mapping[str, Estimate]
     alpha_over_dimensions: Estimate | None
     pearson: Mapping[str, tuple[Estimate, ...]]
+    krippendorff: Mapping[str, Estimate]
+    leniency: Mapping[str, Mapping[str, Estimate]]
     notes: tuple[str, ...]
-    retest: Mapping[tuple[str, str], Retest] = field(default_factory=dict)
-    matrices: Mapping[str, RatingMatrix] = field(default_factory=dict, repr=False, compare=False)
-    ratings: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
-    ends: tuple[float, float] = field(default=SCALE, repr=False)
+    retest: Mapping[tuple[str, str], tuple[Estimate, ...]] = field(default_factory=dict)
     about = "dimension"
-    apart = ("retest", "matrices", "ratings", "ends")
-
-    @cached_property
-    def details(self) -> ReliabilityDetails:
-        """Omega, Krippendorff's alpha, ranks, weighted kappa, Bland-Altman and severity; made when first asked for."""
-        tables, ratings = self.matrices, self.ratings
-        gaps = {key: matrix for key, matrix in tables.items() if len(matrix.values) < len(matrix.pairs)}
-        details = ReliabilityDetails(
-            omega_over_judges={key: omega_over_judges(matrix) for key, matrix in tables.items()},
-            omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
-            krippendorff={key: alpha_of_matrix(matrix) for key, matrix in tables.items()},
-            all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
-            ranks={key: ranks_between_judges(matrix) for key, matrix in tables.items()},
-            weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in tables.items()},
-            bland_altman={
-                key: bland_altman_between_judges(
-                    matrix, self.ends if _on_rubric(key, matrix, self.ends) else None
-                )
-                for key, matrix in tables.items()
-            },
-            severity={key: judge_severity(matrix) for key, matrix in tables.items()},
-        )
-        if "situation" not in ratings:
-            return details
-        situations = ratings.rename(columns={"base": "cluster", "situation": "base"})
-        return cast("ReliabilityDetails", in_groups(details, unit_counts(situations)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        again = {key: retest.estimates() for key, retest in self.retest.items()}
-        return {**super().to_dict(), "retest": plain(again), "details": self.details.to_dict()}
 
     @property
     def headline_score(self) -> str:
@@ -159,25 +66,21 @@ class Reliability(Result):
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Yield every result with its dimension, ICC(A,.) before other forms."""
         for key, results in self.icc.items():
-            for family in (results, self.icc_these_judges[key], self.icc_independent[key]):
+            for family in (results, self.icc_these_judges[key]):
                 # The name may go on: "ICC(A,1), these judges".
                 ordered = sorted(family, key=lambda result: ROW_ORDER.index(result.name[:8]))
                 yield from ((key, result) for result in ordered)
             yield key, self.alpha_over_judges[key]
-            yield from ((key, result) for result in self.pearson[key])
+            yield key, self.krippendorff[key]
+            yield from ((key, result) for result in (*self.pearson[key], *self.leniency[key].values()))
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
         for (key, judge), repeated in self.retest.items():
-            yield from (
-                (key, replace(estimate, name=f"{estimate.name}, {judge}"))
-                for estimate in repeated.estimates()
-            )
+            yield from ((key, replace(estimate, name=f"{estimate.name}, {judge}")) for estimate in repeated)
 
 
 @over_clusters
-def reliability(
-    ratings: pd.DataFrame, repeats: pd.DataFrame | None = None, *, scale: tuple[float, float] = SCALE
-) -> Reliability:
+def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> Reliability:
     """Measure the agreement of the judges, for each dimension apart.
 
     Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
@@ -216,22 +119,45 @@ def reliability(
         by_dimension = {name: checked[checked["dimension"] == name] for name in checked["dimension"].unique()}
     keys = sorted(by_dimension, key=lambda name: (order.get(str(name), len(order)), str(name)))
     matrices = {str(key): rating_matrix(by_dimension[key], targets, judges) for key in keys}
-    independent = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
-    clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
-    grouped = "situation" in checked  # bases that share texts: no answer is independent of all others
+    icc = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
     return Reliability(
-        icc={key: clustered[key][: len(FORMS)] or independent[key] for key in matrices},
-        icc_these_judges={key: clustered[key][len(FORMS) :] for key in matrices},
-        icc_independent={key: independent[key] if clustered[key] and not grouped else () for key in matrices},
+        icc={key: forms[: len(FORMS)] for key, forms in icc.items()},
+        icc_these_judges={key: forms[len(FORMS) :] for key, forms in icc.items()},
         alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
         alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
         pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},
-        notes=_notes(matrices, is_clustered=any(clustered.values())),
+        krippendorff={key: alpha_of_matrix(matrix) for key, matrix in matrices.items()},
+        leniency={key: judge_leniency(matrix) for key, matrix in matrices.items()},
+        notes=_notes(matrices, is_clustered=any(len(forms) > len(FORMS) for forms in icc.values())),
         retest=retest(repeats) if repeats is not None and len(repeats) else {},
-        matrices=matrices,
-        ratings=checked,
-        ends=scale,
     )
+
+
+def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
+    r"""Return how lenient each judge is beside the others.
+
+    The leniency of judge j is the mean of :math:`x_{ij} - \bar x_{i,-j}` over the answers that it and another
+    judge scored, with the t interval clustered by base (Miller 2024).
+    """
+    scores, bases = matrix.pairs, matrix.pair_bases
+    method = "Student t, answers independent" if bases is None else "Student t over bases, clustered"
+    estimates = []
+    for judge in scores:
+        beyond = (scores[judge] - scores.drop(columns=[judge]).mean(axis=1)).to_numpy(dtype=float)
+        finite = np.isfinite(beyond)
+        clusters = list(range(int(finite.sum())) if bases is None else bases[finite])
+        n = {"answers": int(finite.sum())}
+        n = n if bases is None else {"bases": len(set(clusters)), **n}
+        empty = Estimate(f"leniency of {judge}", None, method=method, unit="score points", n=n)
+        empty = replace(empty, missing=int((~finite).sum()))
+        if not finite.any():
+            estimates.append(empty.not_estimable("no answer has the ratings it needs"))
+            continue
+        mean = clustered_mean(beyond[finite], clusters)
+        ends = [None if end is None else end * matrix.scale for end in (mean.low, mean.high)]
+        estimate = empty.valued(mean.mean * matrix.scale, *ends, p_value=mean.p_value, reason=mean.reason)
+        estimates.append(estimate)
+    return dict(zip(map(str, scores), with_holm(estimates), strict=True))
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
@@ -265,11 +191,3 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
     elif all(matrix.bases is None for matrix in matrices.values()):
         notes.append("no base is known: all intervals take the answers as independent")
     return tuple(notes)
-
-
-def _on_rubric(key: str, matrix: RatingMatrix, ends: tuple[float, float]) -> bool:
-    """Return whether scores are of our rubric; a file of others may use our names with another scale."""
-    scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
-    low, high = ends
-    inside = not ((scores < low) | (scores > high)).any()
-    return inside and key in _KEY_ORDER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from toolkit.stats.agreement.icc import from_log_f, log_f, with_interval
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import all_and_without, with_jackknife
 from toolkit.stats.inference.run_table import need_columns, numbers_of
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
 ICC_METHOD: Final = "one-way analysis of variance; jackknife over bases, ln F scale"
@@ -26,22 +26,9 @@ _KEYS: Final = ("target", "judge", "repeat")
 _Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Retest(Result):
-    """How far one judge repeats its own scores."""
-
-    icc: Estimate
-    sd: Estimate
-    detectable: Estimate
-
-    def estimates(self) -> tuple[Estimate, ...]:
-        """Return all three."""
-        return self.icc, self.sd, self.detectable
-
-
 @over_clusters
-def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
-    r"""Return for each dimension and judge how far it repeats its own scores.
+def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], tuple[Estimate, Estimate, Estimate]]:
+    r"""Return for each dimension and judge ICC(1,1), SD and smallest detectable difference of its own repeats.
 
     With answers :math:`i` scored :math:`m_i` times by the same judge and the mean squares between (b) and within (w)
     answers, :math:`ICC(1,1) = (b - w) / (b + (m_0 - 1) w)`, :math:`m_0 = (N - \sum m_i^2 / N) / (U - 1)`; the standard
@@ -58,8 +45,8 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     --------
     >>> rows = [("a", 1, 4.0), ("a", 2, 4.5), ("b", 1, 2.0), ("b", 2, 2.0), ("c", 1, 3.0), ("c", 2, 3.5)]
     >>> frame = pd.DataFrame(rows, columns=["target", "repeat", "score"]).assign(judge="primary")
-    >>> found = retest(frame)["score", "primary"]
-    >>> round(found.icc.estimate, 3), round(found.sd.estimate, 3)
+    >>> icc, sd, detectable = retest(frame)["score", "primary"]
+    >>> round(icc.estimate, 3), round(sd.estimate, 3)
     (0.937, 0.289)
     """
     need_columns("repeated ratings", ratings, (*_KEYS, "score"))
@@ -80,7 +67,7 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     }
 
 
-def _judge_retest(rows: pd.DataFrame) -> Retest:
+def _judge_retest(rows: pd.DataFrame) -> tuple[Estimate, Estimate, Estimate]:
     scored = rows.dropna(subset=["score"])
     size = scored.groupby("target", observed=True)["score"].transform("size")
     repeated, once = scored[size > 1], int((size == 1).sum())
@@ -96,7 +83,7 @@ def _judge_retest(rows: pd.DataFrame) -> Retest:
     if targets < 2:
         reason = f"{counted(targets, 'answers')} scored more than once by this judge, and two are needed"
         sd = sd.not_estimable(reason)
-        return Retest(empty.not_estimable(reason), sd, replace(sd, name=_DETECTABLE))
+        return empty.not_estimable(reason), sd, replace(sd, name=_DETECTABLE)
     scale = float(repeated["score"].abs().max()) or 1.0
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
     total, without = map(_mean_squares, all_and_without(table))
@@ -114,7 +101,7 @@ def _judge_retest(rows: pd.DataFrame) -> Retest:
     icc, sd = (replace(estimate, note=note).noted(estimate.note) for estimate in (icc, sd))
     factor = 1.959963984540054 * math.sqrt(2)
     middle, low, high = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
-    return Retest(icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high))
+    return icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high)
 
 
 def _icc(empty: Estimate, total: _Squares, without: _Squares) -> Estimate:

@@ -1,1 +1,1 @@
-"""Decisions compared with labels: rates, agreement beyond chance, prevalence."""
+"""Decisions compared with labels: rates and agreement beyond chance."""

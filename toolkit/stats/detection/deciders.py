@@ -137,7 +137,10 @@ def decider(
     name, raters = "Cohen's kappa with the label", ("label", "judge")
     among = "Fleiss' kappa among the votes"
     return Decider(
-        *(judge, model, mode, tuple(decisions)),
+        judge,
+        model,
+        mode,
+        tuple(decisions),
         found=classify(truth, decided, clusters),
         kappa=cohen_kappa(truth, decided, name=name, raters=raters, clusters=clusters),
         auc=None if scores is None else auc(truth, [scores[index] for index in items], clusters),

@@ -1,1 +1,1 @@
-"""Judges held against people: calibrated means, the alternative annotator test, ratings still needed."""
+"""Judges held against people: calibrated means and agreement."""

@@ -1,4 +1,4 @@
-"""Judges compared with people: calibrated means, agreement, the alternative annotator test, and what is needed."""
+"""Judges compared with people: calibrated means and agreement."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
+from toolkit.stats.agreement.icc import FORMS, icc_estimates
 from toolkit.stats.agreement.kappa import weighted_kappa
-from toolkit.stats.agreement.reliability import reliability
-from toolkit.stats.human.alt_test import AltTest, alternative_annotator_test
+from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_contrasts
-from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
@@ -30,35 +29,22 @@ class Calibration(Result):
     means: Mapping[str, CalibratedMean]
     differences: tuple[CalibratedMean, ...]
     agreement: tuple[Estimate, ...]
-    alt_tests: Mapping[str, AltTest]
-    needed: tuple[RatingsNeeded, ...]
     notes: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the means, the differences, the agreement and the two numbers of each test."""
+        """Return the means, the differences and the agreement."""
         yield from ((f"mean, {group}", mean.calibrated) for group, mean in self.means.items())
         yield from (("difference", difference.calibrated) for difference in self.differences)
         yield from (("agreement", estimate) for estimate in self.agreement)
-        for judge, test in self.alt_tests.items():
-            yield from (
-                (f"alternative annotator test, {judge}", x) for x in (test.winning_rate, test.advantage)
-            )
 
     def sentence(self) -> str:
-        """Return the calibrated mean, the agreement, the verdict and what is needed, in words ready for the thesis."""
-        sentences = [self.means["all"].sentence(), *(estimate.sentence() for estimate in self.agreement[:2])]
-        sentences += [self.alt_tests["ensemble"].sentence(), *(width.sentence() for width in self.needed)]
-        return " ".join(sentences)
+        """Return the calibrated mean and the agreement of the ensemble in words ready for the thesis."""
+        return " ".join([self.means["all"].sentence(), *(part.sentence() for part in self.agreement[:2])])
 
 
 @over_clusters
 def calibrate(
-    runs: pd.DataFrame,
-    judgements: pd.DataFrame,
-    human: pd.DataFrame,
-    score: str = SCORE,
-    *,
-    width: float = 0.5,
+    runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = SCORE
 ) -> Calibration:
     """Compare the judges with the people who rated some of the same answers.
 
@@ -67,10 +53,8 @@ def calibrate(
     bin and model. Length bins, and models, are compared in pairs; means and differences of one kind share the judges'
     weight.
 
-    ``human`` has one row a rating with run_id, base, rater and the score, missing where unfinished. ``width`` is that
-    wanted of the interval of the mean, in score points; that of kappa is .2.
-
-    See `prediction_powered_contrasts`, `weighted_kappa`, `alternative_annotator_test` and `ratings_for_mean`.
+    ``human`` has one row a rating with run_id, base, rater and the score, missing where unfinished. See
+    `prediction_powered_contrasts` and `weighted_kappa`.
 
     Examples
     --------
@@ -94,13 +78,8 @@ def calibrate(
     scores = {"ensemble": table.set_index("run_id")["judged"]}
     for judge in in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
-    agreement: list[Estimate] = []
-    alt_tests = {}
     shown = table[table["shown"]]
-    for judge, values in scores.items():
-        agreement += _agreement(judge, values, shown)
-        frame = values.rename(score).rename_axis("run_id").reset_index()
-        alt_tests[judge] = alternative_annotator_test(frame, human, score)
+    agreement = [part for judge, values in scores.items() for part in _agreement(judge, values, shown)]
     raters = human["rater"].nunique()
     rated = f"{int(rating.notna().sum())} of {counted(len(runs), 'runs')}"
     notes = [f"{rated} rated by {counted(raters, 'people')}; several ratings are averaged"]
@@ -108,8 +87,7 @@ def calibrate(
         notes.append(f"{unfinished} ratings are unfinished and left out")
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
-    needed = ratings_for_mean(means["all"], width), ratings_for_agreement(agreement[0], 0.2)
-    return Calibration(means, tuple(differences), tuple(agreement), alt_tests, needed, tuple(notes))
+    return Calibration(means, tuple(differences), tuple(agreement), tuple(notes))
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
@@ -137,10 +115,9 @@ def _calibrated(
     )
     prefix, facet = ("", "group") if column == "all" else (f"{column} ", column)
     mean, difference = f"calibrated mean of {score}", f"calibrated difference of {score}"
-    contrasts: list[tuple[str, Hashable, Hashable | None]] = [
-        *((f"{mean}, {prefix}{name}", name, None) for name in names),
-        *((f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs),
-    ]
+    contrasts: list[tuple[str, Hashable, Hashable | None]]
+    contrasts = [(f"{mean}, {prefix}{name}", name, None) for name in names]
+    contrasts += [(f"{difference}, {prefix}{first} - {second}", first, second) for first, second in pairs]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
     scores = (rated["rating"], rated["judged"], others["judged"])
@@ -237,6 +214,7 @@ def _icc(first: str, ratings: pd.DataFrame, second: str, counterparts: pd.DataFr
     counterpart = counterpart[counterpart["run_id"].isin(rated["run_id"])]
     table = pd.concat([rated.assign(judge=first), counterpart.assign(judge=second)], ignore_index=True)
     table = table.rename(columns={"run_id": "target", score: "score"})
-    icc = next(result for result in reliability(table).icc["score"] if result.name == "ICC(A,1)")
+    matrix = rating_matrix(table, sorted(set(table["target"]), key=str), sorted((first, second)))
+    icc = icc_estimates(matrix)[FORMS.index("ICC(A,1)")]
     pair = f"{first} and {second}"
     return replace(icc, name=f"{icc.name} of {pair}", statistic=icc.name, facets={"pair": pair})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -30,32 +29,17 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     ----------
     Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
     """
-
-    def step_down(p: np.ndarray) -> np.ndarray:
-        # statsmodels' multipletests collects garbage at each call, which took two fifths of the figures of a study.
-        order = np.argsort(p)
-        corrected = np.empty(len(order))
-        steps = (len(order) - np.arange(len(order))) * p[order]
-        corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-        return corrected
-
-    return _corrected("Holm", p_values, step_down)
-
-
-def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -> tuple[float | None, ...]:
-    """Return p values corrected so that the expected share of false findings among all findings is bounded.
-
-    By Benjamini & Hochberg for independent tests, by Benjamini & Yekutieli whatever their dependence.
-
-    References
-    ----------
-    Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57, 289-300. Benjamini & Yekutieli
-    (2001), Annals of Statistics 29, 1165-1188, theorem 1.3.
-    """
-    from scipy.stats import false_discovery_control
-
-    by = partial(false_discovery_control, method="by" if dependent else "bh")
-    return _corrected("false discovery", p_values, by)
+    tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
+    outside = [p for p in tested.values() if not 0 <= p <= 1]
+    if outside:
+        raise InputError(f"Holm: p value {outside[0]:g} is not between 0 and 1; correct it")
+    corrected: list[float | None] = [None] * len(p_values)
+    # statsmodels' multipletests collects garbage at each call, which took two fifths of the figures of a study.
+    largest = 0.0
+    for step, (index, p) in enumerate(sorted(tested.items(), key=lambda item: item[1])):
+        largest = max(largest, min(1.0, (len(tested) - step) * float(p)))
+        corrected[index] = largest
+    return tuple(corrected)
 
 
 def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
@@ -67,19 +51,6 @@ def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ..
         test if p is None else replace(test, p_value=p, correction=word if count > 1 else "none")
         for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)
     )
-
-
-def _corrected(
-    analysis: str, p_values: Sequence[float | None], correct: Callable[[np.ndarray], np.ndarray]
-) -> tuple[float | None, ...]:
-    tested = {index: p for index, p in enumerate(p_values) if p is not None and p == p}
-    outside = [p for p in tested.values() if not 0 <= p <= 1]
-    if outside:
-        raise InputError(f"{analysis}: p value {outside[0]:g} is not between 0 and 1; correct it")
-    corrected: list[float | None] = [None] * len(p_values)
-    for index, p in zip(tested, correct(np.array([*tested.values()])) if tested else (), strict=True):
-        corrected[index] = float(p)
-    return tuple(corrected)
 
 
 @dataclass(frozen=True)
