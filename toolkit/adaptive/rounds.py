@@ -15,7 +15,6 @@ from toolkit.measure import Outcome
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
 from toolkit.prompts.dataset import without_arms
-from toolkit.prompts.similarity import jaccard
 from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
 from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank, sequential_comparison
@@ -219,19 +218,16 @@ def adaptive_order(plan: Plan, runs: pd.DataFrame, count: int) -> list[str]:
 
 
 def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None) -> Taxonomy:
-    """Return what some bases, by default those asked, cover of the dataset, and how well its items measure."""
+    """Return what some bases, by default those asked, cover of the dataset."""
     _need_judges(plan)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")
-    columns = ("base", "scenario", "category", "length_bin", "text")
     prompts = pd.DataFrame(
         [
-            {name: getattr(prompt, name) for name in columns} | {"csf": prompt.metadata.get("csf")}
+            {"base": prompt.base, "scenario": prompt.scenario, "category": prompt.category,
+             "csf": prompt.metadata.get("csf"), "length_bin": prompt.length_bin}
             for prompt in without_arms(plan.dataset.prompts)
         ]
-    )
-    texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)
-    similarity = np.clip(jaccard(list(texts)), 0, 1)
-    scores = runs.rename(columns={plan.study.analysis.score: "score"})
-    return sample_taxonomy(prompts, order, scores=scores, similarity=similarity, seed=plan.study.seed)
+    )  # fmt: skip
+    return sample_taxonomy(prompts, order, seed=plan.study.seed)

@@ -338,8 +338,6 @@ def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
 def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
     if isinstance(result, Estimate):
         yield path, result
-    elif hasattr(result, "as_estimate"):
-        yield path, result.as_estimate()
     elif is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):
             part = field.name.replace("_", " ")

@@ -68,10 +68,9 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> F
     """
     pairs = paired_judgements(on, off, score, "focus contrast", "with and without FSP")
     difference, values, runs = paired_difference(pairs, "on - off", score, on)
-    columns = values["on"].to_numpy(), values["off"].to_numpy()
     return FocusContrast(
         exploratory(difference),
-        tuple(effect_size(kind, difference, *columns) for kind in ("d_z", "d_av", "g_z")),
+        tuple(effect_size(kind, difference, values["on"] - values["off"]) for kind in ("d_z", "g_z")),
         compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary=""),
         pairing_notes(pairs, difference.missing),
     )

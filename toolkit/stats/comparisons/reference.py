@@ -88,7 +88,6 @@ def reference_effect(
     words = "reference effect", "with and without the reference answer"
     pairs = paired_judgements(on, off, score, *words)
     difference, values, _ = paired_difference(pairs, "reference on - off", score, on)
-    columns = values["on"].to_numpy(), values["off"].to_numpy()
     by_dimension = [
         paired_difference(paired_judgements(on, off, name, *words), f"reference on - off, {name}", name, on)[
             0
@@ -106,7 +105,7 @@ def reference_effect(
         tuple(map(exploratory, with_holm(by_dimension, "dimensions"))),
         tuple(map(exploratory, with_holm(by_judge, "judges"))),
         _agreement(pairs.dropna(subset=["on", "off"])),
-        tuple(effect_size(kind, difference, *columns) for kind in ("d_z", "g_z")),
+        tuple(effect_size(kind, difference, values["on"] - values["off"]) for kind in ("d_z", "g_z")),
         pairing_notes(pairs, difference.missing),
     )
 

@@ -53,9 +53,8 @@ def mean_of_units(values: V) -> V:
     """Return one row a unit of values with ``base`` and ``situation`` in their index.
 
     Bases are averaged within their cluster, so that each cluster counts once, however often its texts are listed: a
-    copy says nothing new. What is left is one independent value a unit, for which Student's t, the repeated-measures
-    ANOVA, Friedman's test and the mixed model are made, and no random effect of clusters is to be estimated from the
-    few that hold several bases.
+    copy says nothing new. What is left is one independent value a unit, for which Student's t and the
+    repeated-measures ANOVA are made.
     """
     return values.groupby(level=["base", "situation"]).mean().groupby(level="base").mean()
 
