@@ -22,6 +22,7 @@ from draw import (
     rejects,
 )
 from scipy import special
+from toolkit.stats.prompt_length.mixed_model import mixed_model
 
 from toolkit.stats.agreement.alpha import (
     OVER_DIMENSIONS,
@@ -50,7 +51,6 @@ from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.human.ppi import prediction_powered_contrasts, prediction_powered_mean
-from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.result import Estimate
 
 _ITEMS: Final = 5

@@ -24,6 +24,7 @@ from draw import (
     rejects,
 )
 from scipy import special
+from toolkit.stats.prompt_length.mixed_model import mixed_model
 
 from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
@@ -33,7 +34,6 @@ from toolkit.stats.inference.p_values import sign_flip
 from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
 from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence, friedman, repeated_measures
 from toolkit.stats.prompt_length.information import TEXTS, length_and_information
-from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_ARMS

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.stats import compare_lengths, compare_models, mixed_model, pareto, reliability
+from toolkit.stats import compare_lengths, compare_models, pareto, reliability
 from toolkit.stats.result import COLUMNS, Estimate, Result, estimates_frame, estimates_of
 
 
@@ -40,7 +40,7 @@ def ratings() -> pd.DataFrame:
     return frame.assign(score=dice.uniform(1, 5, len(frame)))
 
 
-@pytest.mark.parametrize("make", [compare_lengths, compare_models, mixed_model, pareto])
+@pytest.mark.parametrize("make", [compare_lengths, compare_models, pareto])
 def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make: object) -> None:
     found = make(runs())  # type: ignore[operator]
     text, html = repr(found), found._repr_html_()

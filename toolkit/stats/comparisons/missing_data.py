@@ -106,7 +106,7 @@ def missing_data(
         need_labels(f"missing data: {unit}", table, ("base",))
         missing = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
-        total = _share(f"missing {unit}", missing, bases, unit)
+        total = _share(f"missing {unit}", missing, bases, unit, missing)
         overall.append(replace(total, facets={"of": unit}))
         alike = likeness(missing, list(bases))
         for column in told_apart(table, columns):
@@ -115,7 +115,8 @@ def missing_data(
             by_level = []
             for name in in_order(levels):
                 member = np.array([level == name for level in levels])
-                estimate = _share(f"missing, {column} {name}", missing[member], bases[member], unit, alike)
+                label = f"missing, {column} {name}"
+                estimate = _share(label, missing[member], bases[member], unit, missing, alike)
                 by_level.append(replace(estimate, statistic="missing", facets={column: str(name)}))
             shares[column] = tuple(by_level)
         reasons.update(_reasons(table, missing, unit))
@@ -124,12 +125,17 @@ def missing_data(
 
 
 def _share(
-    name: str, missing: np.ndarray, bases: np.ndarray, unit: str, alike: float | None = None
+    name: str,
+    missing: np.ndarray,
+    bases: np.ndarray,
+    unit: str,
+    everywhere: np.ndarray,
+    alike: float | None = None,
 ) -> Estimate:
     estimate = share(name, missing.tolist(), bases.tolist(), what=unit, alike=alike)
-    if estimate.estimate != 0:
+    if everywhere.any():
         return estimate
-    return replace(estimate, low=None, high=None, method="").no_interval("none is missing")
+    return replace(estimate, low=None, high=None, method="").no_interval("no score is missing")
 
 
 @over_clusters

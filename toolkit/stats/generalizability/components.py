@@ -144,10 +144,10 @@ def fit_components(table: ComponentsTable) -> Fit:
     r"""Return the variance components of a table of scores from its mean squares, all effects random.
 
     With :math:`T_\alpha` the sum of squared total over size of the cells of effect :math:`\alpha`, the sum of squares
-    of an effect is its T less those of all effects within it. The expected :math:`T_\alpha` holds :math:`\sigma^2(\beta)`
-    :math:`\sum n_{\alpha\beta} / n_\alpha` times, over all scores, with n the size of the cell that a score is in: a
-    system of linear equations for any numbers of scores (Henderson's method 1). Of a complete table it is the
-    triangular one of Cornfield & Tukey (1956). Components may turn negative: the estimator is unbiased only so, and a
+    of an effect is its T less those of all effects within it. In the expected :math:`T_\alpha` stands
+    :math:`\sigma^2(\beta)` :math:`\sum n_{\alpha\beta} / n_\alpha` times, over all scores, with n the size of the cell
+    that a score is in: linear equations for any numbers of scores (Henderson's method 1), of a complete table the
+    triangular ones of Cornfield & Tukey (1956). Components may turn negative: the estimator is unbiased only so, and a
     negative one is information about the design.
 
     References

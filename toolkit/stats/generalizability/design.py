@@ -129,12 +129,15 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         )
     values = np.full(shape, np.nan)
     values.flat[cells] = numbers_of("scores", frame, "score")
-    values, partial, replies = _judged_by_all(values, design)
+    every, (values, partial, replies) = values, _judged_by_all(values, design)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
-    values, notes = _without_silent(frame, design, values, codes)
+    notes = _silent_levels(frame, design, every, codes)
     if partial:
         lack = agreeing(partial, "lack a judge and are left out")
-        notes.append(f"{partial} of {counted(replies, 'replies')} {lack}")
+        notes.insert(0, f"{partial} of {counted(replies, 'replies')} {lack}")
+    for axis in range(values.ndim):
+        remaining = tuple(index for index in range(values.ndim) if index != axis)
+        values = values.compress(~np.isnan(values).all(axis=remaining), axis)
     levels = dict(zip(design.factors, values.shape, strict=True))
     n = _counts(design, values)
     infinite = bool(np.isinf(values).any())
@@ -202,21 +205,20 @@ def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int,
     return expected
 
 
-def _without_silent(
+def _silent_levels(
     frame: pd.DataFrame, design: Design, values: np.ndarray, codes: Mapping[str, np.ndarray]
-) -> tuple[np.ndarray, list[str]]:
-    """Leave out the levels without any score, and say which, but for nested ones: those were numbered anew."""
+) -> list[str]:
+    """Say which levels have no score at all, but for nested ones: those were numbered anew."""
     notes: list[str] = []
     for axis, name in enumerate(design.factors):
         remaining = tuple(index for index in range(values.ndim) if index != axis)
-        keep = ~np.isnan(values).all(axis=remaining)
-        if keep.any() and not keep.all() and name not in design.nested:
-            silent = np.isin(codes[name], np.flatnonzero(~keep))
-            labels = sorted(set(frame.loc[silent, name].astype(str)))
+        silent = np.isnan(values).all(axis=remaining)
+        if silent.any() and not silent.all() and name not in design.nested:
+            rows = np.isin(codes[name], np.flatnonzero(silent))
+            labels = sorted(set(frame.loc[rows, name].astype(str)))
             listing = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
             notes.append(f"{counted(len(labels), name + 's')} without any score left out: {listing}")
-        values = values.compress(keep, axis)
-    return values, notes
+    return notes
 
 
 def _counts(design: Design, values: np.ndarray) -> dict[str, int]:
