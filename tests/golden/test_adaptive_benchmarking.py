@@ -44,12 +44,6 @@ def test_bounds_are_those_of_obrien_and_fleming(looks, bound):
     assert ours.boundary(int(looks)) == pytest.approx(bound, abs=0.0006)
 
 
-def test_looking_always_is_the_limit_of_looking_often():
-    """P(sup |B| > c) of Brownian motion; many looks come near it from below."""
-    assert ours.boundary(100) < ours.boundary(None) == pytest.approx(2.2414, abs=1e-4)
-    assert ours.boundary(None) - ours.boundary(100) < 0.07
-
-
 def test_one_planned_look_at_random_bases_is_the_ordinary_interval_with_the_correction_of_a_finite_bank():
     dice = np.random.default_rng(3)
     difference = dice.normal(0.2, 0.5, 30)

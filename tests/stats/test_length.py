@@ -1,4 +1,7 @@
 import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -188,3 +191,18 @@ def test_equivalence_is_tested_against_the_margin_of_the_study_only():
     other = compare_lengths(runs.rename(columns={"composite_strict": "aud_cost"}), "aud_cost", margin=0.4)
     assert (other.equivalence, other.per_bin[0].unit) == ((), "aud_cost")
     assert "the margin is in score points" in other.notes[-1]
+
+
+def test_the_page_on_statistics_fits_a_mixed_model_to_the_joined_table(capsys):
+    """The five lines of the page, on bases that react to models and lengths; each run stands there once a judge."""
+    page = (Path(__file__).parents[2] / "docs" / "explain" / "statistics.md").read_text("utf-8")
+    (lines,) = re.findall(r"```python\n(import statsmodels.*?)```", page, re.DOTALL)
+    runs, rng = study(bases=24, repeats=1).astype({"length_bin": str}), np.random.default_rng(2)
+    base, model, place = (pd.factorize(runs[name])[0] for name in ("base", "model", "length_bin"))
+    runs["run_composite_strict"] = 3 + rng.normal(0, 0.5, 24)[base] + rng.normal(0, 0.2, (24, 2))[base, model]
+    runs["run_composite_strict"] += rng.normal(0, 0.2, (24, 3))[base, place] + rng.normal(0, 0.3, len(runs))
+    runs = runs.assign(run_id=range(len(runs)), scenario=np.array(["x", "y"])[base % 2])
+    exec(lines, {"study": SimpleNamespace(joined=lambda: pd.concat([runs, runs]))})
+    told = capsys.readouterr().out
+    assert "C(length_bin, Sum)[S.M]:C(model, Sum)[S.m1]" in told
+    assert re.search(r"No. Observations: +144 .*Converged: +Yes", told, re.DOTALL)

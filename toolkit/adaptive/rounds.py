@@ -22,29 +22,17 @@ from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
 from toolkit.store.filters import planned_runs
 from toolkit.words import total_aud
 
-FIRST: Final = 4
-"""Bases of each stratum before its variance is believed enough to be compared."""
-ROUND: Final = 4
-"""Bases that an adaptive study asks before it looks again: so many blocks of all models keep the providers busy."""
+FIRST: Final = 4  # bases of each stratum before its variance is believed enough to be compared
+ROUND: Final = 4  # bases asked before it looks again: so many blocks of all models keep the providers busy
 
 
 def next_bases(
     bank: pd.DataFrame, scores: pd.DataFrame, *, seed: int, count: int = 1, score: str = "score"
 ) -> list[str]:
-    r"""Return the bases to ask next of all models, a pure function of the bank, the scores so far and the seed.
+    """Return at most ``count`` bases to ask next of all models, by the bank, the scores so far and the seed alone.
 
-    The stratum whose next base is expected to take most from the variance of the model differences per AUD,
-    :math:`W_h^2 s_h^2 [1/n_h - 1/(n_h + 1)] / \bar c_h`, gives the next base of its order, which spreads over
-    categories: Neyman's allocation at cost, found step by step. :math:`s_h^2` is over all pairs of models, shrunk to
-    the other strata; :math:`\bar c_h` the mean cost of the stratum. The first bases, twelve and four of each stratum,
-    are in proportion.
-
-    ``bank`` is that of `toolkit.stats.read_bank`; ``scores`` have model, base, length_bin and score of the bases asked
-    so far, no row at the start. At most ``count`` bases are returned, none when the bank is exhausted.
-
-    References
-    ----------
-    Cochran (1977), Sampling Techniques, section 5.5. Fogliato et al. (2024), arXiv:2406.07320.
+    Cochran (1977), Sampling Techniques, section 5.5: Neyman's allocation at cost. Fogliato et al. (2024),
+    arXiv:2406.07320.
 
     Examples
     --------
@@ -53,8 +41,6 @@ def next_bases(
     >>> next_bases(bank, none, seed=1, count=3)
     ['e', 'c', 'a']
     """
-    if count < 1:
-        raise InputError(f"adaptive: count is {count!r}; give at least 1")
     read = read_bank(bank)
     means, _ = block_means(scores, score)
     sampled = read.rows_of(list(pd.unique(scores["base"])))
@@ -67,7 +53,11 @@ def next_bases(
 def by_variance(
     bank: Bank, sampled: np.ndarray, complete: np.ndarray, values: np.ndarray, seed: int, count: int
 ) -> np.ndarray:
-    """Return the rows of the next bases; of those ``sampled``, ``complete`` have the scores ``values`` (n, M)."""
+    """Return the rows of the next bases; of those ``sampled``, ``complete`` have the scores ``values`` (n, M).
+
+    The first bases, twelve and four of each stratum, are in proportion. Then the stratum whose next base is expected to
+    take most from the variance of the model differences per AUD gives the next base of its order.
+    """
     earlier = set(sampled.tolist())
     order = [row for row in spread_order(bank, seed) if row not in earlier]
     sizes, strata = bank.sizes, bank.strata
@@ -125,11 +115,8 @@ DESIGNS: Final = (
 
 
 def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **options: Any) -> Outcome:
-    """Run an adaptive study round by round, whole bases of all models, until its differences have the wanted width.
-
-    The next bases follow from the scores of the rounds before and the seed alone, so that a study that was killed goes
-    through the same rounds, and asks what is missing in them.
-    """
+    """Run an adaptive study round by round, whole bases of all models, until its differences have the wanted width."""
+    # The next bases follow from the scores and the seed alone: a study that was killed goes through the same rounds.
     bank, runs, score = bank_of(plan), planned_runs(plan, store), plan.study.analysis.score
     if replay:
         return run_plan(_of_bases(plan, runs["base"].unique()), store, replay=True, **options)

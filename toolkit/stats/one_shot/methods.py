@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations
 from typing import ClassVar, Final, Literal
 
@@ -216,35 +215,6 @@ def compare_two_methods(
     n = {"experiments of the first": a.n, "experiments of the second": b.n}
     p_value = pair_p_value((a.i1, a.i0, a.h), (b.i1, b.i0, b.h), a.weights)
     return Estimate(name, difference, low, high, PAIR_METHOD, UNIT, n, p_value=p_value)
-
-
-def outcomes_of(n: int) -> np.ndarray:
-    """Return every outcome of n experiments, one a row: I1, I0, H.
-
-    Examples
-    --------
-    >>> outcomes_of(1).tolist()
-    [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
-    """
-    return np.array([(i1, i0, n - i1 - i0) for i1 in range(n + 1) for i0 in range(n + 1 - i1)])
-
-
-@cache
-def rejected(n: int, weights: tuple[float, float, float], alpha: float) -> np.ndarray:
-    """Return for every pair of outcomes of n experiments each whether the test tells the two methods apart."""
-    outcomes = outcomes_of(n)
-    index = {tuple(outcome): row for row, outcome in enumerate(outcomes.tolist())}
-    matrix = np.zeros((len(outcomes), len(outcomes)), dtype=bool)
-    for margins in outcomes_of(2 * n):
-        tables, chance, distance = _dealt(margins.tolist(), n, weights)
-        order = np.argsort(-distance, kind="stable")
-        last = np.searchsorted(-distance[order], -distance, side="right") - 1  # ties are all as extreme
-        p_values = np.minimum(1.0, np.cumsum(chance[order])[last])
-        rows = [index[tuple(table)] for table in tables.tolist()]
-        columns = [index[tuple(table)] for table in (margins - tables).tolist()]
-        matrix[rows, columns] = p_values <= alpha + 1e-12
-    matrix.flags.writeable = False
-    return matrix
 
 
 def pair_p_value(first: Counts, second: Counts, weights: tuple[float, float, float]) -> float:
