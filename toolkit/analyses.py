@@ -23,16 +23,13 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.ceiling import Ceiling
     from toolkit.stats.comparisons.choices import LabelScores, PositionEffect
     from toolkit.stats.comparisons.cost_quality import Pareto
-    from toolkit.stats.comparisons.focus import FocusContrast
+    from toolkit.stats.comparisons.focus import FocusContrast, ReferenceEffect
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
-    from toolkit.stats.comparisons.pair_agreement import PairAgreement
-    from toolkit.stats.comparisons.pairs import PairComparison
-    from toolkit.stats.comparisons.reference import ReferenceEffect
+    from toolkit.stats.comparisons.pairs import PairAgreement, PairComparison
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
-    from toolkit.stats.power.models import ModelPower
-    from toolkit.stats.power.pilot import PilotPower
+    from toolkit.stats.power.pilot import ModelPower, PilotPower
     from toolkit.stats.prompt_length.contrasts import LengthComparison
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
     from toolkit.stats.prompt_length.information import LengthInformation

@@ -10,7 +10,6 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.stats import (
-    Costs,
     Design,
     Estimate,
     bland_altman,
@@ -256,8 +255,6 @@ REFUSED = {
     "unknown object": ("not in the design", lambda: generalizability_study(PLAIN, "model")),
     "fixed object": ("fixed as well", lambda: generalizability_study(PLAIN, "answer", fixed=("answer",))),
     "generalizability of a prompt": ("not known", lambda: study_generalizability(SCORES, of="prompt")),
-    "judgements per run": ("at least", lambda: Costs(1.0, 1.0, runs_per_cell=0)),
-    "a cost below nothing": ("not a cost", lambda: Costs(run=-1.0)),
 }
 
 

@@ -304,16 +304,11 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     >>> frame.loc[0, "n"]
     '36 answers'
     """
-    rows = [
-        {
-            **{name: getattr(result, name) for name in COLUMNS},
-            key: label,
-            "n": result.counts,
-            "correction": result.adjusted,
-            "note": result.remarks,
-        }
-        for label, result in keyed
-    ]
+    rows = []
+    for label, result in keyed:
+        row: dict[str, Any] = {name: getattr(result, name) for name in COLUMNS}
+        row |= {key: label, "n": result.counts, "correction": result.adjusted, "note": result.remarks}
+        rows.append(row)
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
     numbers = ["estimate", "low", "high", "p_value", "degrees"]
     return frame.astype(dict.fromkeys(numbers, "float64"))
@@ -380,16 +375,9 @@ def as_html(result: Result) -> str:
         for label, estimate in rows:
             axes.setdefault((label, estimate.unit), []).append(estimate)
         body = [_cells(label, estimate, *_axis(axes[label, estimate.unit])) for label, estimate in rows]
-        constant = [column for column in (-2, -1) if len({row[column] for row in body}) == 1]
-        once = "; ".join(filter(None, (body[0][column] for column in constant))) if len(body) > 1 else ""
-        columns = [
-            column for column in range(len(_HEADS)) if not once or column - len(_HEADS) not in constant
-        ]
-        body = [[row[column] for column in columns] for row in body]
-        head = "".join(f"<th {align}>{_HEADS[column]}</th>" for column in columns)
+        head = "".join(f"<th {align}>{name}</th>" for name in _HEADS)
         lines = ("".join(f"<td {align}>{cell}</td>" for cell in row) for row in body)
         table = f"<table><tr>{head}</tr><tr>{'</tr><tr>'.join(lines)}</tr></table>"
-        table += f"<p>all rows: {once}</p>" if once else ""
     else:
         table = result.frame().head(ROWS).to_html(index=False, border=0)
     ends = "".join(f"<p>{escape(line)}</p>" for line in _ends(result, rows))

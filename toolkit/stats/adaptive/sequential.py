@@ -144,17 +144,14 @@ def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray) -> Fit | None:
     r"""Return the calibrated means of a bank from the scores (n x M) of the bases asked (n places in the bank).
 
     With design weights :math:`d_i = N_h / (N n_h)` and covariates centred in the bank, the weights are those of ridge
-    calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`: one set for all models, so that
-    differences of means are means of differences. The mean is consistent whatever the covariates are worth. The
+    calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`, one set for all models. The
     variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's variance
-    that the fit leaves; without covariates it is the textbook's :math:`\sum_h W_h^2 (1 - n_h/N_h) s_h^2 / n_h`. None
-    where a stratum has fewer than two bases.
+    that the fit leaves. None where a stratum has fewer than two bases.
 
     References
     ----------
     Särndal, Swensson & Wretman (1992), Model Assisted Survey Sampling, ch. 6-7. Beaumont & Bocci (2008), Metron 66,
-    5-20, for the ridge; Bell & McCaffrey (2002), Survey Methodology 28, 169-181, for k. Cochran (1977),
-    Sampling Techniques, section 5.4, for the degrees of freedom.
+    5-20, for the ridge. Cochran (1977), Sampling Techniques, section 5.4, for the degrees of freedom.
     """
     strata = bank.strata[asked]
     sizes, n = bank.sizes, np.bincount(strata, minlength=len(bank.sizes))
@@ -239,9 +236,8 @@ def half_widths(
 ) -> tuple[np.ndarray, float]:
     r"""Return half the width of intervals that are valid at every look, and the share of information that is there.
 
-    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1, where w is the target;
-    it tells no mean from another. At time t a mean is within :math:`c / \sqrt t` standard errors, with the quantile of
-    Student's t that has the normal tail of that number. At t = 1 the widest interval is as narrow as wanted.
+    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1 with w the target. At time
+    t a mean is within :math:`c / \sqrt t` standard errors, with Student's quantile of the same normal tail.
     """
     share = 1.0
     if target_width is not None and widest > 0:
@@ -377,10 +373,10 @@ def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFram
     """
     need_columns("scores", scores, ("model", "base", "length_bin", score))
     need_labels("scores", scores, ("model", "base", "length_bin"))
-    values = scores.assign(**{score: numbers_of("scores", scores, score, finite=True)})
-    by = [values[name].astype(object) for name in ("base", "model", "length_bin")]
-    cells = values[score].groupby(by, sort=False).mean()
-    wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(values["base"]))
+    values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)
+    by = [scores[name].astype(object) for name in ("base", "model", "length_bin")]
+    cells = values.groupby(by, sort=False).mean()
+    wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(scores["base"]))
     columns = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
     complete = wide.reindex(columns=columns).dropna()
     means = complete.T.groupby(level=0, sort=False).mean().T

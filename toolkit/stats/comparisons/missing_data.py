@@ -143,14 +143,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     """Compare lengths with complete cases, with every missing score at the worst or best, and at the bounds.
 
     The bounds put the missing scores of one bin at one end of the scale and those of the other at the other end, which
-    assumes nothing about why they are missing (Manski 1990). Their intervals are those of `compare_lengths` on the
-    filled scores; from the low end of ``lowest`` to the high end of ``highest`` the contrast is held without any
-    assumption.
-
-    References
-    ----------
-    Manski (1990), American Economic Review 80 (2), 319-323. Horowitz & Manski (2000), Journal of the American
-    Statistical Association 95, 77-84.
+    assumes nothing about why they are missing (Manski 1990, American Economic Review 80 (2), 319-323).
 
     Examples
     --------

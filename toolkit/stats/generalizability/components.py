@@ -190,15 +190,9 @@ def fit_components(table: ComponentsTable) -> Fit:
 def generalized_draws(fit: Fit, seed: int = 0) -> np.ndarray:
     r"""Return draws of the components from the generalized pivots of their mean squares.
 
-    Under a normal model each mean square is an independent :math:`\lambda \chi^2_\nu / \nu`, so
-    :math:`MS\, \nu / \chi^2_\nu` is a pivot for its expectation; the components are their linear
-    combinations, and the quantiles of any function of them are its generalized interval. All factors are
-    drawn anew, the judges too, so that three judges give the width that three judges deserve.
-
-    References
-    ----------
-    Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Hannig, Iyer & Patterson
-    (2006), ibid. 101, 254-269. Burdick, Borror & Montgomery (2005), Design and Analysis of Gauge R&R Studies.
+    Under a normal model :math:`MS\, \nu / \chi^2_\nu` is a pivot for the expectation of a mean square. All factors are
+    drawn anew, the judges too, so that three judges give the width that three judges deserve. Weerahandi (1993),
+    Journal of the American Statistical Association 88, 899-905.
     """
     chance = np.random.default_rng(seed)
     chi_squares = chance.chisquare(fit.degrees, size=(DRAWS, len(fit.degrees)))

@@ -109,8 +109,7 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     """Put tidy scores into a table with one axis per factor, saying what had to be left out.
 
     A reply that some judge did not score is left out, because what judges add would otherwise mix with what replies
-    differ by; all its scores count as missing. A factor of which one level has scores is left out of the design, and so
-    is a level without any score; all are said.
+    differ by; all its scores count as missing.
     """
     need_columns("scores", frame, (*design.factors, "score"))
     if frame.empty:

@@ -21,10 +21,9 @@ V = TypeVar("V", pd.Series, pd.DataFrame)
 def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
     """Make an analysis of frames by base one of independent clusters, where several bases are one.
 
-    The analysis finds the cluster in ``base``, which it resamples, jackknifes, blocks and clusters by, and the base
-    itself in ``situation``, within which S, M and L are paired (`mean_of_units`). What it returns counts independent
-    groups in place of bases, and each estimate says so (`Estimate.remarks`). Without a column ``cluster``, or where
-    every base is its own, nothing changes.
+    The analysis finds the cluster in ``base`` and the base itself in ``situation``, within which S, M and L are paired
+    (`mean_of_units`). What it returns counts independent groups in place of bases. Without a column ``cluster``, or
+    where every base is its own, nothing changes.
     """
 
     @wraps(analysis)

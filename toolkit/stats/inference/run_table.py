@@ -64,10 +64,12 @@ def checked_runs(
             "model": runs["model"].to_numpy() if "model" in runs else "all",
             "length_bin": runs["length_bin"].astype("object").to_numpy(),
             "score": numbers_of("runs", runs, score, finite=True),
-            **{name: numbers_of("runs", runs, name, finite=True) for name in numbers},
-            **{name: runs[name].astype("object").to_numpy() for name in labels},
         }
     )
+    for name in numbers:
+        checked[name] = numbers_of("runs", runs, name, finite=True)
+    for name in labels:
+        checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
     need_labels("runs", checked, ("base", "model", *labels))
     if checked["length_bin"].isna().all():

@@ -110,15 +110,11 @@ def score_methods(
 def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
     """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note."""
     counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
-    rows = [
-        (
-            *(getattr(method, key) for key in KEYS),
-            *(method.i1, method.i0, method.h, method.missing, method.experiments),
-            *(getattr(method.score, key, None) for key in numbers),
-            method.note,
-        )
-        for method in scores
-    ]
+    rows = []
+    for method in scores:
+        row = [getattr(method, key) for key in KEYS]
+        row += [method.i1, method.i0, method.h, method.missing, method.experiments]
+        rows.append(row + [getattr(method.score, key, None) for key in numbers] + [method.note])
     frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
     return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
 
@@ -164,16 +160,12 @@ def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
     groups: dict[str, list[MethodScore]] = {}
     for method in scores:
         groups.setdefault(", ".join(getattr(method, key) for key in by), []).append(method)
-    counts = ("i1", "i0", "h", "experiments")
-    return tuple(
-        GroupScore(
-            label,
-            **{count: sum(getattr(method, count) for method in members) for count in counts},
-            raw=overall(f"mean raw, {label}", members),
-            score=overall(f"mean score, {label}", members, "score"),
-        )
-        for label, members in groups.items()
-    )
+    results = []
+    for label, members in groups.items():
+        i1, i0, h, n = (sum(getattr(m, name) for m in members) for name in ("i1", "i0", "h", "experiments"))
+        raw, score = overall(f"mean raw, {label}", members), overall(f"mean score, {label}", members, "score")
+        results.append(GroupScore(label, i1, i0, h, n, raw, score))
+    return tuple(results)
 
 
 def compare_two_methods(

@@ -332,15 +332,8 @@ def equivalence(
 def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
     """Return several tests of equivalence with Holm's p values and the verdict of each, as facet and in its note.
 
-    That *all* are equivalent needs no correction (the largest uncorrected p value is its test, Berger 1982,
-    Technometrics 24, 295-300); that this one or that one is, does.
-
-    Examples
-    --------
-    >>> small = equivalence("M-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
-    >>> large = equivalence("L-S", [0.6, 0.1, 0.45, 0.3, 0.5, 0.2], margin=0.25)
-    >>> [test.facets["verdict"] for test in judged_equivalent([small, large])]
-    ['equivalent', 'equivalence not shown']
+    That *all* are equivalent needs no correction (Berger 1982, Technometrics 24, 295-300); that this or that one is,
+    does.
     """
     results = []
     for test in with_holm(tests, "tests of equivalence"):
