@@ -200,20 +200,3 @@ def test_without_gaps_every_assumption_gives_the_same():
     found = missing_bounds(study())
     assert len({tuple(one.estimate for one in found.contrasts[case]) for case in CASES}) == 1
     assert found.sentence() == "No score is missing, so that no assumption about missing scores is made."
-
-
-def test_the_sentence_says_whether_the_sign_is_safe():
-    runs = pd.DataFrame(
-        [
-            (f"b{i}", name, score)
-            for i in range(20)
-            for name, score in (("S", 1.0 + i / 40), ("M", 4.0 - i / 50), ("L", 4.0))
-        ],
-        columns=["base", "length_bin", "composite_strict"],
-    )
-    runs.loc[0, "composite_strict"] = None
-    said = missing_bounds(runs).sentence()
-    assert "M-S = 2.5" in said
-    assert "keeps its sign; L-M" in said
-    runs.loc[runs["length_bin"] == "L", "composite_strict"] = [4.0, np.nan] * 10
-    assert "could have either sign" in missing_bounds(runs).sentence()

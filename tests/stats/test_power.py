@@ -125,16 +125,6 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
     assert "without repeats" in one.needed.remarks
 
 
-def test_shifting_scores_changes_nothing_and_stretching_them_stretches_what_is_detectable():
-    """Nor do the order of rows and the observed effect matter."""
-    frame = pilot()
-    moved = frame.assign(composite_strict=frame["composite_strict"] * 2 + (frame["length_bin"] == "L") * 5.0)
-    found, other = pilot_power(frame, 0.3), pilot_power(moved.sample(frac=1, random_state=3), 0.6)
-    for one, two in zip(found.contrasts, other.contrasts, strict=True):
-        assert two.detectable.estimate == pytest.approx(2 * one.detectable.estimate)
-        assert two.needed.estimate == pytest.approx(one.needed.estimate)
-
-
 def test_a_missing_score_is_no_zero_and_a_base_without_a_bin_is_counted():
     """All runs of one base and bin fail."""
     frame = pilot()

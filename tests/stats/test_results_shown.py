@@ -103,12 +103,6 @@ def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order() ->
     assert estimates_of(TWO) == [("", TWO)]
 
 
-@pytest.mark.parametrize("nothing", [None, 3, "text", (), {}, Outer, Inner(())])
-def test_what_holds_no_estimate_gives_none(nothing: object) -> None:
-    """Text and classes are not walked into."""
-    assert estimates_of(nothing) == []
-
-
 def test_a_missing_number_is_nan_and_the_columns_are_numbers() -> None:
     """Also where there is no result at all."""
     empty = Estimate("r", None, note="not estimable: one answer", n={"bases": 2, "answers": 6})
