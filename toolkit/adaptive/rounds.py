@@ -29,18 +29,8 @@ ROUND: Final = 4  # bases asked before it looks again: so many blocks of all mod
 def next_bases(
     bank: pd.DataFrame, scores: pd.DataFrame, *, seed: int, count: int = 1, score: str = "score"
 ) -> list[str]:
-    """Return at most ``count`` bases to ask next of all models, by the bank, the scores so far and the seed alone.
-
-    Cochran (1977), Sampling Techniques, section 5.5: Neyman's allocation at cost. Fogliato et al. (2024),
-    arXiv:2406.07320.
-
-    Examples
-    --------
-    >>> bank = pd.DataFrame({"base": list("abcdef"), "scenario": "SOC_INCIDENT", "category": list("xxyyzz")})
-    >>> none = pd.DataFrame(columns=["model", "base", "length_bin", "score"])
-    >>> next_bases(bank, none, seed=1, count=3)
-    ['e', 'c', 'a']
-    """
+    """Return at most ``count`` bases to ask next of all models, by the bank, the scores so far and the seed alone."""
+    # Neyman's allocation at cost: Cochran (1977), section 5.5; Fogliato et al. (2024), arXiv:2406.07320.
     read = read_bank(bank)
     means, _ = block_means(scores, score)
     sampled = read.rows_of(list(pd.unique(scores["base"])))
@@ -146,10 +136,7 @@ def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **options:
 
 
 def bank_of(plan: Plan) -> pd.DataFrame:
-    """Return the bases of a plan as a bank: base, scenario, category and the cost of its whole block in AUD at worst.
-
-    Where models cost nothing, each base costs one: ``attrs["unit"]`` says which.
-    """
+    """Return base, scenario, category and the cost of the whole block in AUD at worst; 1 where models cost nothing."""
     _need_judges(plan)
     if len(set(plan.clusters.values())) < len(plan.clusters):
         raise InputError(

@@ -58,13 +58,7 @@ def rounded(value: float) -> str:
 
 
 def digits_apart(values: Iterable[float | None], decimals: int) -> int:
-    """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least.
-
-    Examples
-    --------
-    >>> digits_apart((0.005, 0.0048, 0.0052), 3), digits_apart((3.1, 2.9, None), 3)
-    (4, 3)
-    """
+    """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least."""
     numbers = {value for value in values if value is not None and isfinite(value)}
     size = max(map(abs, numbers), default=0.0)
     gaps = [a for a, b in pairwise(sorted(numbers)) if b - a > ROUNDING * max(1.0, size)]
@@ -76,13 +70,7 @@ def digits_apart(values: Iterable[float | None], decimals: int) -> int:
 
 
 def rounded_apart(values: Sequence[float | None]) -> list[str]:
-    """Return numbers for a sentence, with as many digits as print those apart that differ.
-
-    Examples
-    --------
-    >>> rounded_apart([0.0200004, 0.0200001, 0.0200007]), rounded_apart([2.5, None, None])
-    (['0.0200004', '0.0200001', '0.0200007'], ['2.500', '', ''])
-    """
+    """Return numbers for a sentence, with as many digits as print those apart that differ."""
     numbers = {value for value in values if value is not None}
     digits = digits_apart(numbers, 3)
     short = digits == 3 or len(set(map(rounded, numbers))) == len(numbers)
@@ -273,13 +261,7 @@ class Result:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain JSON types; what holds estimates becomes lists and objects of them.
-
-    Examples
-    --------
-    >>> plain({("clarity", "primary"): (1, None)})
-    {'clarity, primary': [1, None]}
-    """
+    """Return a value as plain JSON types; what holds estimates becomes lists and objects of them."""
     if isinstance(value, Estimate | Result):
         return value.to_dict()
     if isinstance(value, Mapping):

@@ -73,17 +73,15 @@ def benchmark_designs(
 ) -> Benchmark:
     r"""Return what designs cost and how near they come to the full bank, over seeds; the first is the baseline.
 
-    Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``. At equal
-    cost, what the baseline spends in the median, it is compared how near each comes.
+    Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``.
 
     ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
     left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
     commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
 
-    For each design: median cost and bases to the width, with a distribution-free interval of the median; the ratio of
-    its cost to the baseline's with the same seed; coverage of the differences on the full bank, when the width is
-    reached, at every look on the way, and of all jointly; and at equal cost Kendall's tau-b with the full bank's
-    ranking, the root mean square error of the means, and the width of the widest interval.
+    For each design: median cost and bases to the width; the ratio of its cost to the baseline's with the same seed;
+    coverage of the differences on the full bank, when the width is reached, at every look, and of all jointly; and at
+    equal cost Kendall's tau-b with the full bank's ranking, the error of the means, and the widest interval.
 
     References
     ----------

@@ -362,15 +362,7 @@ def sequential_comparison(
 
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
-    """Return the mean of each complete block (rows bases as first met, columns models), and the bases without.
-
-    Examples
-    --------
-    >>> rows = [("x", "a", "S", 1.0), ("y", "a", "S", 3.0), ("x", "b", "S", 2.0)]
-    >>> means, broken = block_means(pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"]))
-    >>> means.loc["a"].tolist(), broken
-    ([1.0, 3.0], ['b'])
-    """
+    """Return the mean of each complete block (rows bases as first met, columns models), and the bases without."""
     need_columns("scores", scores, ("model", "base", "length_bin", score))
     need_labels("scores", scores, ("model", "base", "length_bin"))
     values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)

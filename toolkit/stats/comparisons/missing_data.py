@@ -106,8 +106,8 @@ def missing_data(
         need_labels(f"missing data: {unit}", table, ("base",))
         missing = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
-        total = _share(f"missing {unit}", missing, bases, unit, missing)
-        overall.append(replace(total, facets={"of": unit}))
+        total = share(f"missing {unit}", missing.tolist(), bases.tolist(), what=unit)
+        overall.append(replace(total if missing.any() else _complete(total), facets={"of": unit}))
         alike = likeness(missing, list(bases))
         for column in told_apart(table, columns):
             # Compared one by one: numpy's own texts lose a NUL at their end, and two models would be one.
@@ -115,8 +115,9 @@ def missing_data(
             by_level = []
             for name in in_order(levels):
                 member = np.array([level == name for level in levels])
-                label = f"missing, {column} {name}"
-                estimate = _share(label, missing[member], bases[member], unit, missing, alike)
+                values = missing[member].tolist(), bases[member].tolist()
+                estimate = share(f"missing, {column} {name}", *values, what=unit, alike=alike)
+                estimate = estimate if missing.any() else _complete(estimate)
                 by_level.append(replace(estimate, statistic="missing", facets={column: str(name)}))
             shares[column] = tuple(by_level)
         reasons.update(_reasons(table, missing, unit))
@@ -124,17 +125,7 @@ def missing_data(
     return MissingData(tuple(overall), shares, ordered, missing_bounds(runs, score))
 
 
-def _share(
-    name: str,
-    missing: np.ndarray,
-    bases: np.ndarray,
-    unit: str,
-    everywhere: np.ndarray,
-    alike: float | None = None,
-) -> Estimate:
-    estimate = share(name, missing.tolist(), bases.tolist(), what=unit, alike=alike)
-    if everywhere.any():
-        return estimate
+def _complete(estimate: Estimate) -> Estimate:
     return replace(estimate, low=None, high=None, method="").no_interval("no score is missing")
 
 

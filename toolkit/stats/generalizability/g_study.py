@@ -273,9 +273,8 @@ def decision_study(
 ) -> DecisionStudy:
     """Return the coefficients of other designs, and the cheapest one that reaches the target.
 
-    Every design up to the limits is looked at. The cheapest wins; among equals, or where costs are unknown, the
-    one with fewest judgements, then fewest runs. The plan holds for the estimate of the coefficient: its
-    interval says how sure that is.
+    The cheapest of all designs up to the limits wins; among equals, or where costs are unknown, the one with fewest
+    judgements, then fewest runs.
 
     References
     ----------

@@ -66,13 +66,7 @@ def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
-    """Say how many bases there are, and how many independent groups where these are fewer.
-
-    Examples
-    --------
-    >>> units_words({"a": "a", "b": "a", "c": "c"}, {"a", "b", "c"}), units_words({"a": "a"}, {"a"})
-    ('3 bases in 2 independent groups (bases that share texts or sources)', '1 base')
-    """
+    """Say how many bases there are, and how many independent groups where these are fewer."""
     groups = len({clusters[base] for base in bases})
     clause = (
         f" in {counted(groups, GROUPS)} (bases that share texts or sources)" if groups != len(bases) else ""

@@ -148,13 +148,7 @@ def rate_mean(
 
 
 def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
-    """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree.
-
-    Examples
-    --------
-    >>> likeness([True, True, False, False], ["a", "a", "b", "b"])
-    1.0
-    """
+    """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree."""
     scores = np.asarray(hits, dtype=float)
     cases, groups = len(scores), len(set(clusters))
     p = float(scores.sum()) / cases if cases else 0.0

@@ -136,13 +136,7 @@ _STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:
-    """Return each name once: length bins from short to long, judges by role, then all others by name.
-
-    Examples
-    --------
-    >>> in_order(["L", "m2", "S", "m1", "S", None])
-    ['S', 'L', 'm1', 'm2']
-    """
+    """Return each name once: length bins from short to long, judges by role, then all others by name."""
     present = {name for name in names if name is not None and name == name}
     standard = [name for name in _STANDARD_ORDER if name in present]
     return [*standard, *sorted(present - set(standard), key=str)]

@@ -104,8 +104,7 @@ def pilot_power(
     step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
     power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
 
-    Intervals carry the uncertainty of the pilot's standard deviation alone (94-95.4 % coverage
-    from 12 bases); of a small pilot they are wide, and the upper end is the one to plan with.
+    Intervals carry the uncertainty of the pilot's standard deviation alone: the upper end is the one to plan with.
 
     ``effect`` is the difference in score points that matters, ``repeats`` those of each prompt in the study to be
     planned, as in these runs by default.
