@@ -95,6 +95,9 @@ def test_scores_of_models_are_means_over_bins_and_a_mean_lacks_no_bin():
     gap = whole.copy()
     gap.loc[3, "composite_strict"] = np.nan
     found = study_generalizability(gap, of="model")
+    # A reply that is left out of the analysis is not left out of what a study costs.
+    plans = [study_generalizability(frame, target=0.1).decision.plans[0] for frame in (whole, gap)]
+    assert plans[0].runs == plans[1].runs == whole["run_id"].nunique()
     assert found.result.phi.missing == 3  # the mean lacks a judge and is left out with all its scores
     assert any("1 of 36 replies lacks a judge and is left out" in note for note in found.notes)
 

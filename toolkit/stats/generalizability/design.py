@@ -93,6 +93,9 @@ class ComponentsTable:
     notes: tuple[str, ...] = ()
     problem: str = ""
     left_out: float = 0.0  # share of the replies that lack a judge
+    scored: np.ndarray = field(
+        default_factory=lambda: np.empty(0)
+    )  # cells with a score, also of these replies
 
     @property
     def complete(self) -> bool:
@@ -136,7 +139,8 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         notes.insert(0, f"{partial} of {counted(replies, 'replies')} {lack}")
     for axis in range(values.ndim):
         remaining = tuple(index for index in range(values.ndim) if index != axis)
-        values = values.compress(~np.isnan(values).all(axis=remaining), axis)
+        levels_left = ~np.isnan(values).all(axis=remaining)
+        values, every = values.compress(levels_left, axis), every.compress(levels_left, axis)
     levels = dict(zip(design.factors, values.shape, strict=True))
     n = _counts(design, values)
     infinite = bool(np.isinf(values).any())
@@ -162,6 +166,7 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         tuple(notes),
         problem,
         partial / max(replies, 1),
+        np.isfinite(every).reshape(values.shape),
     )
 
 

@@ -354,7 +354,7 @@ def _sizes(
     """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
     nested, table = result.components.asked.nested, result.components.table
     averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in result.of)
-    objects = int(np.isfinite(table.values).any(axis=averaged).sum())
+    objects = int(table.scored.any(axis=averaged).sum())
     runs = np.full(len(grid), objects * costs.runs_per_cell)
     judgements = np.full(len(grid), costs.judgements_per_run)
     for name, count in result.counts.items():
