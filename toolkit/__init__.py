@@ -37,8 +37,8 @@ _FROM: Final = {
     "hallucination.comparison": "compare_hallucination comparison_requests",
     "pipeline": "at_worst",
     "stats": (
-        "answers_for_icc_width bases_needed compare_one_shot compare_two_methods compare_with_people "
-        "equivalence_bases experiments_needed reliability whole"
+        "bases_needed compare_one_shot compare_two_methods compare_with_people "
+        "equivalence_bases reliability whole"
     ),
 }
 """Where the names that notebooks import stand; a name is looked up once."""

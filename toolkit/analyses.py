@@ -22,20 +22,16 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.ceiling import Ceiling
     from toolkit.stats.comparisons.choices import LabelScores, PositionEffect
     from toolkit.stats.comparisons.cost_quality import Pareto
-    from toolkit.stats.comparisons.focus import FocusContrast
+    from toolkit.stats.comparisons.focus import FocusContrast, ReferenceEffect
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.comparisons.models import ModelComparison
-    from toolkit.stats.comparisons.pair_agreement import PairAgreement
-    from toolkit.stats.comparisons.pairs import PairComparison
-    from toolkit.stats.comparisons.reference import ReferenceEffect
+    from toolkit.stats.comparisons.pairs import PairAgreement, PairComparison
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
-    from toolkit.stats.power.models import ModelPower
-    from toolkit.stats.power.pilot import PilotPower
+    from toolkit.stats.power.pilot import ModelPower, PilotPower
     from toolkit.stats.prompt_length.contrasts import LengthComparison
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
     from toolkit.stats.prompt_length.information import LengthInformation
-    from toolkit.stats.prompt_length.mixed_model import MixedModel
     from toolkit.stats.prompt_length.reply_length import LengthBias
 
 _TABLE: Final[Mapping[str, Mapping[str, Any]]] = read_toml(Path(__file__).with_name("analyses.toml"))
@@ -182,7 +178,8 @@ class Analysable:
         Returns
         -------
         LengthComparison
-            Means, paired differences (Holm but for the primary contrast), effect sizes, equivalence and omnibus tests.
+            Means, paired differences (Holm but for the primary contrast), what models differ by in them, effect sizes,
+            equivalence and the omnibus test.
         """
         frames = self._frames_for("length")
         settings = {"score": score or frames.score, "margin": frames.margin, "primary": frames.primary}
@@ -331,22 +328,6 @@ class Analysable:
         frames = self._frames_for("length_bias")
         return frames.once(stats.length_bias, frames.runs, score=score or frames.score)
 
-    def mixed_model(self, score: str | None = None) -> MixedModel:
-        """Return the tests of length x scenario x model with bases as random blocks.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
-
-        Returns
-        -------
-        MixedModel
-            One row a term: F, degrees of freedom, p and p by Holm; exploratory.
-        """
-        frames = self._frames_for("mixed_model")
-        return frames.once(stats.mixed_model, frames.runs, score=score or frames.score)
-
     def pareto(self, score: str | None = None, cost: str = "aud_cost") -> Pareto:
         """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
 
@@ -362,7 +343,7 @@ class Analysable:
         return frames.once(stats.pareto, frames.runs, **settings)
 
     def missing(self, score: str | None = None) -> MissingData:
-        """Return what has no score by model, length and judge, whether that is chance, and what it could change.
+        """Return what has no score by model, length and judge, and what it could change.
 
         Parameters
         ----------
@@ -372,11 +353,10 @@ class Analysable:
         Returns
         -------
         MissingData
-            Shares with intervals, tests of imbalance, and bounds of the contrasts.
+            Shares, with intervals where any is missing, and bounds of the contrasts.
         """
         frames = self._frames_for("missing")
-        settings = {"score": score or frames.score, "seed": frames.seed}
-        return frames.once(stats.missing_data, frames.runs, frames.judge_means, **settings)
+        return frames.once(stats.missing_data, frames.runs, frames.judge_means, score=score or frames.score)
 
     def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.

@@ -449,7 +449,7 @@ class Study(Reported):
 
     @rooms_on_top()
     def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
-        """Return what the bases asked cover of the dataset: its cells, its distribution, novelty, items at the ceiling.
+        """Return what the bases asked cover of the dataset, and how far their distribution is from its own.
 
         Parameters
         ----------

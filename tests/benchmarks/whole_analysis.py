@@ -17,7 +17,7 @@ from whole_study import make_study
 from toolkit.stats.result import estimates_of
 from toolkit.words import SCENARIOS
 
-PARTS = ("reliability", "generalizability", "length", "length_bias", "mixed_model", "pareto", "missing")
+PARTS = ("reliability", "generalizability", "length", "length_bias", "pareto", "missing")
 
 
 def main() -> None:

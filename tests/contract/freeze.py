@@ -36,7 +36,7 @@ GAINED = {"statistic", "facets", "role", "status", "reason"}
 FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
 FRAMES += ("measurements", "results", "experiments", "methods")
 RESULTS = ("reliability", "generalizability", "length", "length_by_model", "dimension_profile", "length_bias")
-RESULTS += ("mixed_model", "pareto", "missing", "ceiling", "calibration", "power", "compare_models", "focus")
+RESULTS += ("pareto", "missing", "ceiling", "calibration", "power", "compare_models", "focus")
 
 
 def observed(study: Study) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Agreement of judges, generalizability, single judges, people, and terms of the mixed model, on drawn studies."""
+"""Agreement of judges, generalizability, single judges and people, on drawn studies."""
 
 from __future__ import annotations
 
@@ -37,13 +37,11 @@ from toolkit.stats.agreement.icc import THESE_JUDGES, icc_estimates
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
 from toolkit.stats.agreement.reliability import judge_leniency
 from toolkit.stats.agreement.retest import retest
-from toolkit.stats.comparisons.missing_data import imbalance_test
 from toolkit.stats.detection.rates import auc
 from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.human.ppi import prediction_powered_contrasts, prediction_powered_mean
-from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.result import Estimate
 
 _ITEMS: Final = 5
@@ -387,39 +385,6 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
         "ICC(1,1) of repeats": (icc, shared / total),
         "SD of repeats": (sd, math.sqrt(total - shared)),
     }
-
-
-@check(
-    "terms of the mixed model, none", "test", "mixed_model", at(bases=(12, 30)) + at(bases=30, missing=0.1)
-)
-def _terms(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Two models, three scenarios and three length bins without any effect; bases differ, and react to models
-    and lengths.
-    """
-    bases, shape = made["bases"], (made["bases"], 2, 3)
-    scores = 3 + rng.normal(0, 0.5, (bases, 1, 1)) + rng.normal(0, 0.2, (bases, 2, 1))
-    scores = scores + rng.normal(0, 0.2, (bases, 1, 3)) + rng.normal(0, 0.4, shape)
-    scores[rng.random(shape) < made["missing"]] = np.nan
-    runs = draw.crossed_runs(scores)
-    runs["scenario"] = np.array(["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"])[runs["base"] % 3]
-    return {one.term: one for one in mixed_model(runs).terms}
-
-
-@check(
-    "missing scores, alike everywhere",
-    "test",
-    "imbalance_test",
-    at(bases=(12, 30)),
-    note="A permutation test of few missing scores has few arrangements, and rejects too seldom rather than too often.",
-)
-def _gaps(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three scores of each base and length bin, missing more often in hard bases and alike in every bin."""
-    bases = made["bases"]
-    hard = np.repeat(rng.beta(2, 8, bases), 9)
-    gone = rng.random(9 * bases) < hard
-    levels, labels = np.tile(np.repeat(list("SML"), 3), bases), np.repeat(np.arange(bases), 9)
-    found = imbalance_test("bin", gone, levels, labels, permutations=999, seed=int(rng.integers(2**31)))
-    return {"missing alike in every bin": found}
 
 
 @check(

@@ -31,9 +31,8 @@ from toolkit.stats.comparisons.models import compare_models, paired_difference, 
 from toolkit.stats.inference.means import bounded_mean, clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.p_values import sign_flip
 from toolkit.stats.power.sample_size import detectable_effect, smallest, tost_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence, friedman, repeated_measures
+from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence, repeated_measures
 from toolkit.stats.prompt_length.information import TEXTS, length_and_information
-from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_ARMS
@@ -206,12 +205,12 @@ _DIRECT: Final = (0.0, 0.1, 0.2)
 _MARGIN: Final = 0.25
 
 
-@check("any difference between lengths, none", "test", "repeated_measures, friedman", BASES + CEILING)
+@check("any difference between lengths, none", "test", "repeated_measures", BASES + CEILING)
 def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
     scores = runs["composite_strict"].to_numpy().reshape(-1, 3)
-    return {"repeated-measures ANOVA": repeated_measures(scores).as_estimate(), "Friedman": friedman(scores)}
+    return {"repeated-measures ANOVA": repeated_measures(scores)}
 
 
 @check("equivalence, at the margin", "test", "equivalence", BASES)
@@ -353,11 +352,9 @@ def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
     """
     runs = draw_copies(rng, model_of(made), (0.0, 0.0, 0.0))
     lengths = compare_lengths(runs, omnibus=True)
-    terms = {f"mixed model, {term.term}": term for term in mixed_model(runs).terms}
     return {
-        **terms,
-        "repeated-measures ANOVA": None if lengths.anova is None else rejects(lengths.anova.as_estimate()),
-        "Friedman": None if lengths.friedman is None else rejects(lengths.friedman),
+        "repeated-measures ANOVA": None if lengths.anova is None else rejects(lengths.anova),
+        "length by model": any(map(rejects, lengths.by_model)),
         "models a - b": compare_models(runs[runs["model"] != "c"]).differences[0],
         "slope on reply length": length_bias(runs).slope,
     }

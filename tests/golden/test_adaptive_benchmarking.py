@@ -34,20 +34,14 @@ def test_the_divergence_of_a_sample_is_the_golden_one():
         for kind, share in zip("abc", golden["p"], strict=True)
         for n in range(round(100 * share))
     ]
-    found = ours.sample_taxonomy(prompts, sample, by=("scenario",), permutations=99).divergence
+    found = ours.sample_taxonomy(prompts, sample, by=("scenario",)).divergence
     assert found.estimate == pytest.approx(golden["jsd"], abs=1e-6)
-    assert found.p_value == 0.01
+    assert found.p_value == 0.001
 
 
 @pytest.mark.parametrize(("looks", "bound"), GOLDEN["obrien_fleming"]["bounds"].items())
 def test_bounds_are_those_of_obrien_and_fleming(looks, bound):
     assert ours.boundary(int(looks)) == pytest.approx(bound, abs=0.0006)
-
-
-def test_looking_always_is_the_limit_of_looking_often():
-    """P(sup |B| > c) of Brownian motion; many looks come near it from below."""
-    assert ours.boundary(100) < ours.boundary(None) == pytest.approx(2.2414, abs=1e-4)
-    assert ours.boundary(None) - ours.boundary(100) < 0.07
 
 
 def test_one_planned_look_at_random_bases_is_the_ordinary_interval_with_the_correction_of_a_finite_bank():

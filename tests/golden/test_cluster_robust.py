@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import linalg, stats
 
-from toolkit.stats import cluster_robust, clustered_mean, clustered_pearson, clustered_slope
+from toolkit.stats import cluster_robust
 
 
 def written_out(
@@ -60,33 +58,6 @@ def test_clusters_of_one_are_hc2() -> None:
     assert [found[name].error for name in range(3)] == pytest.approx(list(theirs.bse))
 
 
-def test_two_answers_a_base_are_the_paired_t_test() -> None:
-    """With an intercept of each base taken out, estimate, interval, p value and degrees of freedom are exact."""
-    rng = np.random.default_rng(4)
-    first, second = rng.normal(0, 1, 9), rng.normal(0.4, 1, 9)
-    x = np.tile([[-0.5], [0.5]], (9, 1))
-    y = np.column_stack([first, second])
-    within = (y - y.mean(axis=1, keepdims=True)).ravel()
-    found = cluster_robust(x, within, np.repeat(np.arange(9), 2), {"d": [1.0]})["d"]
-    test = stats.ttest_rel(second, first)
-    interval = test.confidence_interval()
-    assert found.degrees == pytest.approx(8)
-    assert found.p_value == pytest.approx(test.pvalue)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-
-
-@given(st.permutations(range(25)), st.floats(1e-4, 1e4), st.floats(1e-3, 1e3))
-@settings(max_examples=15, deadline=None, derandomize=True)
-def test_order_and_units_change_nothing_but_the_unit(order: list[int], unit: float, scale: float) -> None:
-    """Rows in any order; a covariate in other units; scores scaled."""
-    x, y, clusters = sample()
-    first = cluster_robust(x, y, clusters, {"b": [0, 1, 0]})["b"]
-    other = cluster_robust(x[order] * [1, unit, 1], scale * y[order], clusters[order], {"b": [0, 1, 0]})["b"]
-    assert other.estimate * unit / scale == pytest.approx(first.estimate, rel=1e-6)
-    assert other.low * unit / scale == pytest.approx(first.low, rel=1e-6)
-    assert (other.p_value, other.degrees) == pytest.approx((first.p_value, first.degrees), rel=1e-6)
-
-
 def test_what_the_design_does_not_hold_says_why() -> None:
     """A redundant column, a column of nothing, one base, no residual, no rows."""
     x, y, clusters = sample()
@@ -107,22 +78,3 @@ def test_what_the_design_does_not_hold_says_why() -> None:
     assert exact.estimate == pytest.approx(2)
     assert "fitted line" in exact.reason
     assert "no answers" in cluster_robust(np.empty((0, 2)), [], [], {"b": [0, 1]})["b"].reason
-
-
-def test_a_mean_and_a_slope_are_the_regressions_that_they_are() -> None:
-    """A mean is a regression on a constant; a correlation beside the slope is that of numpy."""
-    x, y, clusters = sample()
-    mean, by_constant = (
-        clustered_mean(y, list(clusters)),
-        cluster_robust(x[:, :1], y, clusters, {"m": [1]})["m"],
-    )
-    parts = [(one.error, one.degrees, one.low, one.high, one.p_value) for one in (mean, by_constant)]
-    assert parts[0] == pytest.approx(parts[1])
-    slope = clustered_slope("s", x[:, 1], y, list(clusters))
-    by_line = cluster_robust(x[:, :2], y, clusters, {"s": [0, 1]})["s"]
-    assert (slope.estimate, slope.low, slope.high) == pytest.approx(
-        (by_line.estimate, by_line.low, by_line.high)
-    )
-    r = clustered_pearson("r", x[:, 1], y, list(clusters))
-    assert r.estimate == pytest.approx(np.corrcoef(x[:, 1], y)[0, 1])
-    assert r.low < r.estimate < r.high

@@ -7,12 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import special, stats
 
 from toolkit import Scores
-from toolkit.scoring import aggregate_ensemble_scores, calculate_ci, one_shot_score
+from toolkit.scoring import aggregate_ensemble_scores, one_shot_score
 from toolkit.stats import clopper_pearson, sign_flip
 
 HERE = Path(__file__).parent
@@ -28,15 +26,6 @@ def test_three_judges_give_the_golden_mean_spread_and_interval():
     assert aggregated["std"] == pytest.approx(ENSEMBLE["std"])
     assert aggregated["confidence_interval"] == pytest.approx(ENSEMBLE["ci95"], abs=5e-4)
     assert aggregated["judge_count"] == 3
-
-
-@given(st.lists(st.floats(0, 5), min_size=2, max_size=6), st.floats(0.5, 0.999))
-def test_the_interval_over_judges_is_the_t_interval_of_scipy(scores, confidence):
-    found = calculate_ci(scores, confidence, bounds=(-1e9, 1e9))
-    spread = np.std(scores, ddof=1) / np.sqrt(len(scores))
-    if spread > 0:
-        expected = stats.t.interval(confidence, len(scores) - 1, np.mean(scores), spread)
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("case", ONE_SHOT["cases"])
@@ -59,13 +48,6 @@ def test_with_two_outcomes_the_interval_is_clopper_pearson(case):
 def test_the_exact_interval_is_the_golden_one(case):
     found = clopper_pearson(case["k"], case["n"])
     assert found == pytest.approx(case["ci"], abs=5e-5)
-
-
-def test_ten_out_of_ten_does_not_pretend_certainty():
-    """0.6915 is the Clopper-Pearson bound of the expected share; the rest may all be hallucinations."""
-    result = one_shot_score(10, 0, 0)
-    assert result.high == 1.0
-    assert result.low == pytest.approx(0.69150 - 0.5 * (1 - 0.69150), abs=1e-4)
 
 
 @pytest.mark.parametrize(("n", "weights"), [(1, (1, 0, -0.5)), (4, (1, 0.5, -1)), (10, (1, 0, -0.5))])

@@ -16,7 +16,7 @@ from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
 from toolkit.report.registry import FIGURES, TABLES
 from toolkit.report.show import Files, NothingToShow
-from toolkit.stats import gain_per_cost, point_cost
+from toolkit.stats import point_cost
 from toolkit.stats.one_shot.methods import score_methods
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -67,17 +67,23 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         assert found["n"] == number.counts
         assert f"scored {abs(number.estimate or 0):.2f} points" in found["statement"]
     icc = {one.name: one for one in analyses.reliability().icc[analyses.score]}
-    assert length.loc[3, "estimate"] == icc["ICC(A,k)"].estimate
-    gains = [point_cost(gain) for gain in gain_per_cost(analyses.runs)]
-    assert length.loc[4, "estimate"] == gains[0].estimate
-    assert all(gain.facets["model"] in length.loc[4, "statement"] for gain in gains)
+    assert length.loc[4, "estimate"] == icc["ICC(A,k)"].estimate
+    by_model = analyses.length_by_model()
+    assert length.loc[3, "estimate"] in [number.estimate for number in analyses.length().by_model]
+    for model, alone in by_model.items():
+        assert any(
+            f"{number.estimate:.2f} ({model})" in length.loc[3, "statement"] for number in alone.contrasts
+        )
+    prices = point_cost(analyses.runs)
+    assert length.loc[5, "estimate"] == prices[0].estimate
+    assert all(price.facets["model"] in length.loc[5, "statement"] for price in prices)
     models = of(findings, "Models")
     best, worst = sorted(analyses.compare_models().models, key=lambda one: -one[1].estimate)
     assert f"{best[0]} has the highest mean, {best[1].estimate:.2f}" in models.loc[0, "statement"]
     assert f"{worst[0]} the lowest, {worst[1].estimate:.2f}" in models.loc[0, "statement"]
     sizes = findings.frame().groupby("question").size()
     assert sizes["Judges and people"] == 1
-    assert sizes.drop(["Judges and people"]).between(2, 5).all()
+    assert sizes.drop(["Judges and people"]).between(2, 6).all()
     assert findings.sentences() == tuple(findings.frame()["statement"])
     assert "Prompt length (RQ1)\n  Exploratory: within bases" in repr(findings)
 
@@ -246,23 +252,29 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() ->
     """By hand: 15 AUD more on 1,000 runs for 0.4 points; no price where a gain is not shown or nothing is paid."""
 
     def price(runs: pd.DataFrame) -> Estimate:
-        (gain,) = gain_per_cost(runs)
-        return point_cost(gain)
+        (point,) = point_cost(runs)
+        return point
 
     point = price(gains(0.4, 0.01))
     assert point.estimate == pytest.approx(1000 * 0.015 / 0.4)
     assert (point.low or 0) < 37.5 < (point.high or 0)
-    (gain,) = gain_per_cost(gains(0.4, 0.01))
-    assert (point.low, point.high) == pytest.approx((1000 / (gain.high or 0), 1000 / (gain.low or 0)))
     assert price(gains(0.0, 0.01)).reason == "no gain is shown"
     assert price(gains(-0.4, 0.01)).estimate is None
     assert price(gains(0.4, 0.0)).reason == "the longer prompts cost no more"
+    for end in (
+        point.low,
+        point.high,
+    ):  # Fieller: at either end t of the mean of gain x price - extra is the limit
+        wide = gains(0.4, 0.01).pivot(index="base", columns="length_bin")
+        gain, extra = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
+        rest = gain * (end or 0) / 1000 - extra
+        assert abs(rest.mean()) / rest.sem() == pytest.approx(2.570581836)
     assert [price(gains(0.4, 0.01, model=name)).estimate for name in "xy"] == [point.estimate] * 2
     unscored = gains(0.4, 0.01)
     unscored.loc[0, "composite_strict"] = np.nan  # the base lacks S: it is left out and counted
     assert price(unscored).missing == 1
     with pytest.raises(InputError, match="lack the column"):
-        gain_per_cost(gains(0.4, 0.01), cost="tokens")
+        point_cost(gains(0.4, 0.01), cost="tokens")
 
 
 def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tmp_path: Path) -> None:

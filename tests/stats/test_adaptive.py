@@ -66,17 +66,6 @@ def test_asking_stops_when_the_widest_difference_is_as_narrow_as_wanted(simulate
     )  # O'Brien-Fleming looks hard at first
 
 
-def test_more_looks_cost_width_and_one_costs_least(simulated):
-    bank, scores = simulated
-    half = scores[scores["base"].isin(bank["base"][::2])]
-    widths = [
-        ours.sequential_comparison(half, bank, target_width=1.0, looks=looks).width
-        for looks in (1, 4, 10, None)
-    ]
-    assert widths == sorted(widths)
-    assert widths[-1] / widths[0] == pytest.approx(1.15, abs=0.02)
-
-
 def test_a_base_that_some_model_has_not_answered_is_missing(simulated):
     bank, scores = simulated
     some = scores[scores["base"].isin(bank["base"][::2])]
@@ -132,9 +121,8 @@ def test_what_cannot_be_used_is_said_in_one_line(simulated):
     ):
         with pytest.raises(InputError, match=message):
             ours.sequential_comparison(scores, table, target_width=0.3, covariates=columns)
-    for wrong in ({"target_width": 0}, {"looks": 0}):
-        with pytest.raises(InputError, match="sequential"):
-            ours.sequential_comparison(scores, bank, **wrong)
+    with pytest.raises(InputError, match="sequential"):
+        ours.sequential_comparison(scores, bank, target_width=0)
     few = scores["score"].where(scores["base"] < "base_011")
     with pytest.raises(
         InputError, match="11 of 100 bases have a score of every model at every length, and 12 are"
@@ -160,18 +148,6 @@ def test_the_choice_does_not_bias_what_is_chosen():
         found = ours.sequential_comparison(pd.DataFrame(rows, columns=COLUMNS), bank)
         errors.append(found.differences[0].estimate - values[:, 0].mean())
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
-
-
-@pytest.mark.full
-def test_adaptive_costs_less_than_random_where_there_is_structure():
-    found = simulate_designs(DESIGNS, target_width=0.3, seeds=12)
-    ratio = {name: of[2].estimate for name, of in found.results.items()}
-    assert ratio["random"] == 1
-    assert ratio["adaptive"] < 0.95
-    assert found.results["adaptive"][3].estimate > 0.85
-    assert len(found.trials) == 36
-    again = simulate_designs(DESIGNS, target_width=0.3, seeds=12)
-    pd.testing.assert_frame_equal(found.trials, again.trials)
 
 
 def test_the_benchmark_of_a_table_is_held_against_its_own_means(simulated):
@@ -237,35 +213,13 @@ def test_two_hundred_simulated_studies(bank, most, least):
 def test_taxonomy_of_the_whole_bank_and_of_one_scenario(simulated):
     bank, scores = simulated
     prompts = scores[["base", "length_bin"]].drop_duplicates().merge(bank.assign(csf=None), on="base")
-    whole = ours.sample_taxonomy(prompts, bank["base"].tolist(), scores=scores)
+    whole = ours.sample_taxonomy(prompts, bank["base"].tolist())
     assert {one.estimate for one in whole.coverage} == {1.0}
     assert whole.divergence.estimate == pytest.approx(0, abs=1e-12)
     assert whole.divergence.p_value == 1
-    one = ours.sample_taxonomy(prompts, bank["base"][:20].tolist(), permutations=199)
+    one = ours.sample_taxonomy(prompts, bank["base"][:20].tolist())
     assert [found.estimate for found in one.coverage] == pytest.approx([1 / 3, 9 / 22, 1, 1, 9 / 22])
     assert one.divergence.p_value < 0.05
-    assert one.items == ()
-
-
-def test_novelty_ceiling_and_item_total():
-    prompts = pd.DataFrame({"base": list("abc"), "length_bin": "S", "scenario": "x"})
-    rows = [
-        (m, base, "S", s)
-        for base, of in {"a": (5, 5, 5), "b": (1, 2, 3), "c": (2, 3, 4)}.items()
-        for m, s in zip("xyz", of, strict=True)
-    ]
-    found = ours.sample_taxonomy(
-        prompts,
-        ["c", "a", "b"],
-        by=("scenario",),
-        scores=pd.DataFrame(rows, columns=COLUMNS),
-        similarity=[[1, 0, 0.5], [0, 1, 1], [0.5, 1, 1]],
-    )
-    assert found.novelty == pytest.approx((1, 0.5, 0))
-    assert [one.estimate for one in found.items] == pytest.approx([0.5, 1 / 3, 1.0])
-    assert found.items[2].remarks.startswith("1 base on which all models score alike has none; over 3 models")
-    for wrong in ([], ["q"], ["a", "a"]):
+    for wrong in ([], ["q"], ["base_001", "base_001"]):
         with pytest.raises(InputError, match="taxonomy"):
             ours.sample_taxonomy(prompts, wrong, by=("scenario",))
-    with pytest.raises(InputError, match="one row and column a base"):
-        ours.sample_taxonomy(prompts, ["a"], by=("scenario",), similarity=np.eye(2))

@@ -18,7 +18,6 @@ from toolkit.stats.generalizability.study_scores import study_generalizability
 from toolkit.stats.power.pilot import pilot_power
 from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model
 from toolkit.stats.prompt_length.dimension_profile import dimension_profile
-from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import estimates_of
 
@@ -62,7 +61,6 @@ def ratings(runs: pd.DataFrame) -> Any:
 ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "lengths": lambda runs: compare_lengths(runs, omnibus=True, margin=0.25),
     "lengths by model": lambda runs: compare_lengths_by_model(runs),
-    "mixed model": mixed_model,
     "models": compare_models,
     "profile": lambda runs: dimension_profile(runs, ("clarity",)),
     "front": lambda runs: pareto(runs, resamples=200),
@@ -74,8 +72,7 @@ ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
 
 
 def numbers(found: Any) -> dict[str, list[float | None]]:
-    terms = {term.term: [term.f, term.df1, term.df2, term.p_value] for term in getattr(found, "terms", ())}
-    return terms | {
+    return {
         f"{where} {one.name}": [one.estimate, one.low, one.high, one.p_value]
         for where, one in estimates_of(found)
     }
@@ -116,7 +113,7 @@ def test_the_order_of_rows_changes_nothing(name: str) -> None:
     assert other == about(one)
 
 
-@pytest.mark.parametrize("name", ["lengths", "lengths by model", "mixed model", "models", "profile", "front"])
+@pytest.mark.parametrize("name", ["lengths", "lengths by model", "models", "profile", "front"])
 def test_repeats_are_averaged_first_and_do_not_count_as_bases(name: str) -> None:
     """The same scores again, under another repeat."""
     again = pd.concat([study(), study().assign(repeat=1)])
@@ -136,12 +133,3 @@ def test_lengths_are_paired_within_a_base_before_bases_are_averaged() -> None:
     )
     assert found.per_bin[2].estimate == pytest.approx(alone.per_bin[2].estimate + 1.0)
     assert "24 of 48 pairs of base and model lack a length bin" in " ".join(found.notes)
-
-
-def test_a_cluster_of_several_scenarios_takes_scenario_out_of_the_mixed_model() -> None:
-    runs = study()
-    mixed = runs.assign(cluster=runs["base"].where(runs["base"] > "b01", "b00"))
-    found = mixed_model(mixed)
-    assert [term.term for term in found.terms] == ["length", "model", "length:model"]
-    assert "scenario is left out" in " ".join(found.notes)
-    assert found.n["independent groups"] == 11

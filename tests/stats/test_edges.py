@@ -20,7 +20,6 @@ from toolkit.scoring import (
 )
 from toolkit.stats import (
     Estimate,
-    answers_for_icc_width,
     auc,
     bases_needed,
     calibrate,
@@ -34,12 +33,9 @@ from toolkit.stats import (
     dimension_profile,
     equivalence,
     equivalence_bases,
-    experiments_needed,
     focus_contrast,
-    friedman,
     mcnemar,
     missing_data,
-    mixed_model,
     pareto,
     pilot_power,
     prediction_powered_mean,
@@ -47,16 +43,13 @@ from toolkit.stats import (
     repeated_measures,
     sign_flip,
 )
-from toolkit.stats.comparisons.missing_data import imbalance_test
 from toolkit.stats.comparisons.models import paired_difference
 from toolkit.stats.detection.deciders import length_decisions
 from toolkit.stats.detection.rates import confusion
 from toolkit.stats.inference.jackknife import ONE_SIDED, with_jackknife
 from toolkit.stats.one_shot.methods import KEYS, score_methods
-from toolkit.stats.power.experiments import one_shot_power
 
 NAN, INF = math.nan, math.inf
-ALWAYS, HALF = (1, 0, 0), (0.5, 0.5, 0)
 ROWS = [(f"r{b}{m}{s}", f"b{b}", "XY"[b % 2], m, s) for b in range(4) for m in "uv" for s in "SML"]
 RUNS = pd.DataFrame(ROWS, columns=["run_id", "base", "scenario", "model", "length_bin"])
 RUNS = RUNS.assign(composite_strict=3.0, aud_cost=0.1, judge="primary")
@@ -75,8 +68,8 @@ TABLE = np.random.default_rng(5).normal(3, 1, (9, 3))
 
 def anova(scores):
     found = repeated_measures(scores, missing=4)
-    assert (found.f, found.missing) == (None, 4)
-    return found.as_estimate()
+    assert found.missing == 4
+    return found
 
 
 def tost(differences):
@@ -87,37 +80,10 @@ def error_bar(values, bases):
     return paired_difference("d", values, [0.0] * len(values), bases)
 
 
-def mixed(runs):
-    found = mixed_model(runs)
-    assert found.terms == ()
-    assert found.frame().empty
-    assert found.note in found.sentence()
-    return Estimate("terms", None, note=found.note)
-
-
-def scored(scores, bases=9, bins="SML"):
-    """Return runs of nine bases in three scenarios, three models and three lengths, with scores of base and length."""
-    base, model, place = (index.ravel() for index in np.indices((bases, 3, len(bins))))
-    columns = {"base": base, "model": np.array(list("xyz"))[model], "length_bin": np.array(list(bins))[place]}
-    return pd.DataFrame(columns).assign(
-        composite_strict=scores(base, place), scenario=np.array(list("XYZ"))[base % 3]
-    )
-
-
-def noise(base, place):
-    return np.random.default_rng(1).normal(3, 1, len(base))
-
-
-def level_and_length(base, place):
-    return 2 + 0.1 * base + 0.3 * place
-
-
 def calibrated(human, judged, unrated):
     return ppi(human, judged, unrated).calibrated
 
 
-def imbalance(gone, levels, bases):
-    return imbalance_test("bin", np.array(gone), np.array(levels), np.array(bases))
 
 
 REASONS = [
@@ -126,9 +92,6 @@ REASONS = [
     (anova, np.full((6, 3), 5.0), "do not vary"),
     (anova, np.arange(6)[:, None] + np.array([0.1, 0.2, 0.3]), "do not vary"),
     (anova, 3 + 1e-13 * TABLE, "do not vary"),
-    (friedman, TABLE[:2], "2 bases"),
-    (friedman, np.full((6, 3), 5.0), "all bins are equal"),
-    (friedman, [[0.3, 0.1 + 0.2]] * 4, "all bins are equal"),
     (tost, [], "0 base"),
     (tost, [0.1], "1 base"),
     (tost, [0.0] * 5, "equal"),
@@ -138,27 +101,12 @@ REASONS = [
     (error_bar, [1.0, 2.0], ["a", "a"], "two are needed"),
     (error_bar, [3.0, 3.0, 3.0], ["a", "b", "c"], "are equal"),
     (error_bar, [3.0, 3.0 + 1e-13], ["a", "b"], "are equal"),
-    (mixed, scored(noise).assign(composite_strict=NAN), "0 length bins"),
-    (mixed, scored(noise, bins="S"), "1 length bin"),
-    (mixed, scored(noise, bases=4), "4 bases in 3 scenarios"),
-    (mixed, scored(noise).assign(composite_strict=4.0), "do not differ at all"),
-    (
-        mixed,
-        scored(noise).query("model != 'x' or length_bin != 'L' or scenario != 'X'"),
-        "1 of 27 combinations",
-    ),
-    (mixed, scored(level_and_length), "within bases do not vary"),
-    (mixed, scored(lambda *at: level_and_length(*at) + 1e-12 * noise(*at)), "within bases do not vary"),
     (calibrated, [], [], [3.0, 4.0], "no answer was rated"),
     (calibrated, [NAN], [3.0], [3.0], "no answer was rated"),
     (calibrated, [4.0, INF, 3.0], [4.0, 3.0, 3.0], [3.0], "infinite"),
     (calibrated, [4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and 4"),
     (calibrated, [4.0] * 5, [4.0] * 5, [4.0] * 9, "do not vary"),
     (calibrated, [4.0 + 1e-14, 4.0, 4.0, 4.0], [4.0] * 4, [4.0] * 9, "do not vary"),
-    (imbalance, [True, False], ["S", "S"], [0, 1], "one bin only"),
-    (imbalance, [False, False], ["S", "L"], [0, 0], "no test: nothing is missing"),
-    (imbalance, [True, True], ["S", "L"], [0, 0], "no test: everything is missing"),
-    (imbalance, [True, False], ["S", "L"], [0, 1], "no test: no base has two bins"),
 ]
 
 
@@ -181,8 +129,6 @@ REFUSED = [
     ("lack the column composite", lambda: compare_lengths(RUNS.drop(columns="composite_strict"))),
     ("run 'r0uS' is there 2 times", lambda: compare_lengths(TWICE)),
     ("lack the column actionability", lambda: dimension_profile(RUNS, ("actionability",))),
-    ("base 'b0' has two scenarios", lambda: mixed_model(RUNS.assign(scenario=list("XYZ") * 8))),
-    ("lack the column scenario", lambda: mixed_model(RUNS.drop(columns="scenario"))),
     ("lack the column model", lambda: missing_data(RUNS.drop(columns="model"))),
     ("runs, row 1: the base is empty", lambda: missing_data(RUNS.assign(base=None))),
     ("there 2 times", lambda: missing_data(TWICE)),
@@ -208,8 +154,7 @@ REFUSED = [
     ("not between 0 and 1", lambda: rate_difference("x", [1.5, 0.0], [0.0, 0.0], ["a", "b"])),
     ("give as many", lambda: rate_difference("x", [1.0], [0.0, 0.0], ["a", "b"])),
     *(
-        ("ANOVA", lambda function=function, scores=scores: function(scores))
-        for function in (repeated_measures, friedman)
+        ("ANOVA", lambda scores=scores: repeated_measures(scores))
         for scores in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, INF]] * 3)
     ),
     *(("margin", lambda margin=m: equivalence("M-S", [0.1, 0.2], margin)) for m in (0, -0.1, NAN, INF)),
@@ -243,19 +188,6 @@ REFUSED = [
     ("n is 1", lambda: detectable_effect(1, 1.0)),
     ("the margin is 0.0", lambda: equivalence_bases(0.0, 1.0)),
     ("alpha is 0.6", lambda: equivalence_bases(0.2, 1.0, alpha=0.6)),
-    ("reliability is 1.0", lambda: answers_for_icc_width(1.0, 3, 0.2)),
-    ("number of judges is 1", lambda: answers_for_icc_width(0.8, 1, 0.2)),
-    ("the width is 0.0", lambda: answers_for_icc_width(0.8, 3, 0.0)),
-    ("assurance is 0.3", lambda: answers_for_icc_width(0.8, 3, 0.2, assurance=0.3)),
-    *(
-        ("must be three shares", lambda shares=shares: one_shot_power(shares, HALF))
-        for shares in ((1, 0), (0, 0, 0), (-1, 1, 1), ("a", 1, 1), (NAN, 1, 1))
-    ),
-    ("n is 10.5", lambda: one_shot_power(ALWAYS, HALF, 10.5)),
-    ("alpha is 1.5", lambda: one_shot_power(ALWAYS, HALF, alpha=1.5)),
-    ("three finite numbers", lambda: one_shot_power(ALWAYS, HALF, weights=(1, 0))),
-    ("power is 1", lambda: experiments_needed(ALWAYS, HALF, power=1)),
-    ("start is 0", lambda: experiments_needed(ALWAYS, HALF, start=0)),
     ("the effect is 0.0", lambda: pilot_power(RUNS, 0.0)),
     ("repeats is 0", lambda: pilot_power(RUNS, 0.3, repeats=0)),
     ("lack the column base", lambda: pilot_power(RUNS.drop(columns="base"))),
@@ -293,11 +225,10 @@ def test_what_cannot_be_used_is_refused_in_one_line(says, call):
 
 
 def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted() -> None:
-    """As many numbers from the complete ones alone: two omnibus tests."""
+    """As many numbers from the complete ones alone: the omnibus test."""
     gaps = np.insert(TABLE, 4, [[3.0, NAN, 2.0]], axis=0)
-    for test in (repeated_measures, friedman):
-        assert test(gaps) == replace(test(TABLE), missing=1)
-        assert test(gaps, missing=2).missing == 3
+    assert repeated_measures(gaps) == replace(repeated_measures(TABLE), missing=1)
+    assert repeated_measures(gaps, missing=2).missing == 3
 
 
 def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there() -> None:

@@ -117,15 +117,6 @@ def test_groups_count_where_bases_share_texts() -> None:
     assert {row.n["independent groups"] for row in differences(result).values()} == {6}
 
 
-def test_a_loss_is_worded_as_one() -> None:
-    runs = runs_of()
-    runs["composite_strict"] = 5 - runs["composite_strict"]
-    text = length_and_information(runs).sentence()
-    assert " points that L loses against S, " in text
-    gains = length_and_information(runs_of()).sentence()
-    assert text.replace("loses against", "gains over") == gains
-
-
 def test_another_score_has_no_margin_in_points() -> None:
     runs = runs_of().rename(columns={"composite_strict": "seconds"})
     assert length_and_information(runs, "seconds", margin=0.2).equivalence == ()

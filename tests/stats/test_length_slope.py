@@ -71,17 +71,6 @@ def test_total_less_direct_is_the_slope_times_the_longer_replies() -> None:
     assert apart[2] == pytest.approx(found.slope.estimate * (longer["L"] - longer["S"]) / 100)
 
 
-def test_a_score_in_other_units_scales_slope_and_effects_and_a_shift_does_nothing() -> None:
-    runs = study(bases=6)
-    first, second = (
-        length_bias(runs),
-        length_bias(runs.assign(composite_strict=30 * runs["composite_strict"] - 4)),
-    )
-    for one, other in zip((first.slope, *first.direct), (second.slope, *second.direct), strict=True):
-        assert (other.estimate, other.low) == pytest.approx((30 * one.estimate, 30 * one.low), rel=1e-6)
-        assert other.p_value == pytest.approx(one.p_value, rel=1e-6)
-
-
 def test_a_run_without_score_or_length_is_left_out_and_counted() -> None:
     """Missing is not zero: the result is that of the runs that have both."""
     runs = study()
@@ -170,7 +159,3 @@ def test_models_and_bins_come_in_order_and_every_cell_once() -> None:
         (model, length_bin) for model in "xy" for length_bin in "SML"
     ]
     assert "no interval" in found.means[0].mean.remarks
-
-
-def test_a_profile_of_nothing_is_empty() -> None:
-    assert dimension_profile(runs(), ("clarity",)).means == ()

@@ -93,19 +93,6 @@ def test_free_runs_have_no_quality_per_aud() -> None:
     assert found.frame()["per_aud"].isna().tolist() == [False, True, True]
 
 
-def test_another_currency_scales_quality_per_aud_and_leaves_the_front() -> None:
-    """The front has no unit; quality per AUD is divided by the rate, its interval too."""
-    runs = study(POINTS, bases=6, spread=0.8)
-    first, second = (
-        pareto(runs.assign(aud_cost=rate * runs["aud_cost"]), resamples=200) for rate in (1, 7.3)
-    )
-    for one, other in zip(first.points, second.points, strict=True):
-        assert other.on_front == one.on_front
-        assert (other.per_aud.low * 7.3, other.per_aud.high * 7.3) == pytest.approx(
-            (one.per_aud.low, one.per_aud.high)
-        )
-
-
 def test_what_is_missing_is_left_out_counted_and_priced() -> None:
     """A failed run is no zero; what it cost is told; points on other bases are told."""
     runs = study(POINTS)

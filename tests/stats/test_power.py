@@ -1,4 +1,4 @@
-"""Power: what paired tests, equivalence, reliability, the one-shot test and a pilot's own runs can tell apart."""
+"""Power: what paired tests, equivalence and a pilot's own runs can tell apart."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ from toolkit.stats import (
     compare_lengths,
     detectable_effect,
     equivalence_bases,
-    experiments_needed,
     pilot_power,
     standard_deviation,
 )
-from toolkit.stats.one_shot.methods import pair_p_value
-from toolkit.stats.power.experiments import ENUMERATED_UP_TO, one_shot_power
 from toolkit.stats.power.sample_size import t_power, tost_power
 
-ALWAYS, HALF, W = (1, 0, 0), (0.5, 0.5, 0), (1.0, 0.0, -0.5)
 PAIRS = (("M", "S"), ("L", "M"), ("L", "S"))
 
 
@@ -64,48 +60,6 @@ def test_what_cannot_be_found_has_no_number_and_a_reason_and_nothing_is_rounded_
         assert found.remarks.startswith("not estimable: ")
         assert found.remarks in found.sentence() == found.to_dict()["sentence"]
     assert bases_needed(1e6, 1.0).estimate == 2.0
-
-
-def test_one_shot_power_agrees_with_a_simulation_and_keeps_its_level():
-    """20,000 pairs of tests, drawn and tested one by one; two equal methods are told apart in 5 % at most."""
-    first, second = (0.7, 0.2, 0.1), (0.3, 0.3, 0.4)
-    dice = np.random.default_rng(11)
-    a, b = (dice.multinomial(8, p, 20_000).tolist() for p in (first, second))
-    pairs = list(zip(map(tuple, a), map(tuple, b), strict=True))
-    known = {pair: pair_p_value(*pair, W) for pair in set(pairs)}
-    simulated = np.mean([known[pair] <= 0.05 + 1e-12 for pair in pairs])
-    assert one_shot_power(first, second, 8).estimate == pytest.approx(simulated, abs=0.012)
-    assert one_shot_power((7, 2, 1), (3, 3, 4), 8).estimate == pytest.approx(
-        one_shot_power(first, second, 8).estimate
-    )  # pilot counts are read as shares
-    for shares in (HALF, (0.4, 0.3, 0.3), (0.1, 0.1, 0.8)):
-        assert 0 <= one_shot_power(shares, shares, 10).estimate <= 0.05
-
-
-def test_beyond_enumeration_power_is_simulated_with_its_interval_and_the_same_for_the_same_seed():
-    """The simulation continues where the enumeration ends."""
-    shares = (0.8, 0.1, 0.1), (0.5, 0.2, 0.3)
-    exact, drawn, again = (one_shot_power(*shares, ENUMERATED_UP_TO + more) for more in (0, 1, 1))
-    assert exact.low is None
-    assert drawn.low - 0.02 <= exact.estimate <= drawn.high + 0.03
-    assert drawn == again
-    assert "seed 0" in drawn.method
-
-
-def test_the_smallest_number_of_experiments_reaches_the_power_and_keeps_it():
-    """Checked against the powers themselves, by enumeration and by bisection; equal methods have none."""
-    n = int(experiments_needed(ALWAYS, HALF).estimate)
-    powers = {m: one_shot_power(ALWAYS, HALF, m).estimate for m in range(n - 1, n + 4)}
-    assert powers.pop(n - 1) < 0.8 <= min(powers.values())
-    assert experiments_needed(ALWAYS, (0, 0, 1)).estimate == 10
-    assert experiments_needed(ALWAYS, (0, 0, 1), start=3).estimate == 4  # 3 + 3 experiments cannot reach 5 %
-    close = (0.9, 0.05, 0.05), (0.6, 0.2, 0.2)
-    found = int(experiments_needed(*close).estimate)
-    assert ENUMERATED_UP_TO < found < 80
-    assert one_shot_power(*close, int(found * 0.8)).estimate < 0.8 <= one_shot_power(*close, found).estimate
-    none = experiments_needed(ALWAYS, ALWAYS)
-    assert none.estimate is None
-    assert "even 400" in none.remarks
 
 
 def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> pd.DataFrame:
@@ -169,16 +123,6 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
     one = pilot_power(once, 0.3, repeats=3).contrasts[0]
     assert (one.between, one.needed.estimate, one.cost.estimate) == (None, None, None)
     assert "without repeats" in one.needed.remarks
-
-
-def test_shifting_scores_changes_nothing_and_stretching_them_stretches_what_is_detectable():
-    """Nor do the order of rows and the observed effect matter."""
-    frame = pilot()
-    moved = frame.assign(composite_strict=frame["composite_strict"] * 2 + (frame["length_bin"] == "L") * 5.0)
-    found, other = pilot_power(frame, 0.3), pilot_power(moved.sample(frac=1, random_state=3), 0.6)
-    for one, two in zip(found.contrasts, other.contrasts, strict=True):
-        assert two.detectable.estimate == pytest.approx(2 * one.detectable.estimate)
-        assert two.needed.estimate == pytest.approx(one.needed.estimate)
 
 
 def test_a_missing_score_is_no_zero_and_a_base_without_a_bin_is_counted():

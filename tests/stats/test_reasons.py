@@ -10,10 +10,8 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.stats import (
-    Costs,
     Design,
     Estimate,
-    average_effect_size,
     clopper_pearson,
     cluster_robust,
     clustered_mean,
@@ -145,7 +143,7 @@ REASONS = [
     (components, [[1.0], [2], [3]], "not estimable: .*one score per answer"),
     (components, [[1.0, INF], [2, 3]], "not estimable: .*infinite"),
     (components, np.array([[1.0, 2], [2, 3], [1, 4]]) * 1e-200, "not estimable: .*another unit"),
-    (components, [[1.0, NAN], [2, NAN], [NAN, 3], [NAN, 5]], "not estimable: .*tell"),
+    (components, [[1.0, NAN], [2, NAN], [NAN, 3], [NAN, 5]], "not estimable: no reply was scored by all"),
     (components, [[1.0, 2], [2, 3], [4, 5]], "no interval: the residual mean square is 0"),
     (share, "s", [], [], "not estimable: there is no case"),
 ]
@@ -192,7 +190,6 @@ REFUSED = {
     "one difference": ("effect size", lambda: paired_effect_size([1.0])),
     "equal differences": ("effect size", lambda: paired_effect_size([0.5, 0.5])),
     "a difference that is missing": ("effect size", lambda: paired_effect_size([1.0, NAN])),
-    "columns of two lengths": ("3 and 2 scores", lambda: average_effect_size([1.0, 2.0, 3.0], [1.0, 2.0])),
     "p above 1": ("p value", lambda: holm([0.5, 1.1])),
     "p below 0": ("p value", lambda: holm([0.5, -0.1])),
     "no judge": ("lack the column judge", lambda: reliability(RATINGS.drop(columns="judge"))),
@@ -214,8 +211,6 @@ REFUSED = {
     "unknown object": ("not in the design", lambda: generalizability_study(PLAIN, "model")),
     "fixed object": ("fixed as well", lambda: generalizability_study(PLAIN, "answer", fixed=("answer",))),
     "generalizability of a prompt": ("not known", lambda: study_generalizability(SCORES, of="prompt")),
-    "judgements per run": ("at least", lambda: Costs(1.0, 1.0, runs_per_cell=0)),
-    "a cost below nothing": ("not a cost", lambda: Costs(run=-1.0)),
 }
 
 

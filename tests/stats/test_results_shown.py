@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.stats import compare_lengths, compare_models, mixed_model, pareto, reliability
+from toolkit.stats import compare_lengths, compare_models, pareto, reliability
 from toolkit.stats.result import COLUMNS, Estimate, Result, estimates_frame, estimates_of
 
 
@@ -40,7 +40,7 @@ def ratings() -> pd.DataFrame:
     return frame.assign(score=dice.uniform(1, 5, len(frame)))
 
 
-@pytest.mark.parametrize("make", [compare_lengths, compare_models, mixed_model, pareto])
+@pytest.mark.parametrize("make", [compare_lengths, compare_models, pareto])
 def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make: object) -> None:
     found = make(runs())  # type: ignore[operator]
     text, html = repr(found), found._repr_html_()
@@ -101,12 +101,6 @@ def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order() ->
     found = estimates_of(Outer({("gpt", "S"): Inner((ONE, TWO)), ("gpt", "M"): Inner(())}, ONE))
     assert found == [("by model gpt S per bin", ONE), ("by model gpt S per bin", TWO), ("whole", ONE)]
     assert estimates_of(TWO) == [("", TWO)]
-
-
-@pytest.mark.parametrize("nothing", [None, 3, "text", (), {}, Outer, Inner(())])
-def test_what_holds_no_estimate_gives_none(nothing: object) -> None:
-    """Text and classes are not walked into."""
-    assert estimates_of(nothing) == []
 
 
 def test_a_missing_number_is_nan_and_the_columns_are_numbers() -> None:

@@ -39,7 +39,7 @@ def under(study: Study, **analysis: object) -> Study:
 
 
 def test_a_finished_study_answers_every_question_about_length(study: Study) -> None:
-    """Tests of any difference, length bias, mixed model and front, all told; equivalence against a written margin."""
+    """Tests of any difference, length bias and front; equivalence against a written margin."""
     comparison = study.length()
     assert comparison.anova is not None
     assert comparison.anova.n == {"bases": 12, "bins": 3}
@@ -47,7 +47,6 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
     bias = study.length_bias()
     assert bias.slope.n == {"bases": 12, "answers": 36}
     assert len(bias.frame()) == 7
-    assert study.mixed_model().n["bases"] == 12
     front = study.pareto()
     assert {point.length_bin for point in front.points} == {"S", "M", "L"}
     assert all(point.per_aud.sentence() for point in front.points)
@@ -98,7 +97,7 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, 
     raw = {one.name: one.p_value for one in under(study, primary="M-S").length().contrasts[:1]}
     study = under(study, primary=primary)
     found = study.length()
-    by_model, bias, mixed = study.length_by_model(), study.length_bias(), study.mixed_model()
+    by_model, bias = study.length_by_model(), study.length_bias()
     study.close()
     for one in found.contrasts:
         if one.name == primary:
@@ -114,7 +113,6 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, 
     of_models = [note for one in by_model.values() for note in one.notes]
     assert any("no primary contrast" in note for note in of_models) is (primary is None)
     assert all("exploratory" in one.remarks for one in (bias.slope, *bias.total, *bias.direct))
-    assert "exploratory" in mixed.how()
     assert found.contrasts[1].to_dict()["correction"].endswith("interval unadjusted") is (primary != "L-M")
     assert [one.name for one in found.corrected_effect_sizes] == ["g_z(M-S)", "g_z(L-M)", "g_z(L-S)"]
     for d, g in zip(found.effect_sizes, found.corrected_effect_sizes, strict=True):

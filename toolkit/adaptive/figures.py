@@ -19,9 +19,7 @@ _PANELS: Final = {
     "error of the means": ("(c) Error at equal cost", "Score points", None),
 }
 """Statistic, title and axis of its panel, and the value to compare it with."""
-
-_TOP: Final = 4.0
-"""Widths, in units of that at which asking stops, up to which the cost curve is shown."""
+_TOP: Final = 4.0  # widths, in units of that at which asking stops, up to which the cost curve is shown
 
 
 def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
@@ -53,8 +51,8 @@ def adaptive_benchmark(benchmark: Benchmark, about: About) -> FigureWithCaption:
         curves = _cost_curve(below, benchmark)
         style.settle(figure)
     results = [e for estimates in benchmark.results.values() for e in estimates if e.statistic in _PANELS]
-    costs = data[data["panel"] == "cost over the baseline"].to_dict("records")
-    by_design = "; ".join(f"{row['design']} {row['estimate']:.3g}" for row in costs)
+    costs = style.rows_of(data[data["panel"] == "cost over the baseline"])
+    by_design = "; ".join(f"{row.design} {row.estimate:.3g}" for row in costs)
     ratios = f"Cost over {designs[0]}: {by_design}."
     data = pd.concat([data, curves], ignore_index=True)
     return about.figure(
@@ -91,11 +89,7 @@ def _cost_curve(figure: FigureBase, benchmark: Benchmark) -> pd.DataFrame:
         axes.plot(rows["cost"], rows["estimate"], color=color, linestyle=line, linewidth=1.4)
     axes.axhline(benchmark.target_width, color=style.INK, linestyle=":", linewidth=0.8)
     axes.set_title("(d) Cost curve", loc="left")
-    axes.set(
-        xlabel="Cost of the bases asked",
-        ylabel="Widest interval (points)",
-        ylim=(0, _TOP * benchmark.target_width),
-    )
-    looked = looks.items()
-    axes.legend(handles=[style.handle(name, color=color, linestyle=line) for name, (color, line) in looked])
+    top = _TOP * benchmark.target_width
+    axes.set(xlabel="Cost of the bases asked", ylabel="Widest interval (points)", ylim=(0, top))
+    axes.legend(handles=[style.handle(name, color=c, linestyle=line) for name, (c, line) in looks.items()])
     return points

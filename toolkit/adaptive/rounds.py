@@ -15,7 +15,6 @@ from toolkit.measure import Outcome
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan
 from toolkit.prompts.dataset import without_arms
-from toolkit.prompts.similarity import jaccard
 from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
 from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank, sequential_comparison
@@ -23,39 +22,15 @@ from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
 from toolkit.store.filters import planned_runs
 from toolkit.words import total_aud
 
-FIRST: Final = 4
-"""Bases of each stratum before its variance is believed enough to be compared."""
-ROUND: Final = 4
-"""Bases that an adaptive study asks before it looks again: so many blocks of all models keep the providers busy."""
+FIRST: Final = 4  # bases of each stratum before its variance is believed enough to be compared
+ROUND: Final = 4  # bases asked before it looks again: so many blocks of all models keep the providers busy
 
 
 def next_bases(
     bank: pd.DataFrame, scores: pd.DataFrame, *, seed: int, count: int = 1, score: str = "score"
 ) -> list[str]:
-    r"""Return the bases to ask next of all models, a pure function of the bank, the scores so far and the seed.
-
-    The stratum whose next base is expected to take most from the variance of the model differences per AUD,
-    :math:`W_h^2 s_h^2 [1/n_h - 1/(n_h + 1)] / \bar c_h`, gives the next base of its order, which spreads over
-    categories: Neyman's allocation at cost, found step by step. :math:`s_h^2` is over all pairs of models, shrunk to
-    the other strata; :math:`\bar c_h` the mean cost of the stratum. The first bases, twelve and four of each stratum,
-    are in proportion.
-
-    ``bank`` is that of `toolkit.stats.read_bank`; ``scores`` have model, base, length_bin and score of the bases asked
-    so far, no row at the start. At most ``count`` bases are returned, none when the bank is exhausted.
-
-    References
-    ----------
-    Cochran (1977), Sampling Techniques, section 5.5. Fogliato et al. (2024), arXiv:2406.07320.
-
-    Examples
-    --------
-    >>> bank = pd.DataFrame({"base": list("abcdef"), "scenario": "SOC_INCIDENT", "category": list("xxyyzz")})
-    >>> none = pd.DataFrame(columns=["model", "base", "length_bin", "score"])
-    >>> next_bases(bank, none, seed=1, count=3)
-    ['e', 'c', 'a']
-    """
-    if count < 1:
-        raise InputError(f"adaptive: count is {count!r}; give at least 1")
+    """Return at most ``count`` bases to ask next of all models, by the bank, the scores so far and the seed alone."""
+    # Neyman's allocation at cost: Cochran (1977), section 5.5; Fogliato et al. (2024), arXiv:2406.07320.
     read = read_bank(bank)
     means, _ = block_means(scores, score)
     sampled = read.rows_of(list(pd.unique(scores["base"])))
@@ -68,7 +43,11 @@ def next_bases(
 def by_variance(
     bank: Bank, sampled: np.ndarray, complete: np.ndarray, values: np.ndarray, seed: int, count: int
 ) -> np.ndarray:
-    """Return the rows of the next bases; of those ``sampled``, ``complete`` have the scores ``values`` (n, M)."""
+    """Return the rows of the next bases; of those ``sampled``, ``complete`` have the scores ``values`` (n, M).
+
+    The first bases, twelve and four of each stratum, are in proportion. Then the stratum whose next base is expected to
+    take most from the variance of the model differences per AUD gives the next base of its order.
+    """
     earlier = set(sampled.tolist())
     order = [row for row in spread_order(bank, seed) if row not in earlier]
     sizes, strata = bank.sizes, bank.strata
@@ -126,11 +105,8 @@ DESIGNS: Final = (
 
 
 def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **options: Any) -> Outcome:
-    """Run an adaptive study round by round, whole bases of all models, until its differences have the wanted width.
-
-    The next bases follow from the scores of the rounds before and the seed alone, so that a study that was killed goes
-    through the same rounds, and asks what is missing in them.
-    """
+    """Run an adaptive study round by round, whole bases of all models, until its differences have the wanted width."""
+    # The next bases follow from the scores and the seed alone: a study that was killed goes through the same rounds.
     bank, runs, score = bank_of(plan), planned_runs(plan, store), plan.study.analysis.score
     if replay:
         return run_plan(_of_bases(plan, runs["base"].unique()), store, replay=True, **options)
@@ -160,10 +136,7 @@ def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **options:
 
 
 def bank_of(plan: Plan) -> pd.DataFrame:
-    """Return the bases of a plan as a bank: base, scenario, category and the cost of its whole block in AUD at worst.
-
-    Where models cost nothing, each base costs one: ``attrs["unit"]`` says which.
-    """
+    """Return base, scenario, category and the cost of the whole block in AUD at worst; 1 where models cost nothing."""
     _need_judges(plan)
     if len(set(plan.clusters.values())) < len(plan.clusters):
         raise InputError(
@@ -219,19 +192,16 @@ def adaptive_order(plan: Plan, runs: pd.DataFrame, count: int) -> list[str]:
 
 
 def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None) -> Taxonomy:
-    """Return what some bases, by default those asked, cover of the dataset, and how well its items measure."""
+    """Return what some bases, by default those asked, cover of the dataset."""
     _need_judges(plan)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")
-    columns = ("base", "scenario", "category", "length_bin", "text")
     prompts = pd.DataFrame(
         [
-            {name: getattr(prompt, name) for name in columns} | {"csf": prompt.metadata.get("csf")}
+            {"base": prompt.base, "scenario": prompt.scenario, "category": prompt.category,
+             "csf": prompt.metadata.get("csf"), "length_bin": prompt.length_bin}
             for prompt in without_arms(plan.dataset.prompts)
         ]
-    )
-    texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)
-    similarity = np.clip(jaccard(list(texts)), 0, 1)
-    scores = runs.rename(columns={plan.study.analysis.score: "score"})
-    return sample_taxonomy(prompts, order, scores=scores, similarity=similarity, seed=plan.study.seed)
+    )  # fmt: skip
+    return sample_taxonomy(prompts, order, seed=plan.study.seed)

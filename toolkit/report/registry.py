@@ -20,7 +20,7 @@ from toolkit.report.figure import (
     save_table,
     take_away_others,
 )
-from toolkit.report.plots.cost_quality import cost_quality, quality_gain
+from toolkit.report.plots.cost_quality import cost_quality
 from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
@@ -45,7 +45,6 @@ from toolkit.report.tables import (
     forms_table,
     length_table,
     reliability_table,
-    terms_table,
 )
 from toolkit.runs.progress import Progress
 from toolkit.stats.result import Result, placed
@@ -87,7 +86,6 @@ FIGURES: Final = (
     ),
     Row("dimension_profile", "Profile of the dimensions", dimension_profile, "dimension_profile"),
     Row("cost_quality", "Quality against cost", cost_quality, "pareto"),
-    Row("quality_gain", "Quality gained per cost", quality_gain, "length"),
     Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
     Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
     Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
@@ -257,11 +255,7 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, fol
             for holders, estimate in estimates
         ]
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
-        if estimates:
-            table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
-        else:  # tests of terms have degrees of freedom in place of intervals
-            method = result.how() if hasattr(result, "how") else ""
-            table = terms_table(name, title, result.frame(), method=method, context=context, label=label)
+        table = estimates_table(name, title, estimates, key="Of", context=context, label=label)
         files += save_table(table, folder, context.study)
     text = "\n".join(lines).strip() + "\n"
     files.append(write_atomically(folder / "sentences.txt", text.encode()))

@@ -230,20 +230,6 @@ def with_interval(estimate: Estimate) -> str:
     return f"{text} [{', '.join(ends)}]" if ends else text
 
 
-def terms_table(
-    name: str, title: str, frame: pd.DataFrame, *, method: str, context: Context, label: str
-) -> Table:
-    """Return tests of terms, which have degrees of freedom in place of intervals."""
-    # A column in which nothing stands, such as notes where there are none, tells a reader nothing.
-    filled = [str(column) for column in frame.columns if not len(frame) or frame[column].astype(str).any()]
-    heads = {column: TERMS["tests"].get(column, column.replace("_", " ")) for column in filled}
-    printed = frame.replace({"term": {":": " × "}}, regex=True)
-    p_values = tuple(column for column in filled if column.startswith("p_"))
-    caption, notes = context.compose(f"{title}.", [method or captions.NO_INTERVALS])
-    grid = Grid(printed, caption, label, heads, decimals=3, p_values=p_values)
-    return Table(name, grid, frame, notes=notes)
-
-
 def reliability_table(reliability: Reliability, *, context: Context = ALONE) -> Table:
     """Return how far the judges agree, one row a dimension: ICC(A,1), ICC(A,k) and alpha over judges.
 

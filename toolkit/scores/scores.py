@@ -239,8 +239,6 @@ class Scores(Reported):
             reasons |= dict.fromkeys(BY_LENGTH, "no column length_bin (S, M, L)")
         if "output_tokens" not in columns:
             reasons["length_bias"] = "no column output_tokens"
-        if "scenario" not in columns:
-            reasons.setdefault("mixed_model", "no column scenario")
         if not self.dimensions_scored:
             reasons["dimension_profile"] = "no column dimension"
         if "aud_cost" not in columns:

@@ -58,13 +58,7 @@ def rounded(value: float) -> str:
 
 
 def digits_apart(values: Iterable[float | None], decimals: int) -> int:
-    """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least.
-
-    Examples
-    --------
-    >>> digits_apart((0.005, 0.0048, 0.0052), 3), digits_apart((3.1, 2.9, None), 3)
-    (4, 3)
-    """
+    """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least."""
     numbers = {value for value in values if value is not None and isfinite(value)}
     size = max(map(abs, numbers), default=0.0)
     gaps = [a for a, b in pairwise(sorted(numbers)) if b - a > ROUNDING * max(1.0, size)]
@@ -76,13 +70,7 @@ def digits_apart(values: Iterable[float | None], decimals: int) -> int:
 
 
 def rounded_apart(values: Sequence[float | None]) -> list[str]:
-    """Return numbers for a sentence, with as many digits as print those apart that differ.
-
-    Examples
-    --------
-    >>> rounded_apart([0.0200004, 0.0200001, 0.0200007]), rounded_apart([2.5, None, None])
-    (['0.0200004', '0.0200001', '0.0200007'], ['2.500', '', ''])
-    """
+    """Return numbers for a sentence, with as many digits as print those apart that differ."""
     numbers = {value for value in values if value is not None}
     digits = digits_apart(numbers, 3)
     short = digits == 3 or len(set(map(rounded, numbers))) == len(numbers)
@@ -273,13 +261,7 @@ class Result:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain JSON types; what holds estimates becomes lists and objects of them.
-
-    Examples
-    --------
-    >>> plain({("clarity", "primary"): (1, None)})
-    {'clarity, primary': [1, None]}
-    """
+    """Return a value as plain JSON types; what holds estimates becomes lists and objects of them."""
     if isinstance(value, Estimate | Result):
         return value.to_dict()
     if isinstance(value, Mapping):
@@ -304,16 +286,11 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     >>> frame.loc[0, "n"]
     '36 answers'
     """
-    rows = [
-        {
-            **{name: getattr(result, name) for name in COLUMNS},
-            key: label,
-            "n": result.counts,
-            "correction": result.adjusted,
-            "note": result.remarks,
-        }
-        for label, result in keyed
-    ]
+    rows = []
+    for label, result in keyed:
+        row: dict[str, Any] = {name: getattr(result, name) for name in COLUMNS}
+        row |= {key: label, "n": result.counts, "correction": result.adjusted, "note": result.remarks}
+        rows.append(row)
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
     numbers = ["estimate", "low", "high", "p_value", "degrees"]
     return frame.astype(dict.fromkeys(numbers, "float64"))
@@ -338,8 +315,6 @@ def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
 def _walk(result: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
     if isinstance(result, Estimate):
         yield path, result
-    elif hasattr(result, "as_estimate"):
-        yield path, result.as_estimate()
     elif is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):
             part = field.name.replace("_", " ")
@@ -382,16 +357,9 @@ def as_html(result: Result) -> str:
         for label, estimate in rows:
             axes.setdefault((label, estimate.unit), []).append(estimate)
         body = [_cells(label, estimate, *_axis(axes[label, estimate.unit])) for label, estimate in rows]
-        constant = [column for column in (-2, -1) if len({row[column] for row in body}) == 1]
-        once = "; ".join(filter(None, (body[0][column] for column in constant))) if len(body) > 1 else ""
-        columns = [
-            column for column in range(len(_HEADS)) if not once or column - len(_HEADS) not in constant
-        ]
-        body = [[row[column] for column in columns] for row in body]
-        head = "".join(f"<th {align}>{_HEADS[column]}</th>" for column in columns)
+        head = "".join(f"<th {align}>{name}</th>" for name in _HEADS)
         lines = ("".join(f"<td {align}>{cell}</td>" for cell in row) for row in body)
         table = f"<table><tr>{head}</tr><tr>{'</tr><tr>'.join(lines)}</tr></table>"
-        table += f"<p>all rows: {once}</p>" if once else ""
     else:
         table = result.frame().head(ROWS).to_html(index=False, border=0)
     ends = "".join(f"<p>{escape(line)}</p>" for line in _ends(result, rows))

@@ -17,7 +17,7 @@ from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import InputError, NotAnswerable
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.agreement.icc import THESE_JUDGES
-from toolkit.stats.comparisons.cost_quality import cost_column, gain_per_cost, point_cost
+from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import (
@@ -271,6 +271,18 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         pair, test = (names[longer], names[shorter]), tests.get(number.name)
         yield _compared(question, *pair, number, lead=lead, equivalence=test)
         within = ""
+    if tested := [number for number in compared.by_model if number.p_value is not None]:
+        least = min(tested, key=lambda number: number.p_value or 0.0)
+        counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
+        lead = texts["by_model"].format(**counts, **least.facets, statistic=least.statistic)
+        each = [
+            f"{_rounded(number.estimate)[0]} ({model})"
+            for model, of_model in analyses.length_by_model().items()
+            for number in of_model.contrasts
+            if number.name == least.facets["contrast"]
+        ]
+        end = texts["each"].format(contrast=least.facets["contrast"], values=joined(each))
+        yield _stated(question, lead, least, 0, end)
     if "reliability" not in reasons:
         scored = analyses.judgements[~analyses.judgements["failed"].astype(bool)]
         judges = counted(int(scored["judge"].nunique()), "judges")
@@ -281,8 +293,8 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
             yield _compared(question, *pair, mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
     if "pareto" not in reasons and analyses.runs[cost].notna().any():
-        gains = analyses.once(gain_per_cost, analyses.runs, score=analyses.score, cost=cost)
-        if prices := [point_cost(gain, cost) for gain in gains]:
+        prices = analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost)
+        if prices:
             steps = [texts["step"].format(step=step, prices=_prices(prices, step)) for step in _steps(prices)]
             text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
             yield Statement(question, text, prices[0])

@@ -35,12 +35,11 @@ Choose = Callable[[Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarr
 
 @dataclass(frozen=True)
 class BenchmarkDesign:
-    """A way to ask a bank: how bases are chosen, whether strata and covariates are used, for how many looks."""
+    """A way to ask a bank: how bases are chosen, and whether strata and covariates are used."""
 
     name: str
     choose: Choose
     calibrated: bool = True
-    looks: int | None = LOOKS
 
 
 @dataclass(frozen=True)
@@ -74,17 +73,15 @@ def benchmark_designs(
 ) -> Benchmark:
     r"""Return what designs cost and how near they come to the full bank, over seeds; the first is the baseline.
 
-    Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``. At equal
-    cost, what the baseline spends in the median, it is compared how near each comes.
+    Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``.
 
     ``scores`` has model, base, length_bin and the score of every model on every base; bases without all of them are
     left out, and 12 are needed. ``bank`` is that of `read_bank`, with cost in ``cost_unit`` a base. The baseline is
     commonly random sampling of common items; `toolkit.adaptive.rounds` has both choices.
 
-    For each design: median cost and bases to the width, with a distribution-free interval of the median; the ratio of
-    its cost to the baseline's with the same seed; coverage of the differences on the full bank, when the width is
-    reached, at every look on the way, and of all jointly; and at equal cost Kendall's tau-b with the full bank's
-    ranking, the root mean square error of the means, and the width of the widest interval.
+    For each design: median cost and bases to the width; the ratio of its cost to the baseline's with the same seed;
+    coverage of the differences on the full bank, when the width is reached, at every look, and of all jointly; and at
+    equal cost Kendall's tau-b with the full bank's ranking, the error of the means, and the widest interval.
 
     References
     ----------
@@ -113,14 +110,11 @@ class _Trial:
     half: np.ndarray
     fits: list[Fit]
     bound: float
-    looks: int | None
 
     def looks_until(self, target: float) -> np.ndarray:
-        """Return the rounds of the looks: the first with each share of the information, or all up to the width."""
+        """Return the rounds of the looks: the first with each share of the information."""
         share = np.minimum(target / (2 * np.maximum(self.half, 1e-150)), 1.0) ** 2
-        if self.looks is None:
-            return np.arange(int(np.argmax(share >= 1 - ROUNDING)) + 1)
-        return np.unique([np.argmax(share >= k / self.looks - ROUNDING) for k in range(1, self.looks + 1)])
+        return np.unique([np.argmax(share >= k / LOOKS - ROUNDING) for k in range(1, LOOKS + 1)])
 
 
 def _trial(
@@ -128,7 +122,7 @@ def _trial(
 ) -> _Trial:
     """Sample bases until both the width and the budget are reached."""
     model = bank if design.calibrated else bank.plain()
-    bound, sample = boundary(design.looks), np.empty(0, dtype=int)
+    bound, sample = boundary(LOOKS), np.empty(0, dtype=int)
     cost, bases, half, fits = list[float](), list[int](), list[float](), list[Fit]()
     while len(sample) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
         count = ROUND if len(sample) >= LEAST else LEAST
@@ -141,7 +135,7 @@ def _trial(
             bases.append(len(sample))
             half.append(widest_half(error, degrees, bound))
             fits.append(means)
-    return _Trial(np.array(cost), np.array(bases), np.array(half), fits, bound, design.looks)
+    return _Trial(np.array(cost), np.array(bases), np.array(half), fits, bound)
 
 
 def trials_summary(

@@ -23,7 +23,7 @@ from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
 LOOKS: Final = 4
-"""Looks at the means for which the interval is made unless told otherwise; each further one widens it a little."""
+"""Looks at the means for which the interval is made; each further one widens it a little."""
 CATEGORY_PENALTY: Final = 4.0
 """Ridge of a category's effect: 4 takes categories for a fifth of the variance that the scenario leaves."""
 COVARIATE_PENALTY: Final = 1.0  # of a standardised covariate: worth one base that shows no slope
@@ -144,17 +144,14 @@ def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray) -> Fit | None:
     r"""Return the calibrated means of a bank from the scores (n x M) of the bases asked (n places in the bank).
 
     With design weights :math:`d_i = N_h / (N n_h)` and covariates centred in the bank, the weights are those of ridge
-    calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`: one set for all models, so that
-    differences of means are means of differences. The mean is consistent whatever the covariates are worth. The
+    calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`, one set for all models. The
     variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's variance
-    that the fit leaves; without covariates it is the textbook's :math:`\sum_h W_h^2 (1 - n_h/N_h) s_h^2 / n_h`. None
-    where a stratum has fewer than two bases.
+    that the fit leaves. None where a stratum has fewer than two bases.
 
     References
     ----------
     Särndal, Swensson & Wretman (1992), Model Assisted Survey Sampling, ch. 6-7. Beaumont & Bocci (2008), Metron 66,
-    5-20, for the ridge; Bell & McCaffrey (2002), Survey Methodology 28, 169-181, for k. Cochran (1977),
-    Sampling Techniques, section 5.4, for the degrees of freedom.
+    5-20, for the ridge. Cochran (1977), Sampling Techniques, section 5.4, for the degrees of freedom.
     """
     strata = bank.strata[asked]
     sizes, n = bank.sizes, np.bincount(strata, minlength=len(bank.sizes))
@@ -205,10 +202,10 @@ def _error(parts: np.ndarray, degrees: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 @lru_cache
-def boundary(looks: int | None) -> float:
+def boundary(looks: int) -> float:
     r"""Return the c for which a Brownian motion stays within ±c at equally spaced looks up to time 1.
 
-    ``None`` is looking all the time. The recursion is Armitage's, over the density of what has not yet left.
+    The recursion is Armitage's, over the density of what has not yet left.
 
     References
     ----------
@@ -216,21 +213,12 @@ def boundary(looks: int | None) -> float:
 
     Examples
     --------
-    >>> round(boundary(1), 3), round(boundary(4), 3), round(boundary(None), 3)
-    (1.96, 2.024, 2.241)
+    >>> round(boundary(1), 3), round(boundary(4), 3)
+    (1.96, 2.024)
     """
     low = float(special.ndtri(0.975))
     if looks == 1:
         return low
-    if looks is None:
-        signs = [(-1) ** k * (2 * k + 1) for k in range(6)]
-
-        def never(c: float) -> float:
-            odd = [2 * k + 1 for k in range(6)]
-            waves = (math.exp(-((o * math.pi / c) ** 2) / 8) for o in odd)
-            return 4 / math.pi * sum(w / s for w, s in zip(waves, signs, strict=True)) - 0.95
-
-        return float(optimize.brentq(never, low, 5.0))
     nodes, weights = np.polynomial.legendre.leggauss(80)
 
     def inside(c: float) -> float:
@@ -248,9 +236,8 @@ def half_widths(
 ) -> tuple[np.ndarray, float]:
     r"""Return half the width of intervals that are valid at every look, and the share of information that is there.
 
-    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1, where w is the target;
-    it tells no mean from another. At time t a mean is within :math:`c / \sqrt t` standard errors, with the quantile of
-    Student's t that has the normal tail of that number. At t = 1 the widest interval is as narrow as wanted.
+    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1 with w the target. At time
+    t a mean is within :math:`c / \sqrt t` standard errors, with Student's quantile of the same normal tail.
     """
     share = 1.0
     if target_width is not None and widest > 0:
@@ -292,7 +279,6 @@ def sequential_comparison(
     *,
     target_width: float | None = None,
     covariates: Sequence[str] = (),
-    looks: int | None = LOOKS,
     score: str = "score",
     unit: str = "none",
 ) -> Sequential:
@@ -300,14 +286,13 @@ def sequential_comparison(
 
     Asking stops when the widest of the intervals of the differences is at most ``target_width``: the widest and not
     the mean, because a ranking is as sure as its least sure pair. When to stop is decided on widths alone, which say
-    nothing of who is ahead. Beyond that the means themselves may be looked at ``looks`` times on the way and asking
+    nothing of who is ahead. Beyond that the means themselves may be looked at four times on the way and asking
     stopped at any of them, for any reason (O'Brien-Fleming bounds on the information so far). Each interval holds by
     itself, not all jointly.
 
     ``scores`` has model, base, length_bin and the score; repeats are averaged. A base counts when every model has a
     score at every length; others are counted as missing. ``bank`` and ``covariates`` are those of `read_bank`. Without
-    ``target_width`` this is the only, planned look: an ordinary interval with finite population correction. ``looks``
-    is how often the means may be looked at; None for always, at 1.14 times the fixed width.
+    ``target_width`` this is the only, planned look: an ordinary interval with finite population correction.
 
     There are no intervals while fewer than 12 bases, or fewer than two of a stratum, are complete. A stratum that was
     asked, and has fewer because scores are missing, is joined with the largest.
@@ -327,8 +312,6 @@ def sequential_comparison(
     """
     if target_width is not None and not (math.isfinite(target_width) and target_width > 0):
         raise InputError(f"sequential: target_width is {target_width!r}; give a number above 0")
-    if looks is not None and looks < 1:
-        raise InputError(f"sequential: looks is {looks!r}; give at least one look, or None for always")
     blocks, broken = block_means(scores, score)
     read = read_bank(bank, covariates)
     sample = read.rows_of(list(blocks.index))
@@ -347,13 +330,13 @@ def sequential_comparison(
             tuple(replace(none, name=name) for name in names) for names in (models, pairs)
         )
         return Sequential(by_model, differences, target_width, None, None, False, cost, (reason, *notes))
-    bound = boundary(looks if target_width else 1)
+    bound = boundary(LOOKS if target_width else 1)
     _, error, degrees = means.pairs() if pairs else means.models()
     widest = widest_half(error, degrees, bound)
     _, share = half_widths(error, degrees, bound, target_width, widest)
     method = "calibrated mean of a finite bank, Student t"
     if target_width:
-        method += f", O'Brien-Fleming for {'any number of' if looks is None else looks} looks"
+        method += f", O'Brien-Fleming for {LOOKS} looks"
 
     def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[Estimate, ...]:
         centres, errors, degrees = parts
@@ -379,21 +362,13 @@ def sequential_comparison(
 
 
 def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
-    """Return the mean of each complete block (rows bases as first met, columns models), and the bases without.
-
-    Examples
-    --------
-    >>> rows = [("x", "a", "S", 1.0), ("y", "a", "S", 3.0), ("x", "b", "S", 2.0)]
-    >>> means, broken = block_means(pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"]))
-    >>> means.loc["a"].tolist(), broken
-    ([1.0, 3.0], ['b'])
-    """
+    """Return the mean of each complete block (rows bases as first met, columns models), and the bases without."""
     need_columns("scores", scores, ("model", "base", "length_bin", score))
     need_labels("scores", scores, ("model", "base", "length_bin"))
-    values = scores.assign(**{score: numbers_of("scores", scores, score, finite=True)})
-    by = [values[name].astype(object) for name in ("base", "model", "length_bin")]
-    cells = values[score].groupby(by, sort=False).mean()
-    wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(values["base"]))
+    values = pd.Series(numbers_of("scores", scores, score, finite=True), scores.index)
+    by = [scores[name].astype(object) for name in ("base", "model", "length_bin")]
+    cells = values.groupby(by, sort=False).mean()
+    wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(scores["base"]))
     columns = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
     complete = wide.reindex(columns=columns).dropna()
     means = complete.T.groupby(level=0, sort=False).mean().T

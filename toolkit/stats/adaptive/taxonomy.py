@@ -1,61 +1,43 @@
-"""What was sampled of a bank: its cells, how like the bank, how new each base, and how well its items measure."""
+"""What was sampled of a bank: its cells, and how like the bank it is."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy.spatial.distance import jensenshannon
 
 from toolkit.errors import InputError
-from toolkit.stats.adaptive.sequential import block_means
-from toolkit.stats.inference.proportions import clopper_pearson
-from toolkit.stats.inference.run_table import need_columns, need_labels, scale_of
+from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import agreeing, counted
 
 TAXONOMY: Final = ("scenario", "category", "csf", "length_bin")
-FEW_MODELS: Final = 10  # models below which a correlation over models is mostly chance
+PERMUTATIONS: Final = 999
 
 
 @dataclass(frozen=True)
 class Taxonomy(Result):
-    """What a sample is of its bank; ``novelty`` has one number for each base, in the order asked."""
+    """What a sample covers of its bank, and how far its cells are from the bank's."""
 
     about: ClassVar[str] = "taxonomy"
-    kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence", "items")}
+    kinds: ClassVar[Mapping[str, str]] = {name: name for name in ("coverage", "divergence")}
     coverage: tuple[Estimate, ...]
     divergence: Estimate
-    items: tuple[Estimate, ...]
-    novelty: tuple[float, ...]
 
 
 def sample_taxonomy(
-    prompts: pd.DataFrame,
-    asked: Sequence[Hashable],
-    *,
-    by: Sequence[str] = TAXONOMY,
-    scores: pd.DataFrame | None = None,
-    similarity: ArrayLike | None = None,
-    permutations: int = 999,
-    seed: int = 0,
+    prompts: pd.DataFrame, asked: Sequence[Hashable], *, by: Sequence[str] = TAXONOMY, seed: int = 0
 ) -> Taxonomy:
     r"""Return what a sample of bases covers of its bank.
 
     ``prompts`` is the bank, one row a prompt with base and the columns of ``by``, whose values make the cells; an
-    empty csf is a value of its own. ``asked`` are bases in the order asked, each with its whole block; ``scores`` have
-    their model, base, length_bin and score. ``similarity`` is N x N, 0 to 1, of all bases in the order in which they
-    first stand in ``prompts``. The divergence is compared with ``permutations`` samples of as many bases.
+    empty csf is a value of its own. ``asked`` are bases, each with its whole block.
 
-    Shares of the values of each column, and of the cells, that the sample has; the Jensen-Shannon divergence (nats) of
-    its cells to the bank's, with p the share of random samples that are as far; the mean novelty, 1 less the highest
-    similarity to a base asked before (1 for the first); the share of bases on which every model has the maximum at
-    every length (Clopper-Pearson); and the median over bases of Pearson's r, over models, of a base's score with the
-    mean of the other bases.
+    Shares of the values of each column, and of the cells, that the sample has; and the Jensen-Shannon divergence (nats)
+    of its cells to the bank's, with p the share of 999 random samples of as many bases that are as far.
 
     References
     ----------
@@ -85,42 +67,12 @@ def sample_taxonomy(
     rows = np.array([index[base] for base in prompts["base"]])
     # How many prompts of each base (rows) are in each cell.
     cells = {name: pd.crosstab(rows, pd.factorize(column)[0]).to_numpy() for name, column in columns.items()}
-
-    def covered(name: str) -> Estimate:
-        share, facets = float((cells[name][sample].sum(axis=0) > 0).mean()), {"cells": name}
-        title = f"coverage of {name}"
-        return Estimate(title, share, unit="share", n=n, statistic="coverage", facets=facets)
-
-    items: list[Estimate] = []
-    novelties: np.ndarray = np.empty(0)
-    if similarity is not None:
-        novelties, unit = novelty(similarity, sample, len(bases)), "1 - highest similarity before"
-        items.append(Estimate("mean novelty", float(novelties.mean()), unit=unit, n=n))
-    if scores is not None:
-        items += _items(scores[scores["base"].isin(set(asked))])
-    divergence = _divergence(cells[crossed], sample, permutations, seed, n)
-    return Taxonomy(tuple(map(covered, cells)), divergence, tuple(items), tuple(novelties.tolist()))
-
-
-def novelty(similarity: ArrayLike, order: ArrayLike, size: int | None = None) -> np.ndarray:
-    """Return what each base adds in an order: 1 less its highest similarity to one before; 1 for the first.
-
-    ``similarity`` is N x N, 0 to 1; ``order`` has the rows of the bases in the order asked, as has what is returned.
-
-    Examples
-    --------
-    >>> novelty([[1, 0.2, 0.9], [0.2, 1, 0], [0.9, 0, 1]], [0, 1, 2]).round(2).tolist()
-    [1.0, 0.8, 0.1]
-    """
-    table, rows = np.asarray(similarity, dtype=float), np.asarray(order, dtype=int)
-    if table.ndim != 2 or table.shape[0] != table.shape[1] or (size is not None and len(table) != size):
-        raise InputError(
-            f"novelty: the similarity has the shape {table.shape}; give one row and column a base"
-        )
-    if not ((table >= -ROUNDING) & (table <= 1 + ROUNDING)).all():
-        raise InputError("novelty: a similarity is not between 0 and 1")
-    before = np.tril(table[np.ix_(rows, rows)], -1)
-    return np.asarray(1 - before.max(axis=1, initial=0.0))
+    coverage = []
+    for name, counts in cells.items():
+        share, title = float((counts[sample].sum(axis=0) > 0).mean()), f"coverage of {name}"
+        estimate = Estimate(title, share, unit="share", n=n, statistic="coverage", facets={"cells": name})
+        coverage.append(estimate)
+    return Taxonomy(tuple(coverage), _divergence(cells[crossed], sample, seed, n))
 
 
 def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:
@@ -128,45 +80,14 @@ def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.asarray(jensenshannon(counts, bank, axis=-1))) ** 2
 
 
-def _divergence(
-    cells: np.ndarray, sample: np.ndarray, permutations: int, seed: int, n: dict[str, int]
-) -> Estimate:
+def _divergence(cells: np.ndarray, sample: np.ndarray, seed: int, n: dict[str, int]) -> Estimate:
     """Return the divergence to the bank and how often a random sample of as many bases is as far from it."""
     bank = cells.sum(axis=0)
     observed = float(_jensen_shannon(cells[sample].sum(axis=0), bank))
-    divergence = Estimate("Jensen-Shannon divergence to the bank", observed, unit="nats", n=n)
-    if not permutations:
-        return divergence
-    orders = np.argsort(np.random.default_rng(seed).random((permutations, len(cells))), axis=1)
+    orders = np.argsort(np.random.default_rng(seed).random((PERMUTATIONS, len(cells))), axis=1)
     null = _jensen_shannon(np.stack([cells[order[: len(sample)]].sum(axis=0) for order in orders]), bank)
-    p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + permutations)
+    p_value = (1 + int((null >= observed - ROUNDING).sum())) / (1 + PERMUTATIONS)
     mean = f"random samples of as many bases have {null.mean():.4f} in the mean"
-    return replace(divergence, p_value=p_value, note=f"{mean}; one-sided, {permutations} drawn")
-
-
-def _items(scores: pd.DataFrame) -> Iterator[Estimate]:
-    means, incomplete = block_means(scores)
-    values, missing = means.to_numpy(float), len(incomplete)
-    n = {"bases": len(values), "models": values.shape[1] if values.size else 0}
-    ceiling = Estimate("bases at the ceiling", None, unit="share", n=n, missing=missing)
-    correlation = Estimate("median item-total correlation", None, n=n, missing=missing)
-    if not len(values):
-        yield from (estimate.not_estimable("no complete base") for estimate in (ceiling, correlation))
-        return
-    top = int((values >= scale_of(scores)[1] - 1e-9).all(axis=1).sum())
-    low, high = clopper_pearson(top, len(values))
-    yield replace(ceiling, estimate=top / len(values), low=low, high=high, method="Clopper-Pearson")
-    totals = values.sum(axis=0) - values
-    item, total = (x - x.mean(axis=1, keepdims=True) for x in (values, totals))
-    size = np.sqrt((item**2).sum(axis=1) * (total**2).sum(axis=1))
-    varies = size > 1e-9
-    if values.shape[1] < 3 or not varies.any():
-        yield correlation.not_estimable("fewer than three models, or all score alike")
-        return
-    r = (item * total).sum(axis=1)[varies] / size[varies]
-    alike = int((~varies).sum())
-    note = agreeing(alike, f"{counted(alike, 'bases')} on which all models score alike have none")
-    if values.shape[1] < FEW_MODELS:
-        note += f"; over {values.shape[1]} models a single correlation is mostly chance"
-    method = "Pearson, base left out of the total"
-    yield replace(correlation, estimate=float(np.median(r)), method=method, note=note)
+    note = f"{mean}; one-sided, {PERMUTATIONS} drawn"
+    name = "Jensen-Shannon divergence to the bank"
+    return Estimate(name, observed, unit="nats", n=n, p_value=p_value, note=note)

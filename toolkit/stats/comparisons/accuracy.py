@@ -168,12 +168,11 @@ def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
     bases = list(items.index.get_level_values("base"))
     label = f"accuracy less majority of {model}"
     pair = rate_difference(label, items["score"], items["majority"], bases, answers=len(scored_rows))
+    empty = _empty("accuracy less majority", model, scored_rows, rows)
     return replace(
-        _empty(
-            "accuracy less majority", model, scored_rows, rows, unit="share of answers", method=pair.method
-        ),
-        **{name: getattr(pair, name) for name in ("estimate", "low", "high", "p_value", "reason", "lacks")},
-    )
+        pair, name=empty.name, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets,
+        unit="share of answers",
+    )  # fmt: skip
 
 
 def _cost_per_right(model: str, rows: pd.DataFrame) -> Estimate:

@@ -122,13 +122,12 @@ def rate_difference(
 ) -> Estimate:
     r"""Return the difference of two rates over the prompts that both models answered, clustered by base.
 
-    For rates near 0 or 1 t is too narrow, and vanishes where no prompt tells the models apart (12 bases, rates .97 and
-    .9: it covered 73-93 %). The hybrid interval, below and likewise above,
-    :math:`d - \sqrt{(p_1 - l_1)^2 - 2 r (p_1 - l_1)(u_2 - p_2) + (u_2 - p_2)^2}`, from Wilson's ends of each rate with
-    its effective number of answers and the correlation r of the two rates over bases, is too narrow elsewhere (12
-    bases, rates .5: 92 %). Each end is therefore the wider of the two: 95 % intervals covered 94.3-97.4 %, and up to
-    99.7 % where 12 bases have rates of .9 and more. The p value of a rate flips the signs of whole bases: exact, so it
-    never exceeds its level, and is far below it where few bases differ.
+    For rates near 0 or 1 t is too narrow (12 bases, rates .97 and .9: it covered 73-93 %). The hybrid interval,
+    :math:`d - \sqrt{(p_1 - l_1)^2 - 2 r (p_1 - l_1)(u_2 - p_2) + (u_2 - p_2)^2}` below and likewise above, from
+    Wilson's ends of each rate with its effective number of answers and the correlation r of the two over bases, is too
+    narrow elsewhere (rates .5: 92 %). Each end is the wider of the two: 95 % intervals covered 94.3-97.4 %, and up to
+    99.7 % for rates of .9 and more. The p value flips the signs of whole bases: exact, and far below its level where
+    few bases differ.
 
     References
     ----------

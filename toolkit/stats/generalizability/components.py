@@ -1,33 +1,30 @@
-"""Variance components by mean squares or REML: before and after truncation, with interval, share and degrees."""
+"""Variance components by mean squares: before and after truncation, with interval, share and degrees."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.generalizability.design import ComponentsTable, Design, components_table
-from toolkit.stats.generalizability.reml import NoMaximumError, blocks, reml
+from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import counted
 
 EMS: Final = "expected mean squares"
-REML: Final = "REML"
+UNEQUAL: Final = "expected mean squares of cells of unequal size (Henderson 1953)"
 GENERALIZED: Final = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
 DRAWS: Final = 10_000
 UNIT: Final = "squared score points"
 _MANY_AT_AN_END: Final = 0.2
+_MANY_LEFT_OUT: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Variance components before truncation, and the independent mean squares they come from."""
+    """Variance components before truncation, and the mean squares they come from."""
 
-    method: str
     raw: np.ndarray = field(default_factory=lambda: np.empty(0))
     mean_squares: np.ndarray = field(default_factory=lambda: np.empty(0))
     degrees: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -82,9 +79,9 @@ class VarianceComponents(Result):
 def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -> VarianceComponents:
     """Estimate the variance components of a design, all factors random.
 
-    A complete table is analysed by its mean squares, one with gaps by REML. The intervals are generalized ones and
-    rest on the normal model: with a quarter of the scores at the ceiling of the scale, lenient judges have less
-    variance left, and three judges cannot show how much. A note says so from a fifth on.
+    A reply that lacks a judge is left out and counted. The intervals are generalized ones and rest on the normal model:
+    with a quarter of the scores at the ceiling of the scale, lenient judges have less variance left, and three judges
+    cannot show how much. A note says so from a fifth on.
 
     References
     ----------
@@ -101,14 +98,14 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
     {'answer': 2.556, 'judge': 5.244, 'answer x judge, residual': 1.019}
     """
     table = components_table(frame, design)
-    fit = fit_components(table)
+    fit, method = fit_components(table), EMS if table.complete else UNEQUAL
     names = effect_names(table.design)
     empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
     if fit.problem:
         nothing: dict[str, float | None] = dict.fromkeys(names)
         components = tuple(estimate.not_estimable(fit.problem) for estimate in empty)
         return VarianceComponents(
-            components, nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
+            components, nothing, nothing, nothing, method, table.notes, (), design, table, fit
         )
     vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
     draws = None if vanishes else generalized_draws(fit, seed=seed)
@@ -133,7 +130,7 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
         named(fit.raw * square),
         named(nonnegative / nonnegative.sum()),
         named(fit.degrees),
-        fit.method,
+        method,
         (*_notes(table, fit), *cautions),
         tuple(cautions),
         design,
@@ -144,108 +141,58 @@ def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -
 
 
 def fit_components(table: ComponentsTable) -> Fit:
-    """Return the variance components of a table of scores: by mean squares if it is complete, else by REML.
+    r"""Return the variance components of a table of scores from its mean squares, all effects random.
 
-    On a balanced table both give the same numbers. Neither is kept from turning negative: the ANOVA estimator
-    is unbiased only so, and a negative component is information about the design.
+    With :math:`T_\alpha` the sum of squared total over size of the cells of effect :math:`\alpha`, the sum of squares
+    of an effect is its T less those of all effects within it. In the expected :math:`T_\alpha` stands
+    :math:`\sigma^2(\beta)` :math:`\sum n_{\alpha\beta} / n_\alpha` times, over all scores, with n the size of the cell
+    that a score is in: linear equations for any numbers of scores (Henderson's method 1), of a complete table the
+    triangular ones of Cornfield & Tukey (1956). Components may turn negative: the estimator is unbiased only so, and a
+    negative one is information about the design.
 
     References
     ----------
-    Brennan (2001), Generalizability Theory, sections 3.4 and 7.2. Searle, Casella & McCulloch (1992), Variance
-    Components, chapters 4 and 6.
+    Henderson (1953), Biometrics 9, 226-252. Brennan (2001), Generalizability Theory, sections 3.4 and 7.1. Searle,
+    Casella & McCulloch (1992), Variance Components, section 5.3.
     """
     if table.problem:
-        return Fit(EMS, problem=table.problem)
-    return ems_fit(table) if table.complete else reml_fit(table)
-
-
-def ems_fit(table: ComponentsTable) -> Fit:
-    r"""Return the ANOVA estimates of a balanced table, all effects random.
-
-    The expected mean square of effect :math:`\alpha` is :math:`\sum_{\beta \supseteq \alpha} \sigma^2(\beta)
-    \prod_{f \notin \beta} n_f` (Cornfield & Tukey 1956; Brennan 2001, equation 3.17), a triangular system.
-    """
-    effects, levels = table.design.effects, table.levels
-    squares, degrees = _square_sums(table.values, table.design)
-    squares[squares <= ROUNDING * squares.sum()] = 0.0
-    mean_squares = squares / degrees
-    cells = [float(np.prod([n for name, n in levels.items() if name not in effect])) for effect in effects]
-    coefficients = np.array(
-        [
-            [size if beta >= alpha else 0.0 for beta, size in zip(effects, cells, strict=True)]
-            for alpha in effects
-        ]
-    )
+        return Fit(problem=table.problem)
+    design, scored = table.design, np.isfinite(table.values)
+    y, places = table.values[scored], np.nonzero(scored)
+    subsets: list[Effect] = [frozenset(), *design.effects]
+    totals, sizes, counts = [], {}, []
+    for subset in subsets:
+        cell = np.zeros(len(y), dtype=np.int64)
+        for name, place, levels in zip(design.factors, places, scored.shape, strict=True):
+            if name in subset:
+                cell = cell * levels + place
+        cell = np.unique(cell, return_inverse=True)[1]
+        size = np.bincount(cell)
+        totals.append(float((np.bincount(cell, y) ** 2 / size).sum()))
+        counts.append(len(size))
+        sizes[subset] = size[cell].astype(float)
+    shares = [[(sizes[a | b] / sizes[a]).sum() for b in subsets[1:]] for a in subsets]
+    rows = np.column_stack([totals, counts, shares])
+    for index, subset in enumerate(subsets):
+        rows[index] -= rows[[i for i in range(index) if subsets[i] < subset]].sum(axis=0)
+    squares, degrees = rows[1:, 0], rows[1:, 1]
+    if degrees.min() < 1 or np.linalg.matrix_rank(rows[1:, 2:]) < len(degrees):
+        few = design.name(design.effects[int(np.argmin(degrees))])
+        return Fit(problem=f"too few scores are left to distinguish {few} from the rest")
+    squares[np.abs(squares) <= ROUNDING * np.abs(squares).sum()] = 0.0
+    mean_squares, coefficients = squares / degrees, rows[1:, 2:] / degrees[:, None]
     raw = np.linalg.solve(coefficients, mean_squares)
     # A difference of mean squares that is only rounding is exactly 0.
     raw[np.abs(raw) * np.diag(coefficients) <= ROUNDING * mean_squares.max()] = 0.0
-    return Fit(EMS, raw, mean_squares, degrees, coefficients)
-
-
-def _square_sums(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums of squares and degrees of freedom of every effect of a balanced design.
-
-    The crossed sums of squares of all subsets of factors are orthogonal; that of a nested effect is the sum of
-    those whose closure it is, e.g. repeat:base takes repeat and base x repeat (Brennan 2001, section 3.2).
-    """
-    effects = design.effects
-    index_of = {effect: index for index, effect in enumerate(effects)}
-    squares, degrees = np.zeros(len(effects)), np.zeros(len(effects))
-    axes = range(values.ndim)
-    parts: dict[tuple[int, ...], np.ndarray] = {(): np.asarray(values.mean(keepdims=True))}
-    for size in range(1, values.ndim + 1):
-        for subset in combinations(axes, size):
-            means = values.mean(axis=tuple(axis for axis in axes if axis not in subset), keepdims=True)
-            lower = [part for key, part in parts.items() if set(key) < set(subset)]
-            parts[subset] = means - sum(lower[1:], start=lower[0])
-            effect = index_of[design.closure(design.factors[axis] for axis in subset)]
-            squares[effect] += float((parts[subset] ** 2).sum()) * values.size / means.size
-            degrees[effect] += float(np.prod([values.shape[axis] - 1 for axis in subset]))
-    return squares, degrees
-
-
-def reml_fit(table: ComponentsTable) -> Fit:
-    """Return the REML estimates of a table with gaps, and uncorrelated combinations that stand for mean squares.
-
-    The covariance of the components is factored as U D U' with U unit upper triangular, so that the forms
-    are inv(U) @ components, each with 2 form^2 / variance degrees of freedom (Satterthwaite 1946). In a
-    balanced design they are the mean squares, divided by a constant, with their own degrees of freedom.
-    """
-    design = table.design
-    axes = [tuple(i for i, name in enumerate(design.factors) if name in effect) for effect in design.effects]
-    try:
-        components, covariance = reml(
-            blocks(table.values, axes), [design.name(effect) for effect in design.effects]
-        )
-    except NoMaximumError as error:
-        return Fit(REML, problem=str(error))
-    lower = np.linalg.cholesky(covariance[::-1, ::-1])[::-1, ::-1]
-    coefficients = np.linalg.inv(lower / np.diag(lower))
-    forms = coefficients @ components
-    degrees = 2 * forms**2 / np.diag(lower) ** 2
-    counts = []
-    for effect in design.effects:
-        parents = {parent for name in effect for parent in design.nested.get(name, ())}
-        counts.append(float(np.prod([table.levels[name] - (name not in parents) for name in effect])))
-    # Satterthwaite's formula leaves a form near zero with next to no degrees. Forms of effects over all bases
-    # (judges) rest on level means that gaps hardly touch: they keep the degrees of the design.
-    over_all = np.array([design.factors[0] not in effect for effect in design.effects])
-    degrees = np.where(over_all, counts, np.minimum(degrees, counts))
-    return Fit(REML, components, forms, degrees, coefficients)
+    return Fit(raw, mean_squares, degrees, coefficients)
 
 
 def generalized_draws(fit: Fit, seed: int = 0) -> np.ndarray:
     r"""Return draws of the components from the generalized pivots of their mean squares.
 
-    Under a normal model each mean square is an independent :math:`\lambda \chi^2_\nu / \nu`, so
-    :math:`MS\, \nu / \chi^2_\nu` is a pivot for its expectation; the components are their linear
-    combinations, and the quantiles of any function of them are its generalized interval. All factors are
-    drawn anew, the judges too, so that three judges give the width that three judges deserve.
-
-    References
-    ----------
-    Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Hannig, Iyer & Patterson
-    (2006), ibid. 101, 254-269. Burdick, Borror & Montgomery (2005), Design and Analysis of Gauge R&R Studies.
+    Under a normal model :math:`MS\, \nu / \chi^2_\nu` is a pivot for the expectation of a mean square. All factors are
+    drawn anew, the judges too, so that three judges give the width that three judges deserve. Weerahandi (1993),
+    Journal of the American Statistical Association 88, 899-905.
     """
     chance = np.random.default_rng(seed)
     chi_squares = chance.chisquare(fit.degrees, size=(DRAWS, len(fit.degrees)))
@@ -267,10 +214,8 @@ def interval_of(draws: np.ndarray) -> tuple[float, float]:
 
 def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
     notes = list(table.notes)
-    if fit.method == REML:
-        notes.append(
-            f"{counted(table.missing, 'scores')} missing or cells unequal in number, so REML was used"
-        )
+    if not table.complete:
+        notes.append("cells are of unequal size, so mean squares have the weights of Henderson's method 1")
     below = [name for name, value in zip(effect_names(table.design), fit.raw, strict=True) if value < 0]
     if below:
         notes.append(f"negative before truncation at 0: {', '.join(below)}")
@@ -278,7 +223,7 @@ def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
 
 
 def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
-    """Say what no number of this table shows: factors of one level, and scores at an end of the scale."""
+    """Say what no number of this table shows: replies left out, factors of one level, scores at an end of the scale."""
     single = [name for name in requested.factors if name not in table.design.factors]
     # What repeats within a judge are its judgements of one answer, and not the runs of the study.
     judged_again = "judge" in requested.nested.get("repeat", ())
@@ -288,6 +233,8 @@ def _cautions(table: ComponentsTable, requested: Design) -> list[str]:
         else f"one {name} only, so what it adds cannot be told"
         for name in single
     ]
+    if table.left_out > _MANY_LEFT_OUT:
+        cautions.append(f"{table.left_out:.0%} of the replies are left out: the rest may not stand for them")
     values = table.values[np.isfinite(table.values)]
     for word, end in (("highest", values.max()), ("lowest", values.min())):
         share = float(np.isclose(values, end).mean())

@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING
-from toolkit.words import counted
+from toolkit.words import agreeing, counted
 
 Effect = frozenset[str]  # the factors of one effect, with what they are nested in
 
@@ -92,10 +92,14 @@ class ComponentsTable:
     missing: int = 0
     notes: tuple[str, ...] = ()
     problem: str = ""
+    left_out: float = 0.0  # share of the replies that lack a judge
+    scored: np.ndarray = field(
+        default_factory=lambda: np.empty(0)
+    )  # cells with a score, also of these replies
 
     @property
     def complete(self) -> bool:
-        """Whether every cell has a score, so that mean squares are enough."""
+        """Whether every cell has a score."""
         return bool(np.isfinite(self.values).all())
 
     @property
@@ -107,8 +111,8 @@ class ComponentsTable:
 def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     """Put tidy scores into a table with one axis per factor, saying what had to be left out.
 
-    A missing score stays missing. A factor of which one level has scores is left out of the design, and so is
-    a level without any score; both are said.
+    A reply that some judge did not score is left out, because what judges add would otherwise mix with what replies
+    differ by; all its scores count as missing.
     """
     need_columns("scores", frame, (*design.factors, "score"))
     if frame.empty:
@@ -127,14 +131,23 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         )
     values = np.full(shape, np.nan)
     values.flat[cells] = numbers_of("scores", frame, "score")
+    every, (values, partial, replies) = values, _judged_by_all(values, design)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
-    values, notes = _without_silent(frame, design, values, codes)
+    notes = _silent_levels(frame, design, every, codes)
+    if partial:
+        lack = agreeing(partial, "lack a judge and are left out")
+        notes.insert(0, f"{partial} of {counted(replies, 'replies')} {lack}")
+    for axis in range(values.ndim):
+        remaining = tuple(index for index in range(values.ndim) if index != axis)
+        levels_left = ~np.isnan(values).all(axis=remaining)
+        values, every = values.compress(levels_left, axis), every.compress(levels_left, axis)
     levels = dict(zip(design.factors, values.shape, strict=True))
     n = _counts(design, values)
     infinite = bool(np.isinf(values).any())
     single = [name for name, count in levels.items() if count == 1]
     if infinite or not values.size:
-        problem = "a score is infinite" if infinite else "there is no score"
+        problem = "no reply was scored by all judges" if partial else "there is no score"
+        problem = "a score is infinite" if infinite else problem
         return ComponentsTable(np.empty((0,) * len(shape)), design, 1.0, n, missing, tuple(notes), problem)
     reduced = (
         design.without(single) if len(single) < len(levels) and design.factors[0] not in single else design
@@ -152,6 +165,8 @@ def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
         missing,
         tuple(notes),
         problem,
+        partial / max(replies, 1),
+        np.isfinite(every).reshape(values.shape),
     )
 
 
@@ -163,6 +178,19 @@ def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:
         for name, parents in design.nested.items()
     }
     return plain | {name: rank.to_numpy(dtype=np.int64) - 1 for name, rank in within.items()}
+
+
+def _judged_by_all(values: np.ndarray, design: Design) -> tuple[np.ndarray, int, int]:
+    """Leave out replies that lack one of the judges, and say how many of how many they are."""
+    if "judge" not in design.factors or "judge" in design.nested:
+        return values, 0, 0
+    judge = design.factors.index("judge")
+    again = tuple(axis for axis, name in enumerate(design.factors) if "judge" in design.nested.get(name, ()))
+    scored = ~np.isnan(values).all(axis=again, keepdims=True)
+    silent = ~scored.any(axis=tuple(axis for axis in range(values.ndim) if axis != judge), keepdims=True)
+    replies = scored.any(axis=judge, keepdims=True)
+    partial = replies & ~(scored | silent).all(axis=judge, keepdims=True)
+    return np.where(partial, np.nan, values), int(partial.sum()), int(replies.sum())
 
 
 def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
@@ -181,21 +209,20 @@ def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int,
     return expected
 
 
-def _without_silent(
+def _silent_levels(
     frame: pd.DataFrame, design: Design, values: np.ndarray, codes: Mapping[str, np.ndarray]
-) -> tuple[np.ndarray, list[str]]:
-    """Leave out the levels without any score, and say which, but for nested ones: those were numbered anew."""
+) -> list[str]:
+    """Say which levels have no score at all, but for nested ones: those were numbered anew."""
     notes: list[str] = []
     for axis, name in enumerate(design.factors):
         remaining = tuple(index for index in range(values.ndim) if index != axis)
-        keep = ~np.isnan(values).all(axis=remaining)
-        if keep.any() and not keep.all() and name not in design.nested:
-            silent = np.isin(codes[name], np.flatnonzero(~keep))
-            labels = sorted(set(frame.loc[silent, name].astype(str)))
+        silent = np.isnan(values).all(axis=remaining)
+        if silent.any() and not silent.all() and name not in design.nested:
+            rows = np.isin(codes[name], np.flatnonzero(silent))
+            labels = sorted(set(frame.loc[rows, name].astype(str)))
             listing = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
             notes.append(f"{counted(len(labels), name + 's')} without any score left out: {listing}")
-        values = values.compress(keep, axis)
-    return values, notes
+    return notes
 
 
 def _counts(design: Design, values: np.ndarray) -> dict[str, int]:

@@ -77,11 +77,9 @@ def study_generalizability(
 ) -> StudyGeneralizability:
     """Return how far the scores of a study generalize, and what a wanted coefficient would take.
 
-    Of an answer (one reply): answers within bases x judges x times judged. Of a model: bases x models x judges,
-    with runs repeated within base and model; "how many prompts" are its bases. Of a base: the same with the
-    models fixed, because they were chosen. For models and bases, scores are means over the length bins, which
-    are fixed (Brennan 2001, section 4.3), and over the times a judge judged a reply; a mean that lacks one of
-    its bins is missing.
+    Of an answer (one reply): answers within bases x judges x times judged. Of a model: bases x models x judges, with
+    runs repeated within base and model. Of a base: the same with the models fixed. For these scores are means over the
+    length bins, which are fixed (Brennan 2001, section 4.3), and over the times a judge judged a reply.
 
     ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
     run_id, length_bin and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost

@@ -21,10 +21,9 @@ V = TypeVar("V", pd.Series, pd.DataFrame)
 def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
     """Make an analysis of frames by base one of independent clusters, where several bases are one.
 
-    The analysis finds the cluster in ``base``, which it resamples, jackknifes, blocks and clusters by, and the base
-    itself in ``situation``, within which S, M and L are paired (`mean_of_units`). What it returns counts independent
-    groups in place of bases, and each estimate says so (`Estimate.remarks`). Without a column ``cluster``, or where
-    every base is its own, nothing changes.
+    The analysis finds the cluster in ``base`` and the base itself in ``situation``, within which S, M and L are paired
+    (`mean_of_units`). What it returns counts independent groups in place of bases. Without a column ``cluster``, or
+    where every base is its own, nothing changes.
     """
 
     @wraps(analysis)
@@ -53,9 +52,8 @@ def mean_of_units(values: V) -> V:
     """Return one row a unit of values with ``base`` and ``situation`` in their index.
 
     Bases are averaged within their cluster, so that each cluster counts once, however often its texts are listed: a
-    copy says nothing new. What is left is one independent value a unit, for which Student's t, the repeated-measures
-    ANOVA, Friedman's test and the mixed model are made, and no random effect of clusters is to be estimated from the
-    few that hold several bases.
+    copy says nothing new. What is left is one independent value a unit, for which Student's t and the
+    repeated-measures ANOVA are made.
     """
     return values.groupby(level=["base", "situation"]).mean().groupby(level="base").mean()
 
@@ -68,13 +66,7 @@ def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
-    """Say how many bases there are, and how many independent groups where these are fewer.
-
-    Examples
-    --------
-    >>> units_words({"a": "a", "b": "a", "c": "c"}, {"a", "b", "c"}), units_words({"a": "a"}, {"a"})
-    ('3 bases in 2 independent groups (bases that share texts or sources)', '1 base')
-    """
+    """Say how many bases there are, and how many independent groups where these are fewer."""
     groups = len({clusters[base] for base in bases})
     clause = (
         f" in {counted(groups, GROUPS)} (bases that share texts or sources)" if groups != len(bases) else ""

@@ -1,4 +1,4 @@
-"""Standard deviations with an interval, and paired effects measured in them: d_z, g_z and d_av."""
+"""Standard deviations with an interval, and paired effects measured in them: d_z and g_z."""
 
 from __future__ import annotations
 
@@ -63,35 +63,6 @@ def bias_corrected(size: float, pairs: int) -> float | None:
     if m < 2:
         return None
     return size * math.exp(special.gammaln(m / 2) - special.gammaln((m - 1) / 2)) / math.sqrt(m / 2)
-
-
-def average_effect_size(first: ArrayLike, second: ArrayLike) -> tuple[float, float | None, float | None]:
-    r"""Return :math:`d_{av} = \bar d / s_{av}` of two paired columns with its approximate interval.
-
-    :math:`s_{av}^2 = (s_1^2 + s_2^2) / 2`: the effect in standard deviations of the scores themselves, which unlike
-    d_z can be held beside the d of unpaired studies. The interval is that of d_z times :math:`s_d / s_{av}`, which
-    takes this ratio as known.
-
-    References
-    ----------
-    Algina & Keselman (2003), Educational and Psychological Measurement 63, 537-553. Cumming (2012), Understanding
-    the New Statistics, chapter 11.
-
-    Examples
-    --------
-    >>> d, low, high = average_effect_size([3.4, 3.1, 3.7, 2.9], [3.0, 2.9, 3.5, 2.8])
-    >>> round(d, 3), round(low, 3), round(high, 3)
-    (0.68, 0.032, 1.303)
-    """
-    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if a.shape != b.shape:
-        raise InputError(f"effect size: {a.size} and {b.size} scores; give as many of each, paired")
-    d_z, low, high = paired_effect_size(a - b)
-    spread = math.sqrt((float(a.var(ddof=1)) + float(b.var(ddof=1))) / 2)
-    ratio = float((a - b).std(ddof=1)) / spread
-    if low is None or high is None:
-        return d_z * ratio, None, None
-    return d_z * ratio, low * ratio, high * ratio
 
 
 def standard_deviation(

@@ -68,10 +68,8 @@ class SignFlip:
 def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
     r"""Test that paired differences are as likely to be :math:`-d` as :math:`d`, and invert the test.
 
-    Were the two members of each pair exchangeable, every pattern of signs :math:`s` would be equally likely. The p
-    value is the share of patterns with :math:`|\sum s_i d_i| \ge |\sum d_i|`. Taking :math:`\delta` from every
-    difference and testing again, :math:`\delta` is kept until it passes the mean of a subset of the differences:
-    the interval ends at the :math:`k`-th smallest and largest of the :math:`2^n - 1` means of subsets with
+    The p value is the share of patterns of signs :math:`s` with :math:`|\sum s_i d_i| \ge |\sum d_i|`; the interval
+    ends at the :math:`k`-th smallest and largest of the :math:`2^n - 1` means of subsets with
     :math:`k = \lfloor 2^n \alpha / 2 \rfloor` (Hartigan's typical values). Beyond 16 pairs a seeded sample of
     patterns is used; then :math:`p = (b + 1) / (m + 1)`, because a p value is never 0.
 

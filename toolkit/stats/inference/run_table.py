@@ -64,10 +64,12 @@ def checked_runs(
             "model": runs["model"].to_numpy() if "model" in runs else "all",
             "length_bin": runs["length_bin"].astype("object").to_numpy(),
             "score": numbers_of("runs", runs, score, finite=True),
-            **{name: numbers_of("runs", runs, name, finite=True) for name in numbers},
-            **{name: runs[name].astype("object").to_numpy() for name in labels},
         }
     )
+    for name in numbers:
+        checked[name] = numbers_of("runs", runs, name, finite=True)
+    for name in labels:
+        checked[name] = runs[name].astype("object").to_numpy()
     checked.attrs = dict(runs.attrs)  # the scale of the scores
     need_labels("runs", checked, ("base", "model", *labels))
     if checked["length_bin"].isna().all():
@@ -134,13 +136,7 @@ _STANDARD_ORDER = (*LENGTH_BINS, *JUDGE_ROLES)
 
 
 def in_order(names: Iterable[Any]) -> list[Any]:
-    """Return each name once: length bins from short to long, judges by role, then all others by name.
-
-    Examples
-    --------
-    >>> in_order(["L", "m2", "S", "m1", "S", None])
-    ['S', 'L', 'm1', 'm2']
-    """
+    """Return each name once: length bins from short to long, judges by role, then all others by name."""
     present = {name for name in names if name is not None and name == name}
     standard = [name for name in _STANDARD_ORDER if name in present]
     return [*standard, *sorted(present - set(standard), key=str)]

@@ -1,18 +1,19 @@
-"""What a study can still detect and what a larger one would cost, from the variance components of its own runs."""
+"""What a study can still detect, and what a larger one would cost, from the variance of its own runs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, ClassVar, Final
+from itertools import combinations, product
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import standard_deviation
+from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.power.sample_size import (
     PowerAnswer,
@@ -23,7 +24,7 @@ from toolkit.stats.power.sample_size import (
     whole,
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, Result, plain
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, agreeing, counted
 
 COSTS: Final = ("aud_cost", "judge_aud_cost")
@@ -79,14 +80,6 @@ class PilotPower(Result):
         ]
         return " ".join([*parts, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types, contrasts by name."""
-        contrasts = {
-            part.name: {"between": part.between, "within": part.within, "results": plain(part.answers())}
-            for part in self.contrasts
-        }
-        return {**super().to_dict(), "contrasts": contrasts}
-
     def curve(self, bases: Iterable[int]) -> pd.DataFrame:
         """Return what other numbers of bases, 2 or more, would detect and cost; NaN where there is no number."""
         price, rows = self.aud_per_base.estimate, []
@@ -111,8 +104,7 @@ def pilot_power(
     step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
     power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
 
-    Intervals carry the uncertainty of the pilot's standard deviation alone (94-95.4 % coverage
-    from 12 bases); of a small pilot they are wide, and the upper end is the one to plan with.
+    Intervals carry the uncertainty of the pilot's standard deviation alone: the upper end is the one to plan with.
 
     ``effect`` is the difference in score points that matters, ``repeats`` those of each prompt in the study to be
     planned, as in these runs by default.
@@ -146,9 +138,7 @@ def pilot_power(
     planned = now if repeats is None else float(repeats)
     price = _price(checked, costs, planned / now)
     total, unit = checked["base"].nunique(), score_unit(score, runs)
-    contrasts = tuple(
-        _with_facets(_contrast(pair, cells, total, unit, effect, level, repeats, price)) for pair in pairs
-    )
+    contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
     return PilotPower(contrasts, price, planned, 0.8, level, _notes(checked, contrasts, costs))
 
 
@@ -164,6 +154,11 @@ def _contrast(
 ) -> ContrastPower:
     b, a = pair
     name = f"{b}-{a}"
+    facets = {"contrast": name}
+
+    def labelled(answer: PowerAnswer, statistic: str) -> PowerAnswer:
+        return replace(answer, name=f"{name}: {statistic}", statistic=statistic, facets=facets)
+
     wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
     paired = wide["mean"][[b, a]].dropna().index
     means = wide["mean"].loc[paired]
@@ -173,6 +168,7 @@ def _contrast(
     spread = standard_deviation(
         f"sd of {name}", differences.to_numpy(), unit=unit, missing=missing, scale=scale
     )
+    spread = replace(spread, statistic="sd", facets=facets)
     within = _within(pair, wide, paired)
     once = None if within is None else within[1]
     between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
@@ -181,45 +177,29 @@ def _contrast(
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
         reason = "without repeats of a prompt their share of the variance is unknown; leave `repeats` out"
-    names = [f"{name}: {quantity}" for quantity in ("detectable effect", "bases needed", "AUD needed")]
     if sd is None:
-        detectable = unanswerable(names[0], reason, unit=unit, n={"bases": n})
+        unknown = unanswerable("", reason, unit=unit, n={"bases": n})
         needed, cost = (
-            None if effect is None else unanswerable(label, reason, unit=quantity)
-            for label, quantity in zip(names[1:], ("bases", "AUD"), strict=True)
+            None if effect is None else labelled(unanswerable("", reason, unit=kind), f"{kind} needed")
+            for kind in ("bases", "AUD")
         )
+        detectable = labelled(unknown, "detectable effect")
         return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
     # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
     ends = (spread.low, spread.high) if repeats is None else (None, None)
     least = detectable_effect(n, sd, alpha=level, unit=unit)
     if least.estimate is not None:
         least = _with_ends(least, [None if end is None else least.estimate * end / sd for end in ends])
-    detectable = replace(least, name=names[0], missing=missing)
+    detectable = replace(labelled(least, "detectable effect"), missing=missing)
     if effect is None:
         return ContrastPower(name, spread, between, once, sd, detectable, None, None)
     least = bases_needed(effect, sd, alpha=level)
     if least.estimate is not None:
         at = [None if end is None else bases_needed(effect, end, alpha=level).estimate for end in ends]
         least = _with_ends(least, at)
-    needed = replace(least, name=names[1], n={"bases": n}, missing=missing)
-    cost = _cost(names[2], needed, price, n)
+    needed = replace(labelled(least, "bases needed"), n={"bases": n}, missing=missing)
+    cost = labelled(_cost(needed, price, n), "AUD needed")
     return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
-
-
-def _with_facets(contrast: ContrastPower) -> ContrastPower:
-    parts = {
-        "spread": "sd",
-        "detectable": "detectable effect",
-        "needed": "bases needed",
-        "cost": "AUD needed",
-    }
-    facets = {"contrast": contrast.name}
-    answers = {
-        field: replace(answer, statistic=statistic, facets=facets)
-        for field, statistic in parts.items()
-        if (answer := getattr(contrast, field)) is not None
-    }
-    return replace(contrast, **answers)
 
 
 def _with_ends(answer: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
@@ -267,24 +247,24 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     return replace(unknown, estimate=total * more, method=method, missing=missing, note=free)
 
 
-def _cost(name: str, needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
+def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     if needed.estimate is None or price.estimate is None:
         reason = (needed if needed.estimate is None else price).reason
-        return unanswerable(name, reason, unit="AUD", n={"bases": n})
+        return unanswerable("", reason, unit="AUD", n={"bases": n})
     count, each = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * each for end in (needed.low, needed.high))
     more = max(count - n, 0)
     between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
     free = f"; {price.note}" if price.note else ""
     return PowerAnswer(
-        name,
+        "",
         count * each,
-        low=low,
-        high=high,
-        method=f"{price.method} x bases needed",
-        unit="AUD",
-        n={"bases": n},
-        missing=price.missing,
+        low,
+        high,
+        f"{price.method} x bases needed",
+        "AUD",
+        {"bases": n},
+        price.missing,
         note=f"{each:.4g} AUD a base; {more} bases more than the {n} there are: {more * each:.4g} AUD{free}",
         words=f"{count} bases cost {count * each:.2f} AUD{between}, {more * each:.2f} AUD of it for {more} more "
         f"than the {n} that there are{free}.",
@@ -311,3 +291,91 @@ def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: l
     if "aud_cost" in costs and not judged:
         notes.append("no cost of a judgement is known, so judges are not in the AUD")
     return tuple(notes)
+
+
+KINDS: Final = ("detectable difference", "bases needed")
+
+
+@dataclass(frozen=True)
+class ModelPower(Result):
+    """What is detectable of each pair of models, and the bases that an effect needs where one was asked for."""
+
+    about: ClassVar[str] = "models"
+    kinds: ClassVar[Mapping[str, str]] = dict(zip(("detectable", "needed"), KINDS, strict=True))
+    detectable: tuple[Estimate, ...]
+    needed: tuple[Estimate, ...]
+    level: float
+    notes: tuple[str, ...] = ()
+
+
+@over_clusters
+def model_power(runs: pd.DataFrame, *, score: str = SCORE, effect: float | None = None) -> ModelPower:
+    r"""Return the smallest difference of two models that the runs can find with a power of .8, and what one needs.
+
+    The difference is taken prompt by prompt, as in `compare_models`. Its clustered standard error times
+    :math:`\sqrt{n}`, with n bases, is the standard deviation that `detectable_effect` and `bases_needed` take. The
+    level is .05 over the number of pairs, that of Holm's first step. The observed difference enters nowhere.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row an answer: base, model, length_bin, the score, and perhaps cluster and prompt_id.
+    score : str
+        Column of scores.
+    effect : float, optional
+        The difference that matters, in the unit of the score.
+
+    Returns
+    -------
+    ModelPower
+        One estimate a pair of models, in the unit of the score, and one in bases where an effect is given.
+
+    References
+    ----------
+    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5.
+
+    Examples
+    --------
+    >>> rows = [(f"b{i}", "all", m, v) for i in range(40) for m, v in (("x", i % 2), ("y", i % 3 == 0))]
+    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "model", "right"])
+    >>> result = model_power(runs, score="right", effect=0.1)
+    >>> round(result.detectable[0].estimate, 2), result.needed[0].whole
+    (0.32, 387)
+    """
+    if effect is not None:
+        check_size("the effect", abs(effect), 0, above=True)
+    prompts = ["prompt_id"] if "prompt_id" in runs else []
+    checked = checked_runs(runs, score, labels=prompts)
+    cells = (
+        checked.groupby(["base", "situation", "length_bin", *prompts, "model"])["score"]
+        .mean()
+        .unstack("model")
+    )
+    pairs = list(combinations(cells.columns, 2))
+    level, unit = ALPHA / max(len(pairs), 1), score_unit(score, runs)
+    detectable: list[Estimate] = []
+    needed: list[Estimate] = []
+    for first, second in pairs:
+        name, difference = f"{first} - {second}", (cells[first] - cells[second]).dropna()
+        bases = list(difference.index.get_level_values("base"))
+        answers = _answers(difference, bases, effect, level, unit)
+        facets = {"models": name}
+        for answer, listed, kind in zip(answers, (detectable, needed), KINDS, strict=False):
+            label = f"{kind}, {name}"
+            listed.append(replace(answer, name=label, statistic=kind, facets=facets, words=""))
+    return ModelPower(tuple(detectable), tuple(needed), level)
+
+
+def _answers(
+    difference: pd.Series, bases: list[str], effect: float | None, level: float, unit: str
+) -> list[PowerAnswer]:
+    n = len(set(bases))
+    error = clustered_mean(difference, bases).error if n > 1 else None
+    if not error:
+        reason = (
+            "the answers of both models agree on every item" if n > 1 else "fewer than two bases have both"
+        )
+        return [unanswerable("", reason)] * (1 if effect is None else 2)
+    sd = error * n**0.5
+    answers = [detectable_effect(n, sd, alpha=level, unit=unit)]
+    return answers if effect is None else [*answers, bases_needed(effect, sd, alpha=level)]

@@ -1,1 +1,1 @@
-"""Prompt length: contrasts within bases, equivalence, omnibus tests, reply length, the mixed model."""
+"""Prompt length: contrasts within bases, equivalence, omnibus test, reply length."""

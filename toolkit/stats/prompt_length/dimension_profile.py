@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
@@ -42,12 +42,6 @@ class DimensionProfile(Result):
         frame.insert(0, "model", [row.model for row in self.means])
         frame.insert(1, "length_bin", [row.length_bin for row in self.means])
         return frame
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every mean as plain JSON types."""
-        names = ("model", "length_bin", "dimension")
-        rows = ({name: getattr(row, name) for name in names} | row.mean.to_dict() for row in self.means)
-        return {"means": list(rows)}
 
 
 @over_clusters

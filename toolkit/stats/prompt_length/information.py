@@ -145,7 +145,7 @@ def length_and_information(
         results[: len(LENGTH_PAIRS)],
         results[len(LENGTH_PAIRS) : len(parts)],
         results[len(parts) :],
-        tuple(effect_size("d_z", e, a.to_numpy(), b.to_numpy()) for e, (a, b) in sized),
+        tuple(effect_size("d_z", e, a - b) for e, (a, b) in sized),
         judged_equivalent(tests),
         tuple(bin_mean(text, cells, checked, unit) for text in TEXTS),
         _notes(checked, cells, score, all_bases),
