@@ -18,7 +18,6 @@ _FROM: Final = {
     "errors": "ToolkitError",
     "report.show": "need_results need_whole print_text result say show_figure",
     "runs.status": "status_sentence",
-    "report.tables": "reliability_table",
     "report.figure": "about_study save_figure",
     "report.manifest": "dataset_manifest",
     "adaptive.figures": "adaptive_benchmark",

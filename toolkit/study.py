@@ -315,7 +315,6 @@ class Study(Reported):
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
             drift_tolerance=self.file.judges.drift_tolerance,
-            related={role: judge.related for role, judge in self.plan.judges.items()},
             unanswerable=self._without_judges,
             results=self._results,
         )

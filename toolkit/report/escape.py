@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import string
 import tomllib
@@ -149,18 +148,3 @@ def _plain(text: object) -> str:
     words = unicodedata.normalize("NFC", str(text)).split()  # text of others
     line = readable(" ".join(words))
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-
-
-def number(value: float | None, decimals: int) -> str:
-    """Return a number with fixed decimals and a true minus, so that a right-aligned column aligns the points."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    text = f"{value:.{decimals}f}"
-    return (text if float(text) else text.lstrip("-")).replace("-", "$-$")
-
-
-def p_value(value: float | None) -> str:
-    """Return a P value with three decimals, or that it is smaller."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    return "$<$0.001" if value < 0.001 else f"{value:.3f}"

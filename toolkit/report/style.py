@@ -288,6 +288,32 @@ def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> No
     axes.text(x, up, text, transform=axes.get_yaxis_transform(), **look)
 
 
+def forest_panel(
+    axes: Axes,
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    label: str,
+    *,
+    looks: Sequence[ModelStyle] | None = None,
+    at: float | None = 0.0,
+    texts: Sequence[str] | None = None,
+    hollow: Sequence[bool] | None = None,
+) -> None:
+    """Draw rows from the top, each with its name, mark, interval and numbers, and a grey line ``at`` what matters."""
+    if at is not None:
+        axes.axvline(at, color=GREY, linewidth=0.8, zorder=0)
+    for down, row in enumerate(rows_of(rows)):
+        up = len(rows) - 1 - down
+        forest(axes, rows.iloc[[down]], [up], looks[down] if looks else PLAIN, width=1.6)
+        numbers = "not estimable" if pd.isna(row.estimate) else interval(row.estimate, row.low, row.high)
+        beside(axes, up, texts[down] if texts else numbers)
+        if hollow is not None and hollow[down]:
+            axes.plot([row.estimate], [up], "o", color="white", markeredgecolor=INK, markersize=5, zorder=4)
+    row_axis(axes, list(names)[::-1])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(label)
+
+
 def row_axis(
     axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None = None, *, pad: float | None = None
 ) -> None:
@@ -403,6 +429,12 @@ def _line(name: str) -> str:
         return line
     font = get_font(findfont(_RC["font.family"][0]))  # matplotlib keeps both
     return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
+
+
+def numbered(rows: Iterable[tuple[Any, ...]], columns: Sequence[str], *numbers: str) -> pd.DataFrame:
+    """Return the data of a figure, in which ends of intervals and these columns are numbers."""
+    types = dict.fromkeys((*numbers, "low", "high"), "float64")
+    return pd.DataFrame(rows, columns=list(columns)).astype(types)
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:

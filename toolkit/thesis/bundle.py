@@ -14,7 +14,6 @@ from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
 from toolkit.report.escape import escape_breaking, label_of, readable
 from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
-from toolkit.report.plots.judge_card import CARD
 from toolkit.report.show import Files
 from toolkit.table_files import csv_bytes
 from toolkit.thesis.document import write_document
@@ -62,11 +61,9 @@ def write_bundle(
         for shown in drawn.shown
         if isinstance(shown.block, Picture)
     ]
-    # The cards of the judges are for an appendix, as all statistics are: the document itself stays short.
+    # All statistics are for an appendix: the document itself stays short.
     appendix = [shown for shown in drawn.shown if shown.folder == "statistics"]
-    cards = [shown for shown in drawn.shown if shown.name.startswith(CARD)]
-    parts = [shown for shown in drawn.shown if shown not in appendix and shown not in cards]
-    appendix += cards
+    parts = [shown for shown in drawn.shown if shown not in appendix]
     reasons = tuple(f"{name}: {reason}" for name, reason in drawn.left_out.items())
     absent = Bullets("Figures that this study cannot give:", reasons) if reasons else None
     context = {

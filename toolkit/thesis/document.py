@@ -128,7 +128,7 @@ def _table(grid: Grid, caption: str) -> Node:
         )
         rows.append([_NO_ATTRIBUTES, [[*cell, [_node("Plain", inline)]] for inline in inlines]])
     head, *body = rows
-    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.heads]
+    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.frame]
     bodies = [[_NO_ATTRIBUTES, 0, [], body]]
     parts = [[None, _plain(caption)], columns, [_NO_ATTRIBUTES, [head]], bodies, [_NO_ATTRIBUTES, []]]
     return _node("Table", [_NO_ATTRIBUTES, *parts])

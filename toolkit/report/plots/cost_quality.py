@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.comparisons.cost_quality import Pareto, cost_column, gain_per_cost
+from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 from toolkit.stats.inference.run_table import WHOLE, at_length
 from toolkit.words import scale_words
 
@@ -77,58 +76,6 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
         ],
         n=n, estimates=estimates, missing=captions.missing_words(analyses.runs, costed),
     )  # fmt: skip
-
-
-def quality_gain(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw what each step to a longer prompt gains in quality for what it costs more, of each model."""
-    cost, text = cost_column(analyses.runs), captions.TEXTS["quality_gain"]
-    gains = analyses.once(gain_per_cost, analyses.runs, score=analyses.score, cost=cost)
-    if not any(gain.estimable for gain in gains):
-        raise NothingToDraw(gains[0].reason if gains else "no model has scores at two prompt lengths")
-    # What a study pays for is a thousand runs; of one run the gain would be a number that no scale has.
-    per = "1,000 tokens" if cost == "total_tokens" else "AUD more on 1,000 runs"
-    rows = [
-        (
-            e.facets["model"],
-            e.facets["step"],
-            *(np.nan if end is None else end * factor for end in ends),
-            captions.units(e),
-        )
-        for e in gains
-        if e.estimable
-        for ends, factor in [((e.estimate, e.low, e.high), 1000 if cost == "total_tokens" else 0.001)]
-    ]
-    data = pd.DataFrame(rows, columns=["model", "step", "estimate", "low", "high", "bases"])
-    values = "; ".join(
-        f"{row.model}, {row.step}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
-    )
-    return context.figure(
-        "quality_gain", _draw_gain(data, f"Points gained per {per}", context), data,
-        text["alt"].format(per=per, values=values),
-        text["seen"].format(per=per),
-        [text["note"]],
-        [cost != "total_tokens" and context.money],
-        estimates=gains,
-    )  # fmt: skip
-
-
-def _draw_gain(data: pd.DataFrame, label: str, context: About) -> Figure:
-    styles = context.styles(data["model"])
-    rows = data.iloc[::-1].reset_index(drop=True)
-    figure = style.new_figure(style.PAGE_MM, 5.2 * len(rows) + 16)
-    axes = figure.subplots()
-    axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-    for up, row in enumerate(style.rows_of(rows)):
-        style.forest(axes, rows.iloc[[up]], [up], styles[row.model], width=1.6)
-        style.beside(axes, up, style.interval(row.estimate, row.low, row.high))
-        if up and row.model != rows["model"][up - 1]:
-            axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
-    names = style.shortened(styles, 36)
-    style.row_axis(axes, [f"{names[row.model]}, {row.step}" for row in style.rows_of(rows)])
-    axes.margins(x=0.08)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-    axes.set_xlabel(label)
-    return style.settle(figure)
 
 
 def _front_words(pareto: Pareto) -> str:

@@ -46,6 +46,7 @@ _PANELS: Final = {
 }
 _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
+_JUDGES: Final = ("part", "judge", "estimate", "low", "high", "answers")
 _ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judges", "note")
 
 
@@ -320,3 +321,40 @@ def _icc_mark(
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
         ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": "small"}
         axes.text(low, up - 0.06, style.decimals(row["low"]), color=look.color, **ends)
+
+
+def judges(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
+    result, text = analyses.compare_judges(), captions.TEXTS["judges"]
+    parts = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
+    estimates = [estimate for part in parts.values() for estimate in part]
+    rows = [
+        (e.statistic, context.judge(e.facets["judge"]), e.estimate, e.low, e.high, e.n.get("answers"))
+        for e in estimates
+    ]
+    data = style.numbered(rows, _JUDGES, "estimate")
+    if data["estimate"].isna().all():
+        raise NothingToDraw("no answer was scored by two judges")
+    figure, panels = style.stacked(list(map(len, parts.values())), 6.0, 60)
+    for axes, part in zip(panels, parts, strict=True):
+        drawn = data[data["part"] == part]
+        names = style.shortened(drawn["judge"], 40)
+        zero = None if part == "correlation" else 0.0
+        style.forest_panel(
+            axes, drawn, [names[name] for name in drawn["judge"]], text[f"{part}_axis"], at=zero
+        )
+        ends = drawn[["estimate", "low", "high"]]
+        reach = 1.08 * float(ends.abs().max().max()) or 1.0
+        # A correlation is seen between none and perfect, a difference on both sides of none.
+        axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
+        axes.set_title(text[part], loc="left", fontweight="bold")
+    values = "; ".join(
+        f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
+        for row in style.rows_of(data[data["estimate"].notna()])
+    )
+    return context.figure(
+        "judges", style.settle(figure), data, text["alt"].format(values=values),
+        text["seen"],
+        [text["note"]],
+        estimates=estimates, counts=captions.estimates_n_words(estimates),
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,17 +38,12 @@ _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens
 _PROFILE: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
 
 
-def _frame(rows: Iterable[tuple[Any, ...]], columns: Sequence[str], *numbers: str) -> pd.DataFrame:
-    types = dict.fromkeys((*numbers, "low", "high"), "float64")
-    return pd.DataFrame(rows, columns=list(columns)).astype(types)
-
-
 def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
     comparison, text = analyses.length(), captions.TEXTS["length_effects"]
     parts = [("difference", e) for e in comparison.contrasts] + [("mean", e) for e in comparison.per_bin]
     rows = [(part, e.name, *_numbers(e), e.role, e.n.get("bases")) for part, e in parts if e.estimable]
-    data = _frame(rows, _EFFECTS, "estimate", "p_value")
+    data = style.numbered(rows, _EFFECTS, "estimate", "p_value")
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
@@ -81,21 +76,16 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     heights = (8 * len(effects), 38)
     figure, (above, below) = style.stacked(heights, 1, 16)
-    rows = effects.iloc[::-1]
+    texts = [
+        f"{style.interval(row.estimate, row.low, row.high)} {row.role}" for row in style.rows_of(effects)
+    ]
+    names = [str(name).replace("-", "−") for name in effects["name"]]
+    hollow = list(effects["role"] != "confirmatory")
+    label = "Difference of the mean composite score (points)"
+    style.forest_panel(above, effects, names, label, texts=texts, hollow=hollow)
     if margin:
         above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         style.threshold(above, 0, f"counts as equal: ±{margin:g}")
-    above.axvline(0, color=style.GREY, linewidth=0.8, zorder=1)
-    style.forest(above, rows, range(len(rows)), style.PLAIN, width=1.6)
-    for up, row in enumerate(style.rows_of(rows)):
-        if row.role != "confirmatory":
-            above.plot(
-                [row.estimate], [up], "o", color="white", markeredgecolor=style.INK, markersize=5, zorder=4
-            )
-        style.beside(above, up, f"{style.interval(row.estimate, row.low, row.high)} {row.role}", 1.015)
-    style.row_axis(above, [str(name).replace("-", "−") for name in rows["name"]])
-    above.spines["left"].set_visible(False)
-    above.set_xlabel("Difference of the mean composite score (points)")
     x = [_BINS.index(name) for name in means["name"]]
     style.means(below, means["estimate"], means, x)
     below.set_xticks(x, list(means["name"]))
@@ -256,7 +246,7 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
         for model, e in tests
         if e.estimable
     ]
-    data = _frame(rows, _TESTS, "difference", "p_value")
+    data = style.numbered(rows, _TESTS, "difference", "p_value")
     if data.empty:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
@@ -289,18 +279,18 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
     reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
     heads = style.shortened(groups, 60)
     for axes, name in zip(panels, groups, strict=True):
-        tests = data[data["of"] == name].iloc[::-1]
+        tests = data[data["of"] == name]
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-        axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
-        look = styles.get(name, style.PLAIN)
-        marks = tests.rename(columns={"difference": "estimate"})
-        style.forest(axes, marks, range(len(tests)), look, width=1.6)
-        for up, row in enumerate(style.rows_of(marks)):
-            style.beside(axes, up, f"{row.verdict}: {style.interval(row.estimate, row.low, row.high)}", 1.015)
-        style.row_axis(axes, [str(contrast).replace("-", "−") for contrast in tests["contrast"]])
-        axes.spines["left"].set_visible(False)
+        texts = [
+            f"{row.verdict}: {style.interval(row.difference, row.low, row.high)}"
+            for row in style.rows_of(tests)
+        ]
+        looks = [styles.get(name, style.PLAIN)] * len(tests)
+        names = [str(contrast).replace("-", "−") for contrast in tests["contrast"]]
+        rows = tests.rename(columns={"difference": "estimate"})
+        style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
     panels[-1].set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
@@ -316,7 +306,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         for cell in cells
         if cell.mean.estimable
     ]  # fmt: skip
-    data = _frame(rows, _PROFILE)
+    data = style.numbered(rows, _PROFILE)
     if data.empty:
         raise NothingToDraw("no judged runs")
     means = [cell.mean for cell in cells]
