@@ -502,7 +502,7 @@ def check(dataset: str, show_all: bool, figures: Path | None) -> Summary:
         return check_summary(dataset, every=show_all)
     from toolkit.report.plots.dataset import write_dataset_figures
 
-    return check_summary(dataset, every=show_all, files=write_dataset_figures(dataset, figures, single=False))
+    return check_summary(dataset, every=show_all, files=write_dataset_figures(dataset, figures))
 
 
 @_command(prompts, short_help="List what changed between two versions of a dataset.")

@@ -37,8 +37,7 @@ from toolkit.report.show import (
     print_text,
     show_figure,
 )
-from toolkit.report.style import PALETTE, model_styles, new_figure, score_axis, thesis_style
-from toolkit.words import SCALE
+from toolkit.report.style import PALETTE, model_styles, new_figure, thesis_style
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -163,7 +162,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert badly_worded(*said) == []
     assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
     assert absent["judge_agreement"] == "no run was scored by two judges"
-    assert {"bland_altman", "icc_forest", "variance_components", "decision_study"} <= set(absent)
+    assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     for name in ("icc_forest", "missing_data"):
         (tmp_path / f"{name}.pdf").write_text("of an earlier call")
     few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]
@@ -186,31 +185,21 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_cards_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
-    """A judge leaves the study: the card goes with its table; a card with probes and a file of the user stay."""
+def test_figures_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
+    """A judge leaves the study, and no two are left; files of the user stay."""
     tables, pictures = tmp_path / "tables", tmp_path / "figures"
-    for folder, name in ((tables, "judge_card_tertiary.tex"), (pictures, "judge_card_tertiary.pdf")):
-        folder.mkdir()
-        (folder / name).write_text("old")
-    stay = [
-        tables / "reliability_of_mine.tex",
-        pictures / "judge_card_primary_probed.pdf",
-        pictures / "notes.docx",
-    ]
-    for path in (*stay, tables / "icc_forms_old.csv"):
+    stay = [tables / "reliability_of_mine.tex", tables / "judges_old.csv", pictures / "notes.docx"]
+    for path in (*stay, tables / "judges.tex", pictures / "judges.pdf"):
+        path.parent.mkdir(exist_ok=True)
         path.write_text("old")
     held, plan = make_study(("m",), bases=2, judges=("primary",), missing=0.0)
     files = write_figures(held, about_study(held, plan), tmp_path)
-    here = {path for path in tmp_path.rglob("*") if path.is_file()}
-    assert here == {*files, *stay, tables / "icc_forms_old.csv"}
-    assert "judge_card_primary.pdf" in {path.name for path in files}
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*files, *stay}
 
 
 def write_all(folder: Path, pictures: str, only: str) -> list[Path]:
-    """Write figures and tables of a study, with the card of one judge for all three."""
+    """Write figures and tables of a study."""
     held, plan = make_study(("m",), bases=3)
-    cards = held.judge_cards()[:1]
-    held.judge_cards = lambda: cards
     with patch("toolkit.report.figure.PICTURES", pictures.split()):
         return write_figures(held, about_study(held, plan), folder, only.split())
 
@@ -246,7 +235,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
     )
     assert own == others
     notes = sum(name.endswith(SUFFIXES[-1]) for name in own)
-    figures, tables = (len(only.split()), 0) if only else (17, 4)
+    figures, tables = (len(only.split()), 0) if only else (13, 3)
     assert len(own) == len(files) == figures * (len(pictures.split()) + 2) + 2 * tables + notes
 
 
@@ -330,19 +319,6 @@ def test_models_differ_in_colour_and_marker_as_long_as_there_are_some() -> None:
     assert model_styles([]) == {}
     levels = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in PALETTE]
     assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in levels) < 0.7
-
-
-@pytest.mark.parametrize("which", ["x", "y"])
-def test_the_score_axis_shows_the_whole_scale_whatever_the_data(which) -> None:
-    """No difference looks larger than it is."""
-    axes = new_figure(85, 60).subplots()
-    axes.plot([2.4, 2.5], [2.4, 2.5])
-    score_axis(axes, SCALE, "score", which=which)
-    low, high = getattr(axes, f"get_{which}lim")()
-    assert low <= 0
-    assert high >= 5
-    assert list(getattr(axes, f"get_{which}ticks")()) == [0, 1, 2, 3, 4, 5]
-    assert getattr(axes, f"get_{which}label")() == "score (0–5)"
 
 
 def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:

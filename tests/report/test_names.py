@@ -15,6 +15,7 @@ import matplotlib.text
 import numpy as np
 import pandas as pd
 import pytest
+from toolkit.report.plots.judge_card import judge_card_name
 
 from tests.whole_study import make_study
 from toolkit import Scores
@@ -23,7 +24,6 @@ from toolkit.report import figure as figures
 from toolkit.report import style
 from toolkit.report.escape import escape, names_kept
 from toolkit.report.figure import about_study
-from toolkit.report.plots.judge_card import judge_card_name
 from toolkit.report.registry import write_figures, write_statistics
 
 pytestmark = pytest.mark.usefixtures("no_pictures")

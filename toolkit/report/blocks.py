@@ -144,10 +144,7 @@ class Grid:
     def _fitted(self) -> tuple[str, list[_Column]]:
         columns = self._cells
         if self.panels is not None and sum(column.width + _GAP for column in columns) <= _SIZES[-1][1]:
-            columns = [
-                columns[0],
-                *(replace(column, unbroken=True) for column in columns[1:]),
-            ]  # break no interval
+            columns = columns[:1] + [replace(column, unbroken=True) for column in columns[1:]]  # no interval
         narrowest = sum((min(c.width, _NARROWEST) if c.is_text else c.width) + _GAP for c in columns)
         font, characters = next((size for size in _SIZES if narrowest <= size[1]), _SIZES[-1])
         return font, _fitted(columns, characters)

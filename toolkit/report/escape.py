@@ -20,22 +20,17 @@ def _data(name: str) -> dict[str, dict[str, str]]:
 
 
 _SIGNS: Final = _data("latex")
-_PRINTED: Final = {
-    **_SIGNS["text"],
-    "−": "$-$",
-    **{sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs},
-}
+_PRINTED: Final = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
+_PRINTED.update(_SIGNS["text"])
 _LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
 TERMS: Final[Mapping[str, Mapping[str, str]]] = _data("terms")
-_FIELD_TERMS: Final = {
-    **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
-    **{name: name.replace("_", " ") for name in DIMENSIONS},
-    **{name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS},
-    **TERMS["words"],
-}
+_FIELD_TERMS: Final = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
+_FIELD_TERMS.update({name: name.replace("_", " ") for name in DIMENSIONS})
+_FIELD_TERMS.update({name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS})
+_FIELD_TERMS.update(TERMS["words"])
 """Names of the code, as a committee reads them."""
 _TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
 _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"

@@ -23,7 +23,7 @@ from toolkit.report.figure import (
 from toolkit.report.plots.cost_quality import cost_quality
 from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
-from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement, judges
+from toolkit.report.plots.judges import icc_forest, judge_agreement, judges
 from toolkit.report.plots.length_information import length_information
 from toolkit.report.plots.missing import missing_data
 from toolkit.report.plots.pairs import pair_strengths, position_bias
@@ -79,7 +79,6 @@ FIGURES: Final = (
     Row("cost_quality", "Quality against cost", cost_quality, "pareto"),
     Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
     Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
-    Row("bland_altman", "Bland-Altman plots of the judges", bland_altman, "bland_altman"),
     Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
     Row("variance_components", "Variance components", variance_components, "generalizability"),
     Row("decision_study", "Decision study", decision_study, "generalizability"),
@@ -99,12 +98,10 @@ def draw_study(
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
     # What a study does not set out to measure is no loss to be named.
-    foreign = {
-        *(PAIRWISE if analyses.pairs.empty else ()),
-        *(["judge_drift"] if analyses.drift.empty else []),
-        *(["length_and_information"] if analyses.runs_with_arms.empty else []),
-    }
-    foreign |= QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
+    foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
+    foreign |= set(PAIRWISE) if analyses.pairs.empty else set()
+    foreign |= {"judge_drift"} if analyses.drift.empty else set()
+    foreign |= {"length_and_information"} if analyses.runs_with_arms.empty else set()
     rows = [row for row in FIGURES if row.name in only]
     for row in () if only else FIGURES:
         stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)

@@ -323,15 +323,13 @@ def row_axis(
     axes.tick_params(axis="y", length=0, **({} if pad is None else {"pad": pad}))
 
 
-def column_axis(
-    axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str] = (), at: float = 0
-) -> None:
+def column_axis(axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str]) -> None:
     """Name the columns of a panel as wide as so many letters: in some three lines, or upright where they are many."""
     each = letters // len(names)
     labels = shortened(names, 22 if each < _CLOSE else 3 * each)
     lines = [labels[name] if each < _CLOSE else textwrap.fill(labels[name], _letters(each)) for name in names]
-    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)] if ends else lines
-    axes.set_xticks([place + at for place in range(len(names))], ticks, rotation=90 if each < _CLOSE else 0)
+    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)]
+    axes.set_xticks(range(len(names)), ticks, rotation=90 if each < _CLOSE else 0)
 
 
 def legend(

@@ -113,15 +113,11 @@ class Findings:
 
 def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     """Return the paragraphs as lines of text: the question, and its sentences indented."""
-    return [
-        line
-        for paragraph in section
-        for line in (
-            paragraph.heading,
-            *(f"  {sentence.text}." for sentence in paragraph.sentences),
-            *([f"  {paragraph.see}"] if paragraph.shown else []),
-        )
-    ]
+    lines: list[str] = []
+    for paragraph in section:
+        lines += [paragraph.heading, *(f"  {sentence.text}." for sentence in paragraph.sentences)]
+        lines += [f"  {paragraph.see}"] if paragraph.shown else []
+    return lines
 
 
 def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:

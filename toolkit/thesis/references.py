@@ -16,9 +16,9 @@ from toolkit.report.show import Files
 from toolkit.stats.result import Estimate
 
 _FIELDS: Final = (
-    *("author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume"),
-    *("number", "pages", "year", "note", "doi"),
-)
+    "author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume", "number",
+    "pages", "year", "note", "doi",
+)  # fmt: skip
 """Fields of a BibTeX entry, in their order."""
 _KINDS: Final = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
 

@@ -100,10 +100,9 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
             by_label = judgements_by_run.get(run_id, {})
             judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
     all_judgements = [judgement for some in judgements.values() for judgement in some]
-    call_ids = [
-        *(row["call_id"] for row in rows.values()),
-        *(call_id for judgement in all_judgements for call_id in _call_ids(judgement)),
-    ]
+    call_ids = [row["call_id"] for row in rows.values()]
+    for judgement in all_judgements:
+        call_ids += _call_ids(judgement)
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     calls = {call["_id"]: call for call in documents}
     thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}

@@ -1,11 +1,11 @@
-"""How far the judges agree: scores of each pair, Bland-Altman plots, and the forest of intraclass correlations."""
+"""How far the judges agree: scores of each pair, intraclass correlations, and each judge beside the others."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations, product
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -16,24 +16,16 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES, agreeing, counted, scale_words
 
 Pair = tuple[str, str]
 
-_MANY: Final = 5_000
-"""Points of a panel from which they are one picture in a PDF or SVG, which otherwise has 22 MB and takes minutes."""
 _ACROSS: Final = 3
 _JITTER: Final = 0.06
 _TURNS: Final = 8
 _NARROW: Final = 22
 """Letters of a name of which three stand side by side in a legend."""
-_POINT: Final = 7.0
-"""Area of the mark of one answer in square points, where no mark is too large."""
-_LARGEST: Final = 70.0
-_DIFFERENCES: Final = ("first", "second", "kind", "mean", "difference", "low", "high", "answers")
-_LINES: Final[Mapping[str, Literal["-", "--"]]] = {"bias": "-", "lower limit": "--", "upper limit": "--"}
 _FORMS: Final = ("ICC(A,1)", "ICC(A,k)")
 """A judge's leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
 # Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
@@ -161,90 +153,6 @@ def _text(name: str, estimate: Estimate | None) -> str:
     if estimate is None or estimate.estimate is None:
         return f"{name} not estima{'ted' if estimate is None else 'ble'}"
     return f"{name} = {style.interval(estimate.estimate, estimate.low, estimate.high)}"
-
-
-def bland_altman(analyses: Analyses, context: About) -> FigureWithCaption:
-    """Draw the difference of each pair of judges against their mean, a panel for each pair."""
-    pairs, text = analyses.bland_altman(), captions.TEXTS["bland_altman"]
-    plotted = {names: pair for names, pair in pairs.items() if pair.bias.estimable}
-    if not plotted:
-        raise NothingToDraw("no two judges scored three answers")
-    data = pd.concat([_differences(names, pair) for names, pair in plotted.items()], ignore_index=True)
-    figure, reach = _draw_bland_altman(plotted, data, context)
-    estimates = [estimate for pair in plotted.values() for estimate in pair.estimates()]
-    counts = captions.ranges_words(pair.bias for pair in plotted.values())
-    titles = {names: " less ".join(map(context.judge, names)) for names in plotted}
-    slopes = "; ".join(_text(titles[names], pair.slope) for names, pair in plotted.items())
-    biases = "; ".join(
-        f"{titles[names]}: bias {_number(pair.bias)}, limits {_number(pair.lower)} to {_number(pair.upper)}"
-        for names, pair in plotted.items()
-    )
-    return context.figure(
-        "bland_altman", figure, data, text["alt"].format(scale=scale_words(context.scale), biases=biases),
-        text["seen"],
-        [text["note"], text["axis"].format(reach=reach, width=context.scale[1] - context.scale[0])],
-        [
-            text["points"],
-            text["slopes"].format(slopes=slopes),
-            data[["low", "high"]].abs().max().max() > reach and text["cut"],
-            captions.not_estimable_words(pair.bias for names, pair in pairs.items() if names not in plotted),
-        ],
-        estimates=estimates, also=[f"each pair: {counts}"],
-    )  # fmt: skip
-
-
-def _differences(names: Pair, pair: BlandAltman) -> pd.DataFrame:
-    points = pair.points.round(9).groupby(["mean", "difference"]).size().rename("answers").reset_index()
-    lines = [
-        {"kind": kind, "difference": line.estimate, "low": line.low, "high": line.high}
-        for kind, line in zip(_LINES, (pair.bias, pair.lower, pair.upper), strict=True)
-    ]
-    rows = pd.concat([points.assign(kind="point").astype(object), pd.DataFrame(lines, dtype=object)])
-    numbers = dict.fromkeys(("mean", "difference", "low", "high"), "float64") | {"answers": "Int64"}
-    return rows.assign(first=names[0], second=names[1]).reindex(columns=list(_DIFFERENCES)).astype(numbers)
-
-
-def _draw_bland_altman(
-    plotted: Mapping[Pair, BlandAltman], data: pd.DataFrame, context: About
-) -> tuple[Figure, float]:
-    scale = context.scale
-    figure, panels, across = style.grid(len(plotted), across=_ACROSS, head=14, tall=66)
-    ends = float(data[["difference", "low", "high"]].abs().max().max())
-    step = (scale[1] - scale[0]) / 10
-    reach = min(10 * step, max(2 * step, math.ceil(1.05 * ends / step) * step))
-    for number, (axes, ((first, second), pair)) in enumerate(zip(panels, plotted.items(), strict=True)):
-        rows = data[(data["first"] == first) & (data["second"] == second)]
-        points = rows[rows["kind"] == "point"]
-        axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
-        # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
-        answers = points["answers"].astype(float)
-        sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
-        # Grey, so that the lines are seen on hundreds of answers.
-        marks: dict[str, Any] = {"color": style.GREY, "alpha": 0.5, "linewidth": 0, "clip_on": False}
-        marks["rasterized"] = len(points) > _MANY
-        axes.scatter(points["mean"], points["difference"], s=sizes, zorder=2, **marks)
-        for row in style.rows_of(rows[rows["kind"] != "point"]):
-            width = 1.4 if row.kind == "bias" else 1.1
-            axes.axhline(row.difference, color=style.INK, linestyle=_LINES[row.kind], linewidth=width)
-            if pd.notna(row.low) and pd.notna(row.high):
-                axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
-        axes.set_ylim(-reach, reach)
-        a, b = (style.shorten(context.judge(judge), 20) for judge in (first, second))
-        limits = f"limits {_number(pair.lower)} to {_number(pair.upper)}"
-        axes.set_title(f"{a}\nless {b}\n{_text('bias', pair.bias)}\n{limits}")
-        style.score_axis(axes, scale, "Mean of the two", which="x")
-        if number % across == 0:
-            axes.set_ylabel("Difference (points)")
-    handles = [
-        style.handle("bias", color=style.INK, linewidth=1.4, linestyle="-"),
-        style.handle("95% limits of agreement", color=style.INK, linewidth=1.1, linestyle="--"),
-    ]
-    style.legend(figure, handles, columns=2, where="lower")
-    return style.settle(figure), reach
-
-
-def _number(estimate: Estimate) -> str:
-    return "–" if estimate.estimate is None else style.decimals(estimate.estimate)
 
 
 def icc_forest(analyses: Analyses, context: About) -> FigureWithCaption:

@@ -429,10 +429,8 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     figure.supxlabel("Length of the reply (tokens)")
     label = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
     label += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
-    handles = [
-        *([] if dense else [style.handle("one base", color=style.GREY, linewidth=0.6)]),
-        style.handle(label, color=style.INK, linewidth=1.6),
-    ]
+    handles = [] if dense else [style.handle("one base", color=style.GREY, linewidth=0.6)]
+    handles.append(style.handle(label, color=style.INK, linewidth=1.6))
     style.legend(figure, handles, columns=1 if across == 1 else 2)
     return style.settle(figure)
 

@@ -112,7 +112,9 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     costs = analyses.accuracy().cost_per_right if keyed else ()
     # Of a thousand: fractions of a cent are not read well.
     paid = [
-        replace(e.valued(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))), name=e.facets["model"])
+        replace(
+            e.valued(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))), name=e.facets["model"]
+        )
         for e in costs
         if e.estimate
     ]
