@@ -163,11 +163,12 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
     assert absent["judge_agreement"] == "no run was scored by two judges"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
-    for name in ("icc_forest", "missing_data"):
+    assert absent["missing_data"] == "no score is missing"
+    for name in ("icc_forest", "cost_quality"):
         (tmp_path / f"{name}.pdf").write_text("of an earlier call")
-    few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]
+    few = [figure for figure in figures if figure.name == "cost_quality" or figure.left_out]
     files = save_drawn(few, tmp_path, about)
-    assert [path.name for path in files] == [*(f"missing_data{suffix}" for suffix in SUFFIXES[:-1]), LEFT_OUT]
+    assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
     assert not (tmp_path / "icc_forest.pdf").exists()
     text = files[-1].read_text(encoding="utf-8")
     assert "judge_agreement: no run was scored by two judges\n" in text

@@ -241,11 +241,13 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
         for e in estimates
     ]
     data = style.numbered(rows, _JUDGES, "estimate")
-    if data["estimate"].isna().all():
+    panel_rows = {
+        part: drawn for part, drawn in data.groupby("part", sort=False) if drawn["estimate"].notna().any()
+    }
+    if not panel_rows:
         raise NothingToDraw("no answer was scored by two judges")
-    figure, panels = style.stacked(list(map(len, parts.values())), 6.0, 60)
-    for axes, part in zip(panels, parts, strict=True):
-        drawn = data[data["part"] == part]
+    figure, panels = style.stacked(list(map(len, panel_rows.values())), 6.0, 20 * len(panel_rows))
+    for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
         names = style.shortened(drawn["judge"], 40)
         zero = None if part == "correlation" else 0.0
         style.forest_panel(
