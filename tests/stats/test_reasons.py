@@ -21,12 +21,12 @@ from toolkit.stats import (
     clustered_pearson,
     clustered_slope,
     cohen_kappa,
+    compare_judges,
     false_discovery,
     fleiss_kappa,
     generalizability_study,
     holm,
     incomplete_icc,
-    judge_cards,
     krippendorff_alpha,
     mean_interval,
     omega_total,
@@ -213,7 +213,10 @@ PAIRS = pd.DataFrame(
 )
 REFUSED = {
     "no reason of a probe": ("lack the column reason", lambda: probe_shifts(PAIRS)),
-    "no cost of a judgement": ("judgements: lack the column", lambda: judge_cards(PAIRS, PAIRS)),
+    "no cost of a judgement": (
+        "judgements: lack the column",
+        lambda: compare_judges(PAIRS, PAIRS, leniency={}),
+    ),
     "clusters": ("cluster for each value", lambda: clustered_mean([1.0, 2.0], ["a"])),
     "no values": ("mean", lambda: mean_interval([])),
     "infinite values": ("mean", lambda: mean_interval([INF, 1.0])),
