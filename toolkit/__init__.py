@@ -23,7 +23,6 @@ _FROM: Final = {
     "adaptive.figures": "adaptive_benchmark",
     "report.plots.dataset": "write_dataset_figures",
     "viewer.page": "write_page",
-    "viewer.model": "disagreement",
     "store.frames": "history_frame human_frame ratings_with_people",
     "traffic.convert": "convert",
     "traffic.sample": "load_sample shipped_capture shipped_samples",

@@ -130,8 +130,8 @@ def _choice(command: Callable[..., Any]) -> Callable[..., Any]:
             "--format",
             default="latex",
             show_default=True,
-            type=click.Choice(("latex", "docx", "md")),
-            help="Of the bundle: a document for Word, or in Markdown, besides.",
+            type=click.Choice(("latex", "docx")),
+            help="Of the bundle: a document for Word besides.",
         ),
     ):
         command = option(command)

@@ -643,7 +643,7 @@ class Study(Reported):
         if self._is_scored and frames.has_results:
             files += self._write_statistics(frames, folder)
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
-        record = what_was_done(self.plan, self.store, frames, status, manifest, files, lacking)
+        record = what_was_done(self.plan, self.store, frames, status, manifest, files.shown, lacking)
         if record.decisions and record.decisions.at:
             files.append(write_atomically(folder / "deviations.csv", csv_bytes(record.decisions.changes)))
         return files, methods_section(record)

@@ -197,8 +197,7 @@ def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(
     figures, tables = (
         (whole_bundle / kind).glob(f"*.{end}") for kind, end in (("figures", "pdf"), ("tables", "tex"))
     )
-    shown = [[path for path in some if not path.stem.startswith("judge_card")] for some in (figures, tables)]
-    for word, paths in zip(("Figure", "Table"), shown, strict=True):
+    for word, paths in zip(("Figure", "Table"), map(list, (figures, tables)), strict=True):
         assert len(set(re.findall(rf"{word} (\d+):", text))) == len(paths) >= 3
     assert "References" in text
     assert text.count("\f") <= 15
@@ -213,7 +212,7 @@ def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
     assert "undefined" not in log
     wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
     assert [points for points in wide if points > 15] == []
-    for name in ("ICC(C,k)", "latency of a judgement", "F(bins)", "compliance alignment", "detectable"):
+    for name in ("ICC(C,k)", "slope per 100 tokens", "F(bins)", "compliance alignment", "detectable"):
         assert name in text  # what stands in tables, not in captions
     tables = [*(whole_bundle / "tables").glob("*.tex"), *(whole_bundle / "statistics").glob("*.tex")]
     assert len(set(re.findall(r"Table ([0-9.]+):", text))) == len(tables)
@@ -312,8 +311,6 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
         "notes.txt: is no file of the bundle",
         "tables/length.csv: is no file of the bundle",
     ]
-    with pytest.raises(InputError, match="a list of paths shows none"):
-        write_bundle(folder, [*drawn], SECTION, NO_FINDINGS, about)
 
 
 def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:

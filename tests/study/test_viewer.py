@@ -16,7 +16,7 @@ from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frame_files import typed, types_of
 from toolkit.study import Study
-from toolkit.viewer.model import OpenRun, disagreement, open_runs, with_people
+from toolkit.viewer.model import OpenRun, open_runs, with_people
 from toolkit.viewer.page import rows, run_html, state, write_page
 from toolkit.words import DIMENSIONS
 
@@ -67,15 +67,6 @@ def test_what_is_asked_again_is_said_again_and_not_done_twice(study: Study) -> N
     app.viewer._on_message(None, asked, [])
     assert app.sent[0] == app.sent[1]
     assert not Path(path).exists()
-
-
-def test_disagreement_is_said_and_no_spread_is_no_zero():
-    """Of runs with the scores of two judges only."""
-    assert disagreement(RUNS, 0.5) == (
-        "4 runs, 2 judged; judges' SD of 1 runs: median 0.50, largest 0.50 points; 1 runs at 0.5 or more"
-    )
-    assert disagreement(RUNS.iloc[2:]).startswith("2 runs, 0 judged; no run has the scores of two judges")
-    assert disagreement(frame()).startswith("0 runs, 0 judged; no run")
 
 
 def test_rows_have_every_column_and_missing_is_none():

@@ -51,10 +51,6 @@ def write_bundle(
 
     In another format than LaTeX there is a document of it besides.
     """
-    if not isinstance(drawn, Files):
-        raise InputError(
-            "bundle: give the files as save_all and write_figures return them; a list of paths shows none"
-        )
     study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
     written = [
         write_atomically(folder / "figures" / f"{shown.name}.tex", shown.block.latex(study).encode())
@@ -74,7 +70,14 @@ def write_bundle(
     }
     numbered = list(_numbered(parts, study))
     places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
-    results = tuple(_seen(paragraph, places) for paragraph in findings.section())
+    # A paragraph of the results ends with the figures and tables of its question, as far as they are there.
+    results = [
+        replace(
+            paragraph,
+            shown=tuple(places[name] for name in TEXTS["shown"].get(paragraph.heading, ()) if name in places),
+        )
+        for paragraph in findings.section()
+    ]
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
@@ -98,7 +101,7 @@ def write_bundle(
             NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
         )
         blocks += [*([absent] if absent else []), *(shown.block for shown in parts), notes]
-        written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
+        written.append(write_document(folder, f"{kind} {study}", blocks, study))
     paths = [*drawn, *written]
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
@@ -135,9 +138,3 @@ def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbe
         if isinstance(shown.block, Grid):
             kind, label, name = "Table", "tab", shown.block.label
         yield shown, (f"{kind} {next(numbers[kind])}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}")
-
-
-def _seen(paragraph: Paragraph, numbers: Mapping[str, Numbered]) -> Paragraph:
-    """Return a paragraph of the results with the figures and tables of its question, as far as they are there."""
-    names = TEXTS["shown"].get(paragraph.heading, ())
-    return replace(paragraph, shown=tuple(numbers[name] for name in names if name in numbers))

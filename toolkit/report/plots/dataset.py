@@ -144,7 +144,9 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         "absent": f" No prompt in bin {', '.join(absent)}." if absent else "",
         "shares": by_length("similarity", lambda pair: " and ".join(style.decimals(e, 3) for e in pair)),
         "marks": text["boxes" if prompts["base"].nunique() > style.MANY_BASES else "lines"],
-        "means": by_length("grade", _grade),
+        "means": by_length(
+            "grade", lambda mean: "without a word" if mean is None else style.decimals(mean, 1)
+        ),
         "grades": GRADES,
         "bases": facts["bases"].max(),
         "all": prompts["place"].max(),
@@ -171,10 +173,6 @@ def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [
         (name, data[data["length_bin"] == name]) for name in LENGTH_BINS if name in set(data["length_bin"])
     ]
-
-
-def _grade(mean: float | None) -> str:
-    return "without a word" if mean is None else style.decimals(mean, 1)
 
 
 def _name_bins(axes: Axes) -> None:

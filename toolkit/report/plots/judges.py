@@ -79,7 +79,7 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
         [text["note"]],
         [
             not _dense(data) and text["points"].format(jitter=_jitter(data)),
-            captions.remarks_words(forms),
+            captions.sentence(*(f"{form.name}: {form.remarks}" for form in forms if form.estimable and form.remarks)),
             fixed and text["fixed"].format(forms=fixed),
         ],
         n=n, estimates=estimates, missing=lost,

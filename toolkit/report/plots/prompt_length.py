@@ -50,26 +50,22 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, cut = _draw_effects(data, margin, context.scale)
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     role = "named" if "confirmatory" in set(data["role"]) else "exploratory"
+    second = captions.composites_words(analyses)  # where scores of 0 make it another one
+    if second:
+        others = analyses.length(analyses.other_score).contrasts
+        amounts = (f"{e.name} {style.decimals(e.estimate)}" for e in others if e.estimate is not None)
+        second += f" Differences of that one: {', '.join(amounts)}."
     return context.figure(
         "length_effects", figure, data, f"Differences and means: {values}.",
         text["seen"].format(role=text[role], margin=text["margin"].format(margin=margin) if margin else ""),
         [text["note"], cut],
-        [_second_composite_words(analyses), captions.not_estimable_words(comparison.per_bin)],
+        [second, captions.not_estimable_words(comparison.per_bin)],
         estimates=comparison.contrasts, also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
 
 
 def _numbers(estimate: Estimate) -> tuple[float | None, ...]:
     return (estimate.estimate, estimate.low, estimate.high, estimate.p_value)
-
-
-def _second_composite_words(analyses: Analyses) -> str:
-    """Say what the differences of the other composite are, where scores of 0 make it another one."""
-    if not (composites := captions.composites_words(analyses)):
-        return ""
-    contrasts = analyses.length(analyses.other_score).contrasts
-    values = (f"{e.name} {style.decimals(e.estimate)}" for e in contrasts if e.estimate is not None)
-    return f"{composites} Differences of that one: {', '.join(values)}."
 
 
 def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
@@ -115,6 +111,10 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, cut = _draw_quality(data, context, crowded=crowded)
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
     several, means = n["models"] > 1, data[data["kind"] == "mean"]
+    # Lines that do not rest on the same models at all their points: their slope is not that of length.
+    base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
+    model_lengths = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
+    mixed = int((model_lengths.groupby(level="base").min() < base_lengths).sum())
     model_means = [(f"{e.name} of {model}", e) for model, bins in by_model.items() for e in bins]
     intervals = [*estimates, *(replace(e, name=name) for name, e in model_means)]
     scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
@@ -128,7 +128,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         [data["low"].notna().any() and text["note"], cut],
         [
             text["base"],
-            not crowded and _mixed_words(judged),
+            mixed and not crowded and text["mixed"].format(count=mixed),
             captions.cut_words(data["low"], data["high"], context.scale),
         ],
         n=n, estimates=intervals, also=[absent and f"no judged run of length {', '.join(absent)}"],
@@ -155,14 +155,6 @@ def _marks(
         if e.estimable
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "score", "low", "high", "answers"])
-
-
-def _mixed_words(judged: pd.DataFrame) -> str:
-    """Say how many lines do not rest on the same models at all their points: their slope is not that of length."""
-    base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
-    model_lengths = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
-    mixed = int((model_lengths.groupby(level="base").min() < base_lengths).sum())
-    return captions.TEXTS["quality_by_length"]["mixed"].format(count=mixed) if mixed else ""
 
 
 def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple[Figure, str]:

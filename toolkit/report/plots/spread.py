@@ -22,7 +22,9 @@ _FEW: Final = 20
 def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw how the composite scores spread at each prompt length, and how those that each judge gave."""
     judged, text = captions.judged_runs(analyses.runs), captions.TEXTS["score_distribution"]
-    parts = [("Prompt length", judged, "length_bin"), ("Judge", _readable(analyses), "judge")]
+    means = analyses.judge_means
+    judgements = means[~means["failed"].astype(bool) & means[analyses.score].notna()]
+    parts = [("Prompt length", judged, "length_bin"), ("Judge", judgements, "judge")]
     rows = [
         pd.DataFrame({"part": part, "name": frame[by].astype("string"), "score": frame[analyses.score].astype(float)})
         for part, frame, by in parts
@@ -44,12 +46,6 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
         [text["note"]],
         [text["medians"].format(quartiles=quartiles)],
     )  # fmt: skip
-
-
-def _readable(analyses: Analyses) -> pd.DataFrame:
-    """Return the judgements that have a score, a row a run and judge."""
-    means = analyses.judge_means
-    return means[~means["failed"].astype(bool) & means[analyses.score].notna()]
 
 
 def _draw_distribution(data: pd.DataFrame, context: About) -> tuple[Figure, bool]:
