@@ -91,8 +91,7 @@ class Reported(Analysable):
         Parameters
         ----------
         folder
-            Gets ``figures/`` and ``tables/``; by default the output folder, and for another width or font a folder in
-            it that is named by both, because `toolkit verify` compares figures of one size.
+            Gets ``figures/`` and ``tables/``; the output folder by default, or one in it for another width or font.
         only
             Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
         width, font
@@ -153,13 +152,8 @@ class Reported(Analysable):
         Returns
         -------
         Findings
-            ``frame()`` has one row a sentence with question, estimate, interval, verdict, unit and n; ``sentences()``
-            has the texts. A question that cannot be answered is named with its reason. A verdict is different,
-            equivalent within the margin, both, or undecided, which never says that nothing differs.
-
-        Examples
-        --------
-        ``study.findings().frame()``, ``study.findings("length", most=3)``
+            ``frame()`` has one row a sentence, ``sentences()`` the texts. A question that cannot be answered is named
+            with its reason; an undecided verdict never says that nothing differs.
         """
         from toolkit.thesis.findings import NOT_ANSWERED, Findings
 
@@ -191,11 +185,6 @@ class Reported(Analysable):
             ``docx`` writes a document for Word besides: needs ``toolkit[word]``.
         progress
             Whether to show progress on standard error.
-
-        Returns
-        -------
-        list of Path
-            Every file of the bundle, ``manifest.json`` last.
 
         Raises
         ------

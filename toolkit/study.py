@@ -650,8 +650,8 @@ class Study(Reported):
 
     def _test_figures(self, folder: Path) -> Files:
         from toolkit.report.captions import defects_note, join, source_words
-        from toolkit.report.figure import About
-        from toolkit.report.plots.results import write_test_figures
+        from toolkit.report.figure import About, save_figure
+        from toolkit.report.plots.results import results_figure
 
         runs, test = self.runs(), self.plan.test
         source = source_words(runs, self.name, self.plan.dataset.version)
@@ -661,7 +661,7 @@ class Study(Reported):
 
             return write_one_shot_figures(self._scored(), folder=folder, context=context)
         results = results_of(test, self._measured())
-        return write_test_figures(results, test=test.name, folder=folder, context=context)
+        return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

@@ -139,7 +139,11 @@ class Grid:
     def is_long(self) -> bool:
         """Whether the table goes over pages."""
         _, columns = self._fitted()
-        return _row_lines(self._cells, columns) + math.ceil(len(self.caption) / _CAPTION_LINE) > _LONGEST
+        lines = math.ceil(len(self.caption) / _CAPTION_LINE)
+        for row in zip(*(column.widths[1:] for column in self._cells), strict=True):
+            cells = zip(row, columns, strict=True)
+            lines += max(math.ceil(width / max(column.width, 1)) or 1 for width, column in cells)
+        return lines > _LONGEST
 
     def _fitted(self) -> tuple[str, list[_Column]]:
         columns = self._cells
@@ -267,14 +271,3 @@ def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
         else column
         for column in columns
     ]
-
-
-def _row_lines(columns: Sequence[_Column], fitted: Sequence[_Column]) -> int:
-    rows = zip(*(column.widths[1:] for column in columns), strict=True)
-    return sum(
-        max(
-            math.ceil(width / max(column.width, 1)) if width else 1
-            for width, column in zip(row, fitted, strict=True)
-        )
-        for row in rows
-    )

@@ -302,8 +302,3 @@ def capital(text: str) -> str:
 def notes_words(notes: Iterable[str]) -> str:
     """Return the notes of a result as sentences."""
     return join(*(capital(note).rstrip(".") + "." for note in notes if note))
-
-
-def cases(estimate: Estimate) -> int:
-    """Return the number of answers, judgements or pairs that an estimate rests on, which are no bases."""
-    return next((count for unit, count in estimate.n.items() if unit != "bases"), 0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -223,12 +224,6 @@ def density(
     )  # fmt: skip
 
 
-def means(axes: Axes, values: pd.Series, ends: pd.DataFrame, at: Sequence[int]) -> None:
-    """Draw means side by side with their intervals, joined by a line."""
-    axes.vlines(at, ends["low"], ends["high"], color=INK, linewidth=1.6)
-    axes.plot(at, values, "o-", color=INK, linewidth=0.8, markersize=5)
-
-
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
     look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}
@@ -297,6 +292,7 @@ def forest_panel(
     looks: Sequence[ModelStyle] | None = None,
     at: float | None = 0.0,
     texts: Sequence[str] | None = None,
+    digits: int = 2,
     hollow: Sequence[bool] | None = None,
 ) -> None:
     """Draw rows from the top, each with its name, mark, interval and numbers, and a grey line ``at`` what matters."""
@@ -305,7 +301,9 @@ def forest_panel(
     for down, row in enumerate(rows_of(rows)):
         up = len(rows) - 1 - down
         forest(axes, rows.iloc[[down]], [up], looks[down] if looks else PLAIN, width=1.6)
-        numbers = "not estimable" if pd.isna(row.estimate) else interval(row.estimate, row.low, row.high)
+        printed = partial(decimals, digits=digits)
+        numbers = interval(row.estimate, row.low, row.high, printed)
+        numbers = "not estimable" if pd.isna(row.estimate) else numbers
         beside(axes, up, texts[down] if texts else numbers)
         if hollow is not None and hollow[down]:
             axes.plot([row.estimate], [up], "o", color="white", markeredgecolor=INK, markersize=5, zorder=4)

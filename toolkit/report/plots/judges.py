@@ -249,10 +249,9 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, panels = style.stacked(list(map(len, panel_rows.values())), 6.0, 20 * len(panel_rows))
     for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
         names = style.shortened(drawn["judge"], 40)
-        zero = None if part == "correlation" else 0.0
-        style.forest_panel(
-            axes, drawn, [names[name] for name in drawn["judge"]], text[f"{part}_axis"], at=zero
-        )
+        zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
+        label, rows = text[f"{part}_axis"], [names[name] for name in drawn["judge"]]
+        style.forest_panel(axes, drawn, rows, label, at=zero, digits=digits)
         ends = drawn[["estimate", "low", "high"]]
         reach = 1.08 * float(ends.abs().max().max()) or 1.0
         # A correlation is seen between none and perfect, a difference on both sides of none.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
@@ -15,7 +14,6 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.comparisons.missing_data import MissingData
-from toolkit.stats.result import Estimate
 
 _ROW_MM: Final = 4.8
 _LEAST: Final = 0.1
@@ -53,7 +51,6 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
         [text["note"], end < 1 and text["axis"].format(end=end)],
         [
             remaining and text["others"].format(count=remaining[0]),
-            _imbalance_words(result.imbalance),
             result.bounds.missing and result.bounds.sentence(),
         ],
         estimates=estimates, counts=f"{captions.n_words(context.n)}, all with a score", missing="",
@@ -66,7 +63,7 @@ def _rows(result: MissingData) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for group, name, share in shares:
         if share.estimable:
-            cases = captions.cases(share)
+            cases = next(count for unit, count in share.n.items() if unit != "bases")
             missing = round((share.estimate or 0.0) * cases)
             rows.append(("share", group, name, missing, cases, share.estimate, share.low, share.high))
     reasons = list(result.reasons.items())
@@ -76,16 +73,6 @@ def _rows(result: MissingData) -> pd.DataFrame:
     rows += [("reason", "", reason, count, None, None, None, None) for reason, count in reasons]
     numbers = dict.fromkeys(("share", "low", "high"), "float64") | dict.fromkeys(("missing", "of"), "Int64")
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)
-
-
-def _imbalance_words(imbalance: Iterable[Estimate]) -> str:
-    tests = [test for test in imbalance if test.p_value is not None]
-    levels = [_GROUPS.get(test.facets["over"], test.facets["over"]) for test in tests]
-    results = ", ".join(f"{level} p = {test.p_value:.3g}" for level, test in zip(levels, tests, strict=True))
-    corrections = sorted({test.adjusted for test in tests} - {"none"})
-    methods = "; ".join([*dict.fromkeys(test.method for test in tests), *corrections])
-    text = captions.TEXTS["missing_data"]["imbalance"]
-    return text.format(methods=methods, results=results) if tests else ""
 
 
 def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:

@@ -83,7 +83,8 @@ def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, 
         above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         style.threshold(above, 0, f"counts as equal: ±{margin:g}")
     x = [_BINS.index(name) for name in means["name"]]
-    style.means(below, means["estimate"], means, x)
+    below.vlines(x, means["low"], means["high"], color=style.INK, linewidth=1.6)
+    below.plot(x, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
     below.set_xticks(x, list(means["name"]))
     below.set_xlim(-0.5, len(_BINS) - 0.5)
     below.set_xlabel("Prompt length")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Final
 
 import pandas as pd
@@ -14,8 +13,7 @@ from matplotlib.figure import Figure
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw, save_figure
-from toolkit.report.show import Files
+from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
 from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, rounded
 from toolkit.words import scale_words
@@ -56,13 +54,6 @@ def results_figure(
         ],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing=captions.missing_before(estimates),
     )  # fmt: skip
-
-
-def write_test_figures(
-    results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, context: About = ALONE
-) -> Files:
-    """Write the figure of a test's results; the same results give the same bytes."""
-    return save_figure(results_figure(results, test=test, context=context), folder / "figures")
 
 
 def _draw(estimated: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
