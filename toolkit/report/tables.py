@@ -63,6 +63,7 @@ def estimates_table(
     key: str = "of",
     context: Context = ALONE,
     label: str = "",
+    data: pd.DataFrame | None = None,
     basis: Sequence[object] = (),
     note: Sequence[object] = (),
     notes: Sequence[object] = (),
@@ -111,7 +112,7 @@ def estimates_table(
     flat = ((holder if isinstance(holder, str) else " ".join(holder), result) for holder, result in keyed)
     panel_rows = [row - 1 for row in heads[1:]]
     block = Grid(grid, caption, label or name.replace("_", "-"), panel_rows)
-    return Table(name, block, estimates_frame(flat, key), results, remarks)
+    return Table(name, block, estimates_frame(flat, key) if data is None else data, results, remarks)
 
 
 @dataclass(frozen=True)

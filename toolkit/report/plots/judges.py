@@ -242,7 +242,9 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     ]
     data = style.numbered(rows, _JUDGES, "estimate")
     panel_rows = {
-        part: drawn for part, drawn in data.groupby("part", sort=False) if drawn["estimate"].notna().any()
+        str(part): drawn
+        for part, drawn in data.groupby("part", sort=False)
+        if drawn["estimate"].notna().any()
     }
     if not panel_rows:
         raise NothingToDraw("no answer was scored by two judges")
@@ -250,7 +252,7 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
         names = style.shortened(drawn["judge"], 40)
         zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
-        label, rows = text[f"{part}_axis"], [names[name] for name in drawn["judge"]]
+        label, rows = text[f"{part}_axis"], [names[str(name)] for name in drawn["judge"]]
         style.forest_panel(axes, drawn, rows, label, at=zero, digits=digits)
         ends = drawn[["estimate", "low", "high"]]
         reach = 1.08 * float(ends.abs().max().max()) or 1.0

@@ -176,7 +176,7 @@ def _draw_means(
         style.forest_panel(
             axes,
             rows,
-            [labels[name] for name in rows["name"]],
+            [labels[str(name)] for name in rows["name"]],
             titles[part],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
