@@ -23,7 +23,6 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
-from small_study import finished_study
 from waiting import wait_for
 
 from toolkit.study import Study
@@ -257,33 +256,6 @@ def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(
             page.set_window_size(width, 900)
             wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
             assert page.execute_script(wide) <= 0, f"at {width} pixels the page has to be pushed sideways"
-
-
-@pytest.mark.full
-@pytest.mark.browser
-def test_runs_come_in_while_a_study_runs(lab: browser.Lab, tmp_path: Path) -> None:
-    """Another process asks what was left out; nobody presses anything, and the filter stays."""
-    with finished_study(tmp_path, limit=2) as study:
-        _watch_live(lab, study, tmp_path)
-
-
-def _watch_live(lab: browser.Lab, study: Study, folder: Path) -> None:
-    notebook = nbformat.v4.new_notebook()
-    source = f"from toolkit import Study\nStudy.load({str(study.path)!r}).view()"
-    notebook.cells = [nbformat.v4.new_code_cell(source)]
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    path = lab.root / "live.ipynb"
-    nbformat.write(notebook, path)
-
-    def watch(page: webdriver.Chrome) -> None:
-        wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".tv-app .tv-list td"))
-        person = Person(page, lambda: page.find_element(By.CSS_SELECTOR, ".tv-app"))
-        person.reached("2 of 2 runs so far, of 6 planned")
-        person.choose("model", "scripted")
-        study.execute(progress=False)
-        person.reached("6 of 6 runs · model scripted")
-
-    assert browser.run_notebook(lab, path, folder / "live.png", then=watch).errors == ()
 
 
 @pytest.mark.full

@@ -24,12 +24,10 @@ from wording_rules import badly_worded
 
 from toolkit.analyses import Analyses
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import write_atomically
 from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, render, save_figure
 from toolkit.report.registry import draw_study, save_drawn, write_figures
 from toolkit.report.show import (
     LEFT_OUT,
-    Files,
     NothingToShow,
     NotWhole,
     need_results,
@@ -37,7 +35,7 @@ from toolkit.report.show import (
     print_text,
     show_figure,
 )
-from toolkit.report.style import PALETTE, model_styles, new_figure, thesis_style
+from toolkit.report.style import new_figure, thesis_style
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -118,21 +116,6 @@ def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path
     assert len(save_figure(replace(three[0], notes=""), files[0].parent)) == 5
     assert not files[5].exists()
     assert csv_bytes(pd.DataFrame({"a": [1], "b": ["x\ny"]})) == b'a,b\n1,"x\ny"\n'
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch) -> None:
-    """Whoever reads has the old file or the new one, and may read it."""
-    target = write_atomically(tmp_path / "a.txt", b"old")
-    assert target.stat().st_mode & 0o777 == 0o644
-
-    def refuse(self: Path, other: Path) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(target, b"new")
-    assert target.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) -> None:
@@ -240,20 +223,6 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
     assert len(own) == len(files) == figures * (len(pictures.split()) + 2) + 2 * tables + notes
 
 
-def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path, capsys, monkeypatch) -> None:
-    """What is not there is named with what is."""
-    seen: list = []
-    monkeypatch.setattr("IPython.display.display", seen.append)
-    files = save_figure(three[0], tmp_path)
-    show_figure(files, "quality_by_length")
-    (image,) = seen
-    assert image.data.startswith(b"\x89PNG")
-    assert image.width == round(85 / 25.4 * 110)
-    assert "n = 3 bases, 18 answers" in capsys.readouterr().out
-    with pytest.raises(InputError, match="there is none of that name; use one of quality_by_length"):
-        show_figure(files, "front")
-
-
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
@@ -305,38 +274,3 @@ def test_the_style_of_a_thesis_leaves_the_users_own_alone() -> None:
     for width, height in ((0, 60), (85, -1), (float("nan"), 10)):
         with pytest.raises(InputError, match="two positive sides"):
             new_figure(width, height)
-
-
-def test_models_differ_in_colour_and_marker_as_long_as_there_are_some() -> None:
-    """Six in colour, eight in marker, forty-eight in one of the two; in any order, alone as in company, in grey."""
-    names = ["gpt-4o", "claude-3-5-sonnet", "llama-3.1-70b"]
-    assert model_styles(names) == model_styles([*reversed(names), *names])
-    for count, parts in ((6, ("color", "marker")), (8, ("marker",)), (48, ("color", "marker"))):
-        looks = model_styles(f"model {i}" for i in range(count)).values()
-        if count < 48:
-            assert all(len({getattr(look, part) for look in looks}) == count for part in parts)
-        assert len({(look.color, look.marker) for look in looks}) == count
-    assert len(model_styles(f"model {i}" for i in range(60))) == 60
-    assert model_styles([]) == {}
-    levels = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in PALETTE]
-    assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in levels) < 0.7
-
-
-def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:
-    """No file is no error."""
-    picture = tmp_path / "quality.png"
-    picture.write_bytes(b"\x89PNG")
-    (tmp_path / "quality.txt").write_text('Quality of "<b>x</b>".')
-    names = ("quality.png", "quality.txt", LEFT_OUT, "tables/one.tex", "methods.tex")
-    files = Files([tmp_path / name for name in names], left_out={"cost": "no run has a price"})
-    html = files._repr_html_()
-    assert repr(files) == f"1 figure and 1 LaTeX table in {tmp_path}"
-    assert html.count("<img") == 1
-    assert 'alt="Quality of &quot;&lt;b&gt;x' in html
-    assert "cost is left out: no run has a price." in html
-    assert "<b>" not in html
-    drawn = tmp_path / "quality.svg"
-    drawn.write_text("<svg><title>quality</title>\n <desc>Lines &lt; marks.</desc></svg>")
-    assert 'alt="Lines &lt; marks."' in Files([*files, drawn])._repr_html_()
-    assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
-    assert "<img" not in Files()._repr_html_()

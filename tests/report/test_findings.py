@@ -28,7 +28,6 @@ from toolkit.thesis.findings import (
     TEXTS,
     UNDECIDED,
     Findings,
-    Statement,
     adaptive_findings,
     one_shot_findings,
     scored_findings,
@@ -272,20 +271,3 @@ def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tm
         assert fresh.first_findings() == []
         with pytest.raises(NothingToShow, match="run it first"):
             fresh.findings()
-
-
-def test_a_statement_has_no_estimate_where_it_tells_of_none() -> None:
-    """Missing numbers are missing in the frame, and never 0."""
-    frame = Findings("x", (Statement("q", "text"),)).frame()
-    assert frame[["estimate", "low", "high", "p_value"]].isna().all(axis=None)
-    assert list(frame.columns) == [
-        "question",
-        "statement",
-        "estimate",
-        "low",
-        "high",
-        "p_value",
-        "verdict",
-        "unit",
-        "n",
-    ]

@@ -35,7 +35,6 @@ from toolkit.thesis.references import (
     bibliography,
     data_file,
     evidence_of,
-    packages_used,
     short_reference,
     statistics_used,
 )
@@ -158,33 +157,6 @@ def done_of(**changed: Any) -> Done:
     )
     given = {"plan": plan, "status": status, "unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
     return Done(**(given | {"manifest": {}} | changed))
-
-
-def test_what_is_one_is_told_of_as_one() -> None:
-    """Verbs and nouns follow their numbers, and every reason is named."""
-    done = done_of()
-    done.status["distinct_calls"] = 2
-    assert [one.text for one in sentences("missing", done)] == [
-        "Of 3 planned runs 1 was answered, 1 failed (timeout) and 1 was not asked",
-        "Equal requests were paid once: 3 runs, 2 distinct calls",
-        "By the study file replies that are truncated, empty, refused, filtered or of an unknown ending are left out",
-        "1 reply ended at the limit of tokens",
-        "1 reply broke off",
-        "So 3 answers were left out as not whole (2 truncated, 1 unknown finish)",
-        "Of 3 planned judgements 1 gave scores, 1 could not be read (prose without scores) and 1 failed (planted "
-        "failure)",
-        "1 answer has no score, because fewer than two judges scored it",
-        "What failed is missing and never counted as zero",
-    ]
-    assert [one.text for one in sentences("people", done_of())] == [
-        "Under the same rubric 1 person rated 1 answer"
-    ]
-    assert sentences("people", done_of(people=(0, 0))) == ()
-    assert [one.text for one in sentences("cost", done_of(prices={"gone": None}))][2:] == [
-        "No price is known today of gone"
-    ]
-    billed = "At most AUD 0.50 more may have been billed for attempts without a reply"
-    assert sentences("cost", done_of())[1].text == billed
 
 
 @pytest.mark.parametrize(
@@ -377,14 +349,6 @@ def test_models_that_are_called_after_methods_change_no_citation(tmp_path: Path)
         found.append(evidence_of(files.shown))
     assert cited(found[0]) == cited(found[1])
     assert cited(found[0]) == {"miller2024", "wilson1927", "dean2015", "efron1993", "satterthwaite1946"}
-
-
-def test_a_package_that_serves_one_statistic_is_named_where_it_is_there() -> None:
-    """No analysis of one-shot tests is made with pingouin."""
-    versions = {"scipy": "1", "pingouin": "2", "seaborn": "3", "papermill": "4", "numpy": None}
-    assert [name.split()[0] for name, _ in packages_used(versions, Evidence())] == ["scipy"]
-    shown = Evidence(rows=("reliability: ICC(A,1)",), columns=frozenset({"quality_by_length.score"}))
-    assert [name.split()[0] for name, _ in packages_used(versions, shown)] == ["scipy", "pingouin", "seaborn"]
 
 
 def test_every_statistic_has_a_sign_that_the_code_writes() -> None:

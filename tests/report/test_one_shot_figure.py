@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
-from PIL import Image
 from wording_rules import badly_worded, too_many_sentences
 
 from toolkit.report.figure import render, save_table
@@ -134,24 +132,6 @@ def test_nothing_to_score_is_drawn_without_a_complaint(methods):
     assert "not corrected for their number" not in one.caption
 
 
-def test_the_three_outcomes_differ_in_grey_print():
-    """Expected is dark, unexpected pale, and hallucinated carries a hatch."""
-    figure = one_shot_figure(scored({"paths": (4, 3, 3)}))
-    image = np.asarray(Image.open(io.BytesIO(render(figure, "png", dpi=300))).convert("L"))
-    patches, height = figure.figure.axes[0].patches, image.shape[0]
-    spread, level = [], []
-    for patch in patches[:3]:
-        box = patch.get_window_extent()
-        scale = 300 / figure.figure.dpi
-        left, right = int(box.x0 * scale) + 6, int(box.x1 * scale) - 6
-        top, bottom = height - int(box.y1 * scale) + 6, height - int(box.y0 * scale) - 6
-        part = image[top:bottom, left:right].astype(float)
-        spread.append(part.std())
-        level.append(part.mean())
-    assert level[1] - level[0] > 80
-    assert spread[2] > 20 > max(spread[:2])
-
-
 def test_the_table_holds_counts_scores_and_intervals(tmp_path):
     """An incomplete method has its counts and no score."""
     table = one_shot_table(scored(FOUR))
@@ -202,12 +182,3 @@ def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path)
     assert figures / "one_shot_methods_1.pdf" in files
     two = [*scored({"hosts": (3, 0, 0)}), *scored({"hosts": (1, 2, 0)}, model="n")]
     assert tables / "one_shot_models.tex" in write_one_shot_figures(two, folder=tmp_path)
-
-
-def test_a_comparison_without_an_interval_leaves_no_question_out():
-    """Too few pairs is another reason than an incomplete method, and the caption claimed both were one."""
-    plain, careful = scored(FOUR), scored(FOUR, ("careful",))
-    table = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[:2]])))
-    assert "left out" not in table.caption
-    assert "Without an interval: careful - plain (2 pairs are too few for a 95% interval)." in table.notes
-    assert badly_worded(table.caption, table.notes) == []

@@ -16,12 +16,9 @@ from toolkit.report import captions
 from toolkit.report.blocks import Grid
 from toolkit.report.escape import escape, escape_breaking, readable
 from toolkit.report.figure import About, save_table
-from toolkit.report.plots.results import results_figure
 from toolkit.report.registry import write_statistics
 from toolkit.report.tables import estimates_table, judges_table, length_table, reliability_table
-from toolkit.stats.generalizability.g_study import DecisionPlan
-from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
-from toolkit.stats.result import Estimate, rounded
+from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -195,19 +192,6 @@ def test_captions_of_a_study_that_misses_one_of_each_read_well(held):
     assert too_many_sentences(tables) == {}
 
 
-def test_an_axis_without_zero_is_declared():
-    """Words and counts are drawn where they lie; a share is seen against the whole."""
-    units = (("refused", "share of items", 0.5), ("length", "words", 120.0), ("drift", "none", 2.0))
-    results = [
-        ("m", Estimate(name, value, 0.9 * value, 1.1 * value, "t", unit, {"items": 9}))
-        for name, unit, value in units
-    ]
-    caption = results_figure(results, test="t").caption
-    assert "without 0 on the axis: length, drift." in caption
-    assert "not corrected for their number" in caption
-    assert "without 0" not in results_figure(results[:1], test="t").caption
-
-
 def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_estimate(
     demo_like_study, tmp_path
 ):
@@ -236,38 +220,6 @@ def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_o
     assert "omega" in (tmp_path / "statistics" / "omega.tex").read_text()
     with pytest.raises(InputError, match="judge the study first"):
         write_statistics({}, About(), tmp_path)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["P values corrected by Holm over 1 tests.", "n = 1 base; 66 missing. moderate to good (Koo).", "12 base",
-     "1 bases", "1 answer(s)", "1 of 24 runs have no score.", "All  of it", "0.12 [−0.00, 0.30]", "difference -7.4e-17",
-     "mean nan", "of 1 models of 1 answers"],
-)  # fmt: skip
-def test_the_rules_of_wording_find_what_was_printed_once(text):
-    """A rule that finds nothing would let everything pass; each of these stood in a caption or table, or could."""
-    assert badly_worded(text)
-
-
-def test_one_is_told_of_as_one_and_nothing_as_nothing():
-    """Sentences of results, plans, missing runs, a single test, too few bases, and a cost that rounds to nothing."""
-    n = {"bases": 1, "people": 1, "replies": 1}
-    one = Estimate("ICC(A,1)", 0.6, n=n, missing=66, note="moderate to good")
-    assert one.sentence() == "ICC(A,1) = 0.600; n = 1 base, 1 person, 1 reply; 66 missing. Moderate to good."
-    assert [rounded(value) for value in (-0.0, 9e-17, -0.0000123)] == ["0.000", "0.000", "-0.0000123"]
-    plan = DecisionPlan("Phi", 0.9, {"judge": 1}, reached=0.95, runs=1, judgements=1, aud=0.00123)
-    told = "Phi of 0.90 needs 1 judge: 1 run and 1 judgement, 0.00123 AUD; it is then 0.950."
-    assert plan.sentence() == told
-    runs = pd.DataFrame({"status": ["failed", "succeeded", "succeeded"]})
-    told = "of 3 runs 1 failed and 1 is unjudged or without a number: missing here, not zero"
-    assert captions.missing_words(runs, runs[2:]) == told
-    assert "2 are unjudged" in captions.missing_words(runs[1:], runs[:0])
-    small = equivalence("L-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
-    (alone,) = judged_equivalent([small])  # Holm over one test is no correction, and would be cited
-    assert (alone.correction, alone.p_value) == ("none", small.p_value)
-    assert {one.correction for one in judged_equivalent([small, small])} == {
-        "Holm over 2 tests of equivalence"
-    }
 
 
 def test_no_name_of_the_code_is_printed() -> None:

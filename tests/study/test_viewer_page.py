@@ -121,17 +121,6 @@ def test_of_a_run_that_is_left_out_no_judgement_is_shown(study, changed):
     assert "the study counts it all the same" in run_html(opened(study))
 
 
-def test_the_calls_of_a_judgement_do_not_depend_on_how_judges_are_asked_now(study):
-    """A judgement names its calls, repairs too: nothing is judged again to find them."""
-    other = study.path.with_name("other.toml")
-    other.write_text(study.path.read_text().replace("[judges]", "[judges]\nmax_tokens = 77\n"))
-    again = Study.load(other)
-    try:
-        assert opened(again).judges == opened(study).judges
-    finally:
-        again.store.close()
-
-
 @pytest.mark.parametrize(
     ("mode", "marked_as"),
     [

@@ -252,8 +252,8 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
         names = style.shortened(drawn["judge"], 40)
         zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
-        label, rows = text[f"{part}_axis"], [names[str(name)] for name in drawn["judge"]]
-        style.forest_panel(axes, drawn, rows, label, at=zero, digits=digits)
+        label, titles = text[f"{part}_axis"], [names[str(name)] for name in drawn["judge"]]
+        style.forest_panel(axes, drawn, titles, label, at=zero, digits=digits)
         ends = drawn[["estimate", "low", "high"]]
         reach = 1.08 * float(ends.abs().max().max()) or 1.0
         # A correlation is seen between none and perfect, a difference on both sides of none.
