@@ -145,9 +145,9 @@ class Reported(Analysable):
         score
             Column to compare; that of the study by default.
         most
-            So many sentences at most, the first ones: of all questions those that were answered.
+            So many sentences at most: of all questions those that were answered.
         benchmark
-            What `adaptive` of a study returned: adds what adaptive asking would have cost (RQ2).
+            What `adaptive` of a study returned.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class Reported(Analysable):
         Raises
         ------
         InputError
-            When there is nothing to bundle yet, or the folder holds something else.
+            When there is nothing to bundle, or the folder holds something else.
         """
         from toolkit.report.escape import names_kept
         from toolkit.thesis.bundle import bundle_place, write_bundle

@@ -133,7 +133,6 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "accuracy": _accuracy,
         "compare_models": _models,
         "pareto": _front,
-        "position_effect": _position,
         "compare_pairs": _pairs,
         "reliability": _judges,
         "calibration": _people,
@@ -162,13 +161,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
 
 
 def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
-    """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs.
-
-    Examples
-    --------
-    >>> verdict_of(Estimate("M-S", 0.2, 0.1, 0.3, p_value=0.01)), verdict_of(Estimate("M-S", 0.0, p_value=0.9))
-    ('different', 'undecided')
-    """
+    """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs."""
     if difference.estimate is None:
         return NOT_ANSWERED
     is_different = difference.p_value is not None and difference.p_value < LEVEL
@@ -335,13 +328,6 @@ def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Stat
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
         unit = f"{front[0].cost.unit} a run"
         yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=joined(costs)))
-        shares = [
-            f"{point.cost.facets['point']} {point.probability:.2f}"
-            for point in front
-            if point.probability is not None
-        ]
-        if shares:
-            yield Statement(question, TEXTS["models"]["resampled"].format(shares=joined(shares)))
 
 
 def _ranked(
@@ -391,13 +377,6 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
         else:  # it rests on the same answers, so that n stands once
             lead = texts["chance"].format(model=model, value=_value(number))
             yield replace(_stated(question, lead, replace(guess, n={}), 0, end), estimate=guess)
-
-
-def _position(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    if tested := [number for number in analyses.position_effect().preferences if number.p_value is not None]:
-        least = min(tested, key=lambda number: number.p_value or 0.0)
-        counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
-        yield _stated(question, TEXTS["accuracy"]["position"].format(**counts, **least.facets), least, 0)
 
 
 def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

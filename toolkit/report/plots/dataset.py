@@ -74,11 +74,6 @@ def write_dataset_figures(source: str | Path, folder: Path | str) -> Files:
     folder
         Where the files go.
 
-    Returns
-    -------
-    list of Path
-        What was written; of a panel that the dataset has no numbers for the caption has the reason.
-
     Raises
     ------
     InputError

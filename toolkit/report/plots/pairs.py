@@ -60,7 +60,12 @@ def _figure(
     for panel, (part, drawn) in zip(axes, panels.items(), strict=True):
         looks = [styles.get(model, style.PLAIN) for model in drawn["name"]]
         style.forest_panel(
-            panel, drawn, [names[str(model)] for model in drawn["name"]], labels[part], looks=looks, at=at
+            panel,
+            drawn,
+            [names[str(model)] for model in drawn["name"]],
+            labels[str(part)],
+            looks=looks,
+            at=at,
         )
     estimates, text = [estimate for _, estimate in parts], captions.TEXTS[name]
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))

@@ -177,7 +177,7 @@ def _draw_means(
             axes,
             rows,
             [labels[str(name)] for name in rows["name"]],
-            titles[part],
+            titles[str(part)],
             looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
             at=0.0 if part == "difference" else None,
             texts=[style.interval(row.estimate, row.low, row.high, printed) for row in style.rows_of(rows)],
