@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-
+from toolkit.report.show import Files
 from toolkit.study import Study
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
 
 
-def methods_of(study: Study, files: Iterable[Path] = ()) -> str:
+def methods_of(study: Study, files: Files | tuple[()] = ()) -> str:
     """Return what the bundle of a study would tell, of which these are the figures and tables."""
-    done = what_was_done(study.plan, study.store, study.frames(), study.status(), study.manifest(), files)
+    shown = files.shown if files else ()
+    done = what_was_done(study.plan, study.store, study.frames(), study.status(), study.manifest(), shown)
     return methods_text(methods_section(done))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from toolkit.stats.agreement.drift import JudgeDrift
     from toolkit.stats.agreement.elements import RequiredElements
-    from toolkit.stats.agreement.judge_card import JudgeCard
+    from toolkit.stats.agreement.judge_comparison import JudgeComparison
     from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.comparisons.accuracy import Accuracy
     from toolkit.stats.comparisons.ceiling import Ceiling
@@ -139,10 +139,12 @@ class Analysable:
         settings = {"score": score or frames.score, "seed": frames.seed}
         return frames.once(_pair_agreement, frames.pairs, frames.runs, **settings)
 
-    def judge_cards(self) -> tuple[JudgeCard, ...]:
-        """Return what is known of each judge: agreement, bias, cost and what could not be read."""
-        frames = self._frames_for("judge_cards")
-        return frames.once(stats.judge_cards, frames.judgements, frames.runs, related=frames.related)
+    def compare_judges(self) -> JudgeComparison:
+        """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
+        frames = self._frames_for("compare_judges")
+        leniency = frames.reliability().details.severity[frames.score].leniency
+        settings = {"leniency": leniency, "score": frames.score}
+        return frames.once(stats.compare_judges, frames.judgements, frames.runs, **settings)
 
     def generalizability(
         self, score: str | None = None, *, of: str = "answer", target: float = 0.90

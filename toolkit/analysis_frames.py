@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import is_
@@ -95,8 +95,6 @@ class FrameSet:
         Of the study.
     score, margin, primary, ceiling_share, drift_tolerance
         As in ``[analysis]`` and ``[judges]`` of the study file.
-    related
-        Names of the models under test that share a family with the judge of each role.
     dimensions, scale
         Columns of scores besides the composite, perhaps with titles, and the ends of their scale: those of the default
         rubric by default.
@@ -124,7 +122,6 @@ class FrameSet:
         primary: str | None = None,
         ceiling_share: float = 0.3,
         drift_tolerance: float | None = None,
-        related: Mapping[str, Collection[str]] | None = None,
         dimensions: Sequence[str] | Mapping[str, str] = DIMENSIONS,
         scale: tuple[float, float] = SCALE,
         unanswerable: Mapping[str, str] | None = None,
@@ -141,7 +138,6 @@ class FrameSet:
         self.primary = primary
         self.ceiling_share = ceiling_share
         self.drift_tolerance = drift_tolerance
-        self.related = related
         self.dimensions = tuple(dimensions)
         self.titles = dict(dimensions) if isinstance(dimensions, Mapping) else {}
         self.scale = scale

@@ -130,8 +130,8 @@ def _choice(command: Callable[..., Any]) -> Callable[..., Any]:
             "--format",
             default="latex",
             show_default=True,
-            type=click.Choice(("latex", "docx", "md")),
-            help="Of the bundle: a document for Word, or in Markdown, besides.",
+            type=click.Choice(("latex", "docx")),
+            help="Of the bundle: a document for Word besides.",
         ),
     ):
         command = option(command)
@@ -444,11 +444,10 @@ def hallucination(
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
 @click.option("--attacks", default=3, show_default=True, type=_NATURAL, help="Attacks in each reply.")
-@click.option("--figures", type=_PATH, help="Write a card of each judge into this folder.")
 @_YES
-def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
+def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
-    from toolkit.probes.job import probe_judges, probe_requests, probe_targets, write_cards
+    from toolkit.probes.job import probe_judges, probe_requests, probe_targets
 
     plan, store = study.plan, study.store
 
@@ -456,8 +455,7 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
         return probe_requests(plan, probe_targets(plan, store, replies=replies, attacks=attacks))
 
     _confirm(study, yes, requests)
-    result = probe_judges(plan, store, replies=replies, attacks=attacks)
-    return result.summary(write_cards(study, result, figures) if figures else ())
+    return probe_judges(plan, store, replies=replies, attacks=attacks).summary()
 
 
 @_command(judges, short_help="Look for the required elements of a good answer.")
@@ -504,7 +502,7 @@ def check(dataset: str, show_all: bool, figures: Path | None) -> Summary:
         return check_summary(dataset, every=show_all)
     from toolkit.report.plots.dataset import write_dataset_figures
 
-    return check_summary(dataset, every=show_all, files=write_dataset_figures(dataset, figures, single=False))
+    return check_summary(dataset, every=show_all, files=write_dataset_figures(dataset, figures))
 
 
 @_command(prompts, short_help="List what changed between two versions of a dataset.")

@@ -72,10 +72,10 @@ class Reported(Analysable):
         return pd.DataFrame(rows, columns=["question", "analysis", "answerable", "why_not"])
 
     def _answerable(self, questions: pd.DataFrame) -> list[str]:
-        lines: dict[bool, list[str]] = {True: ["Can be answered:"], False: ["Cannot be answered:"]}
-        for title, _, answerable, reason in questions.itertuples(index=False):
-            lines[bool(answerable)].append(f"  {title}" + (f": {reason}" if reason else ""))
-        return [*lines[True], *lines[False]]
+        possible = questions[questions["answerable"]]
+        others = questions[~questions["answerable"]]
+        lines = ["Can be answered:", *(f"  {title}" for title in possible["question"]), "Cannot be answered:"]
+        return lines + [f"  {row.question}: {row.why_not}" for row in others.itertuples()]
 
     def figures(
         self,
@@ -91,15 +91,11 @@ class Reported(Analysable):
         Parameters
         ----------
         folder
-            Gets ``figures/`` and ``tables/``; by default the output folder, and for another width or font than 160 mm
-            and 9 pt a folder in it that is named by both, because `toolkit verify` compares figures of one size.
+            Gets ``figures/`` and ``tables/``; the output folder by default, or one in it for another width or font.
         only
             Names of figures, e.g. ``["icc_forest"]``: these alone are calculated and written.
-        width
-            Of the text of a page of the thesis in mm, 100 to 250: 160 by default. A figure as wide as a column keeps
-            its share of the page.
-        font
-            Size of the type in pt, 6 to 14: 9 by default.
+        width, font
+            Of the text of a page of the thesis in mm (160), and size of the type in pt (9).
         progress
             Whether to show progress on standard error.
         """
@@ -145,25 +141,19 @@ class Reported(Analysable):
         Parameters
         ----------
         *questions
-            Names of analyses, e.g. ``"length"`` or ``"reliability"``: these questions alone, all by default.
-            ``"adaptive"`` is what adaptive asking says.
+            Names of analyses, e.g. ``"length"``, or ``"adaptive"``: these questions alone, all by default.
         score
             Column to compare; that of the study by default.
         most
-            So many sentences at most, the first ones: of all questions those that were answered.
+            So many sentences at most: of all questions those that were answered.
         benchmark
-            What `adaptive` of a study returned: adds what adaptive asking would have cost (RQ2).
+            What `adaptive` of a study returned.
 
         Returns
         -------
         Findings
-            ``frame()`` has one row a sentence with question, estimate, interval, verdict, unit and n; ``sentences()``
-            has the texts. A question that cannot be answered is named with its reason. A verdict is different,
-            equivalent within the margin, both, or undecided, which never says that nothing differs.
-
-        Examples
-        --------
-        ``study.findings().frame()``, ``study.findings("length", most=3)``
+            ``frame()`` has one row a sentence, ``sentences()`` the texts. A question that cannot be answered is named
+            with its reason; an undecided verdict never says that nothing differs.
         """
         from toolkit.thesis.findings import NOT_ANSWERED, Findings
 
@@ -192,20 +182,14 @@ class Reported(Analysable):
         folder
             Where; ``bundle/`` in the output folder by default.
         format
-            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
+            ``docx`` writes a document for Word besides: needs ``toolkit[word]``.
         progress
             Whether to show progress on standard error.
-
-        Returns
-        -------
-        list of Path
-            Every file of the bundle, ``manifest.json`` last.
 
         Raises
         ------
         InputError
-            When no answer has a score, or of a study no run has succeeded yet, or the folder holds the bundle of
-            another, or something else under the names of the bundle.
+            When there is nothing to bundle, or the folder holds something else.
         """
         from toolkit.report.escape import names_kept
         from toolkit.thesis.bundle import bundle_place, write_bundle

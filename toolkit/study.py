@@ -315,7 +315,6 @@ class Study(Reported):
             primary=settings.primary,
             ceiling_share=settings.ceiling_share,
             drift_tolerance=self.file.judges.drift_tolerance,
-            related={role: judge.related for role, judge in self.plan.judges.items()},
             unanswerable=self._without_judges,
             results=self._results,
         )
@@ -644,15 +643,15 @@ class Study(Reported):
         if self._is_scored and frames.has_results:
             files += self._write_statistics(frames, folder)
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
-        record = what_was_done(self.plan, self.store, frames, status, manifest, files, lacking)
+        record = what_was_done(self.plan, self.store, frames, status, manifest, files.shown, lacking)
         if record.decisions and record.decisions.at:
             files.append(write_atomically(folder / "deviations.csv", csv_bytes(record.decisions.changes)))
         return files, methods_section(record)
 
     def _test_figures(self, folder: Path) -> Files:
         from toolkit.report.captions import defects_note, join, source_words
-        from toolkit.report.figure import About
-        from toolkit.report.plots.results import write_test_figures
+        from toolkit.report.figure import About, save_figure
+        from toolkit.report.plots.results import results_figure
 
         runs, test = self.runs(), self.plan.test
         source = source_words(runs, self.name, self.plan.dataset.version)
@@ -662,7 +661,7 @@ class Study(Reported):
 
             return write_one_shot_figures(self._scored(), folder=folder, context=context)
         results = results_of(test, self._measured())
-        return write_test_figures(results, test=test.name, folder=folder, context=context)
+        return save_figure(results_figure(results, test=test.name, context=context), folder / "figures")
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

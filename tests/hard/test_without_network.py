@@ -20,7 +20,7 @@ from toolkit.report import figure
 
 render = figure.render
 # Three of the pictures are drawn; tests/report holds the others of two processes against each other.
-drawn = {"quality_by_length", "icc_forest", "judge_card_primary"}
+drawn = {"quality_by_length", "icc_forest", "judges"}
 figure.render = lambda shown, kind, **more: render(shown, kind, **more) if shown.name in drawn else kind.encode()
 """
 ELSEWHERE = f"""

@@ -197,8 +197,7 @@ def test_the_bundle_of_a_judged_study_compiles_and_stays_within_fifteen_pages(
     figures, tables = (
         (whole_bundle / kind).glob(f"*.{end}") for kind, end in (("figures", "pdf"), ("tables", "tex"))
     )
-    shown = [[path for path in some if not path.stem.startswith("judge_card")] for some in (figures, tables)]
-    for word, paths in zip(("Figure", "Table"), shown, strict=True):
+    for word, paths in zip(("Figure", "Table"), map(list, (figures, tables)), strict=True):
         assert len(set(re.findall(rf"{word} (\d+):", text))) == len(paths) >= 3
     assert "References" in text
     assert text.count("\f") <= 15
@@ -213,7 +212,7 @@ def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
     assert "undefined" not in log
     wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
     assert [points for points in wide if points > 15] == []
-    for name in ("ICC(C,k)", "latency of a judgement", "F(bins)", "compliance alignment", "detectable"):
+    for name in ("ICC(C,k)", "slope per 100 tokens", "F(bins)", "compliance alignment", "detectable"):
         assert name in text  # what stands in tables, not in captions
     tables = [*(whole_bundle / "tables").glob("*.tex"), *(whole_bundle / "statistics").glob("*.tex")]
     assert len(set(re.findall(r"Table ([0-9.]+):", text))) == len(tables)
@@ -253,22 +252,6 @@ def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) ->
     assert f"scipy {manifest['versions']['scipy']}" in text
     assert "for at most 2000 tokens, at temperature 0.2" in text
     assert badly_worded(text) == []
-
-
-def test_captions_and_methods_of_a_real_study_read_well_and_name_it_in_their_labels(
-    whole_bundle: Path,
-) -> None:
-    """One model, one repeat: nothing is counted wrongly, and every label is of this study."""
-    captions = [path.read_text(encoding="utf-8").strip() for path in (whole_bundle / "figures").glob("*.txt")]
-    latex = "".join(path.read_text(encoding="utf-8") for path in whole_bundle.rglob("*.tex"))
-    captions += re.findall(r"\\caption\[[^]]*\]\{(.*)\}$", latex, re.MULTILINE)
-    # What LaTeX prints: a sign of mathematics is a sign, and what breaks words or brackets them is nothing.
-    signs = [re.sub(r"\$\\[a-z]+\$", "x", caption) for caption in captions]
-    words = [re.sub(r"\\[a-z]+|[{}$\\]", "", caption) for caption in signs]
-    assert badly_worded(*words) == []
-    labels = re.findall(r"\\label\{([^}]*)\}", latex)
-    assert len(labels) == len(set(labels)) > 20
-    assert {label.split(":")[1] for label in labels} == {"small"}
 
 
 def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -> None:
@@ -312,8 +295,6 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
         "notes.txt: is no file of the bundle",
         "tables/length.csv: is no file of the bundle",
     ]
-    with pytest.raises(InputError, match="a list of paths shows none"):
-        write_bundle(folder, [*drawn], SECTION, NO_FINDINGS, about)
 
 
 def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:
@@ -460,17 +441,3 @@ def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together: 
         assert f"<use {folder}/figures/quality_by_length.pdf>" in log.replace("\n", "")
     assert flat.count("row 69") == 2
     assert flat.count("Sture Holm") == 1
-
-
-def test_one_figure_alone_is_that_of_its_own_bundle(together: Path) -> None:
-    """Taken up by itself after the files of another study, a figure is not that study's with a strange caption."""
-    (together / "alone.tex").write_text(
-        "\\documentclass{article}\n\\input{one_bundle/preamble.tex}\n\\begin{document}\n"
-        "\\input{one_bundle/figures.tex}\n\\input{a folder/other_bundle/figures/quality_by_length}\n\\end{document}\n"
-    )
-    subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "alone"], cwd=together, capture_output=True, check=True
-    )
-    log = (together / "alone.log").read_text(encoding="latin-1").replace("\n", "")
-    used = re.findall(r"<use ([a-z_/ ]+)/figures/quality_by_length.pdf>", log)
-    assert list(dict.fromkeys(used)) == ["one_bundle", "a folder/other_bundle"]

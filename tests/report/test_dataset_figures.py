@@ -11,13 +11,14 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from wording_rules import too_many_sentences
 
 from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
-from toolkit.prompts.profile import UNTOLD, facts_profile, prompts_profile, similarity_profile
+from toolkit.prompts.profile import UNTOLD, facts_profile, similarity_profile
 from toolkit.report.figure import FigureWithCaption
-from toolkit.report.plots.dataset import dataset_figures
-from toolkit.report.style import COLUMN_MM, PAGE_HIGH_MM, PAGE_MM
+from toolkit.report.plots.dataset import dataset_figure
+from toolkit.report.style import PAGE_HIGH_MM, PAGE_MM
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "dataset_report.ipynb"
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
@@ -37,8 +38,11 @@ def told(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
     )
 
 
-def drawn(dataset: Dataset) -> dict[str, FigureWithCaption]:
-    return {one.name: one for one in dataset_figures(dataset)}
+def panel(page: FigureWithCaption, title: str) -> Axes:
+    """Return the panel of a page by its title."""
+    parts = [part for half in page.figure.subfigs for part in half.subfigs]
+    (found,) = (part.axes[0] for part in parts if part.get_suptitle().endswith(f") {title}"))
+    return found
 
 
 def write_csv(path: Path, prompts: Iterable[Prompt]) -> Path:
@@ -49,68 +53,53 @@ def write_csv(path: Path, prompts: Iterable[Prompt]) -> Path:
 
 
 def test_what_is_drawn_is_what_was_counted(demo: Dataset) -> None:
-    """Every prompt, pair, base and kind is in its panel; the page fits a thesis, a panel its column."""
+    """Every prompt, pair, base and kind is in its panel; the page fits a thesis."""
     dataset = replace(demo, prompts=told(demo.prompts[:18]) + demo.prompts[18:])
-    found = drawn(dataset)
-    assert [one.removeprefix("dataset_") for one in found] == [
-        "dataset", "lengths", "similarity", "readability", "balance", "facts", "novelty",
-    ]  # fmt: skip
-    sizes = {
-        name: [round(float(side) * 25.4) for side in one.figure.get_size_inches()]
-        for name, one in found.items()
-    }
-    assert sizes.pop("dataset") <= [PAGE_MM, PAGE_HIGH_MM]
-    assert {width for width, _ in sizes.values()} == {COLUMN_MM}
-    assert found["dataset_lengths"].data["tokens"].sum() == sum(one.token_count for one in demo.prompts)
-    axes = found["dataset_similarity"].figure.axes[0]
-    assert [sum(bar.get_height() for bar in bars) for bars in axes.containers] == [66, 66, 66]
-    lines = found["dataset_readability"].figure.axes[0].lines
+    page = dataset_figure(dataset)
+    assert [round(float(side) * 25.4) for side in page.figure.get_size_inches()] <= [PAGE_MM, PAGE_HIGH_MM]
+    assert set(page.data["panel"]) == {"lengths", "similarity", "readability", "balance", "facts"}
+    assert page.data["tokens"].sum() == sum(one.token_count for one in demo.prompts)
+    bars = panel(page, "Similarity of bases").containers
+    assert [sum(bar.get_height() for bar in group) for group in bars] == [66, 66, 66]
+    lines = panel(page, "Readability").lines
     assert len(lines) == 12 + 1
     grey = np.array([line.get_ydata() for line in lines[:-1]], dtype=float)
     assert lines[-1].get_ydata() == pytest.approx(grey.mean(axis=0))
-    cells = [text.get_text() for text in found["dataset_balance"].figure.axes[0].texts]
+    cells = [text.get_text() for text in panel(page, "Balance").texts]
     assert cells[:3] == ["6", "", "6"]  # SOC_INCIDENT: all six tell that they are to respond
     assert cells[-3:] == ["6", "6", "12"]
-    assert "6 bases have no CSF function (?)." in found["dataset_balance"].notes
     facts = facts_profile(dataset).set_index(["kind", "length_bin"])["facts"]
     assert facts["decoy"].to_dict() == {"S": 0, "M": 1, "L": 2}
-    assert "Means over 6 of 12 bases" in found["dataset_facts"].notes
-    assert "n = 12 bases, 36 prompts" in found["dataset"].caption
-    assert too_many_sentences(found.values()) == {}
-    assert set(found["dataset"].data["panel"]) == {"lengths", "similarity", "readability", "balance", "facts"}
+    for words in ("6 bases have no CSF function (?).", "Means over 6 of 12 bases"):
+        assert words in page.notes
+    assert "n = 12 bases, 36 prompts" in page.caption
+    assert too_many_sentences([page]) == {}
 
 
-def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo: Dataset) -> None:
-    """Similarity is of different bases only; the first base has nothing before it."""
+def test_a_copy_stands_beyond_the_limit(demo: Dataset) -> None:
+    """Similarity is of different bases only."""
     again = tuple(replace(one, prompt_id=f"{one.prompt_id}2", base="again") for one in demo.prompts[:3])
     dataset = replace(demo, prompts=demo.prompts[:6] + again)
-    novelty = prompts_profile(dataset).set_index(["base", "length_bin"])["novelty"]
-    assert novelty["again"].tolist() == [0, 0, 0]
-    assert novelty["academic_soc_001"].isna().all()
-    assert (novelty["academic_soc_002"] > 0.95).all()
     pairs = similarity_profile(dataset)
     assert pairs.loc[pairs["up_to"] == 1, "pairs"].tolist() == [1, 1, 1]
-    assert "S 0.000 and 1.000" in drawn(dataset)["dataset_similarity"].notes
+    assert "S 0.000 and 1.000" in dataset_figure(dataset).notes
 
 
 def test_one_base_two_lengths_and_a_table_without_base_facts(demo: Dataset, tmp_path: Path) -> None:
     """What cannot be compared is told and not drawn; a text without a word has no grade."""
     one = [replace(demo.prompts[0], text="1 2 3"), demo.prompts[2]]
-    found = drawn(load_dataset(write_csv(tmp_path / "one.csv", one), check_ranges=False))
-    assert (
-        found["dataset_novelty"].figure.axes[0].texts[0].get_text()
-        == "one base has no other to be compared with"
-    )
+    page = dataset_figure(load_dataset(write_csv(tmp_path / "one.csv", one), check_ranges=False))
     for words in (
+        "Similarity of bases: one base has no other to be compared with",
         "No prompt in bin M.",
         "S without a word, L ",
         "1 base has no CSF function.",
         "n = 1 base, 2 prompts",
+        "Kinds of facts: no base tells the kinds of its facts.",
     ):
-        assert words in found["dataset"].caption + found["dataset"].notes
-    assert "Kinds of facts: no base tells the kinds of its facts." in found["dataset"].caption
-    assert set(found["dataset_balance"].data["csf"]) == {UNTOLD}
-    assert "nan" not in " ".join(each.caption + each.notes for each in found.values())
+        assert words in page.caption + page.notes
+    assert set(page.data["csf"].dropna()) == {UNTOLD}
+    assert "nan" not in page.caption + page.notes
 
 
 def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
@@ -118,15 +107,14 @@ def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
         replace(demo.prompts[0], prompt_id=f"p{i}", base=f"b{i}", category=f"c{i}", text=f"Isolate host {i}.")
         for i in range(40)
     )
-    page = dataset_figures(replace(demo, prompts=many), single=False)
-    assert len(page) == 1
-    assert page[0].figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM
+    page = dataset_figure(replace(demo, prompts=many))
+    assert page.figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM
     for words in (
         "(a) Token lengths",
         "40 categories of 1 base.",
         "There are too many categories to show them",
     ):
-        assert words in page[0].caption + page[0].notes
+        assert words in page.caption + page.notes
 
 
 def test_check_writes_one_figure_and_names_its_files(
@@ -158,9 +146,9 @@ def test_the_template_says_what_the_check_says(
         if cell.cell_type == "code":
             exec(cell.source.replace('"rq1_controlled"', repr(str(path))), known)
     said = capsys.readouterr().out
-    assert "shown dataset\nshown dataset_novelty\n" in said
+    assert "shown dataset\n" in said
     assert "dataset mine, version mine: bases 2, prompts 6 (S 2, M 2, L 2), problems 0" in said
     made_from = json.loads(said[said.index("{\n") :])
     assert made_from["inputs"]["dataset"]["sha256"] == load_dataset(path).digest
     assert made_from["parameters"] == {"dataset": "mine.csv", "figures": ""}
-    assert len(list((tmp_path / "results" / "datasets" / "mine").glob("*.pdf"))) == 7
+    assert len(list((tmp_path / "results" / "datasets" / "mine").glob("*.pdf"))) == 1

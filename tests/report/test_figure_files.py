@@ -24,12 +24,10 @@ from wording_rules import badly_worded
 
 from toolkit.analyses import Analyses
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import write_atomically
 from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, render, save_figure
 from toolkit.report.registry import draw_study, save_drawn, write_figures
 from toolkit.report.show import (
     LEFT_OUT,
-    Files,
     NothingToShow,
     NotWhole,
     need_results,
@@ -37,8 +35,7 @@ from toolkit.report.show import (
     print_text,
     show_figure,
 )
-from toolkit.report.style import PALETTE, model_styles, new_figure, score_axis, thesis_style
-from toolkit.words import SCALE
+from toolkit.report.style import new_figure, thesis_style
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -121,21 +118,6 @@ def test_six_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path
     assert csv_bytes(pd.DataFrame({"a": [1], "b": ["x\ny"]})) == b'a,b\n1,"x\ny"\n'
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch) -> None:
-    """Whoever reads has the old file or the new one, and may read it."""
-    target = write_atomically(tmp_path / "a.txt", b"old")
-    assert target.stat().st_mode & 0o777 == 0o644
-
-    def refuse(self: Path, other: Path) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(OSError, match="disk full"):
-        write_atomically(target, b"new")
-    assert target.read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-
-
 def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) -> None:
     """Signs that the font lacks are named, control characters are in no picture and no caption; an SVG stays one."""
     hostile = "\u65e0\u6548 \U0001f600\x1b[31m\u202e\x00 <b>$x^2$ --> \\alpha"
@@ -163,12 +145,13 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert badly_worded(*said) == []
     assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
     assert absent["judge_agreement"] == "no run was scored by two judges"
-    assert {"icc_forest", "variance_components", "decision_study"} <= set(absent)
-    for name in ("icc_forest", "missing_data"):
+    assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
+    assert absent["missing_data"] == "no score is missing"
+    for name in ("icc_forest", "cost_quality"):
         (tmp_path / f"{name}.pdf").write_text("of an earlier call")
-    few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]
+    few = [figure for figure in figures if figure.name == "cost_quality" or figure.left_out]
     files = save_drawn(few, tmp_path, about)
-    assert [path.name for path in files] == [*(f"missing_data{suffix}" for suffix in SUFFIXES[:-1]), LEFT_OUT]
+    assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
     assert not (tmp_path / "icc_forest.pdf").exists()
     text = files[-1].read_text(encoding="utf-8")
     assert "judge_agreement: no run was scored by two judges\n" in text
@@ -186,31 +169,21 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_cards_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
-    """A judge leaves the study: the card goes with its table; a card with probes and a file of the user stay."""
+def test_figures_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
+    """A judge leaves the study, and no two are left; files of the user stay."""
     tables, pictures = tmp_path / "tables", tmp_path / "figures"
-    for folder, name in ((tables, "judge_card_tertiary.tex"), (pictures, "judge_card_tertiary.pdf")):
-        folder.mkdir()
-        (folder / name).write_text("old")
-    stay = [
-        tables / "reliability_of_mine.tex",
-        pictures / "judge_card_primary_probed.pdf",
-        pictures / "notes.docx",
-    ]
-    for path in (*stay, tables / "icc_forms_old.csv"):
+    stay = [tables / "reliability_of_mine.tex", tables / "judges_old.csv", pictures / "notes.docx"]
+    for path in (*stay, tables / "judges.tex", pictures / "judges.pdf"):
+        path.parent.mkdir(exist_ok=True)
         path.write_text("old")
     held, plan = make_study(("m",), bases=2, judges=("primary",), missing=0.0)
     files = write_figures(held, about_study(held, plan), tmp_path)
-    here = {path for path in tmp_path.rglob("*") if path.is_file()}
-    assert here == {*files, *stay, tables / "icc_forms_old.csv"}
-    assert "judge_card_primary.pdf" in {path.name for path in files}
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*files, *stay}
 
 
 def write_all(folder: Path, pictures: str, only: str) -> list[Path]:
-    """Write figures and tables of a study, with the card of one judge for all three."""
+    """Write figures and tables of a study."""
     held, plan = make_study(("m",), bases=3)
-    cards = held.judge_cards()[:1]
-    held.judge_cards = lambda: cards
     with patch("toolkit.report.figure.PICTURES", pictures.split()):
         return write_figures(held, about_study(held, plan), folder, only.split())
 
@@ -246,22 +219,8 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
     )
     assert own == others
     notes = sum(name.endswith(SUFFIXES[-1]) for name in own)
-    figures, tables = (len(only.split()), 0) if only else (16, 4)
+    figures, tables = (len(only.split()), 0) if only else (13, 3)
     assert len(own) == len(files) == figures * (len(pictures.split()) + 2) + 2 * tables + notes
-
-
-def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path, capsys, monkeypatch) -> None:
-    """What is not there is named with what is."""
-    seen: list = []
-    monkeypatch.setattr("IPython.display.display", seen.append)
-    files = save_figure(three[0], tmp_path)
-    show_figure(files, "quality_by_length")
-    (image,) = seen
-    assert image.data.startswith(b"\x89PNG")
-    assert image.width == round(85 / 25.4 * 110)
-    assert "n = 3 bases, 18 answers" in capsys.readouterr().out
-    with pytest.raises(InputError, match="there is none of that name; use one of quality_by_length"):
-        show_figure(files, "front")
 
 
 @pytest.mark.parametrize(
@@ -315,51 +274,3 @@ def test_the_style_of_a_thesis_leaves_the_users_own_alone() -> None:
     for width, height in ((0, 60), (85, -1), (float("nan"), 10)):
         with pytest.raises(InputError, match="two positive sides"):
             new_figure(width, height)
-
-
-def test_models_differ_in_colour_and_marker_as_long_as_there_are_some() -> None:
-    """Six in colour, eight in marker, forty-eight in one of the two; in any order, alone as in company, in grey."""
-    names = ["gpt-4o", "claude-3-5-sonnet", "llama-3.1-70b"]
-    assert model_styles(names) == model_styles([*reversed(names), *names])
-    for count, parts in ((6, ("color", "marker")), (8, ("marker",)), (48, ("color", "marker"))):
-        looks = model_styles(f"model {i}" for i in range(count)).values()
-        if count < 48:
-            assert all(len({getattr(look, part) for look in looks}) == count for part in parts)
-        assert len({(look.color, look.marker) for look in looks}) == count
-    assert len(model_styles(f"model {i}" for i in range(60))) == 60
-    assert model_styles([]) == {}
-    levels = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in PALETTE]
-    assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in levels) < 0.7
-
-
-@pytest.mark.parametrize("which", ["x", "y"])
-def test_the_score_axis_shows_the_whole_scale_whatever_the_data(which) -> None:
-    """No difference looks larger than it is."""
-    axes = new_figure(85, 60).subplots()
-    axes.plot([2.4, 2.5], [2.4, 2.5])
-    score_axis(axes, SCALE, "score", which=which)
-    low, high = getattr(axes, f"get_{which}lim")()
-    assert low <= 0
-    assert high >= 5
-    assert list(getattr(axes, f"get_{which}ticks")()) == [0, 1, 2, 3, 4, 5]
-    assert getattr(axes, f"get_{which}label")() == "score (0–5)"
-
-
-def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:
-    """No file is no error."""
-    picture = tmp_path / "quality.png"
-    picture.write_bytes(b"\x89PNG")
-    (tmp_path / "quality.txt").write_text('Quality of "<b>x</b>".')
-    names = ("quality.png", "quality.txt", LEFT_OUT, "tables/one.tex", "methods.tex")
-    files = Files([tmp_path / name for name in names], left_out={"cost": "no run has a price"})
-    html = files._repr_html_()
-    assert repr(files) == f"1 figure and 1 LaTeX table in {tmp_path}"
-    assert html.count("<img") == 1
-    assert 'alt="Quality of &quot;&lt;b&gt;x' in html
-    assert "cost is left out: no run has a price." in html
-    assert "<b>" not in html
-    drawn = tmp_path / "quality.svg"
-    drawn.write_text("<svg><title>quality</title>\n <desc>Lines &lt; marks.</desc></svg>")
-    assert 'alt="Lines &lt; marks."' in Files([*files, drawn])._repr_html_()
-    assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
-    assert "<img" not in Files()._repr_html_()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +28,9 @@ from toolkit.thesis.findings import (
     TEXTS,
     UNDECIDED,
     Findings,
-    Statement,
     adaptive_findings,
     one_shot_findings,
     scored_findings,
-    tied_sets,
     verdict_of,
 )
 from toolkit.words import DIMENSIONS
@@ -152,18 +149,6 @@ def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by
         f"L prompts scored {-row['estimate']:.2f} points lower than S prompts (95% interval "
         f"[{-row['high']:.2f}, {-row['low']:.2f}]" in row["statement"]
     )
-
-
-def test_tied_sets_are_the_largest_without_a_pair_told_apart() -> None:
-    """Against all subsets, of every graph of four names."""
-    names = list("abcd")
-    pairs = list(itertools.combinations(names, 2))
-    for chosen in itertools.product((False, True), repeat=len(pairs)):
-        apart = list(itertools.compress(pairs, chosen))
-        subsets = [set(one) for size in range(1, 5) for one in itertools.combinations(names, size)]
-        tied = [one for one in subsets if not any({*pair} <= one for pair in apart)]
-        largest = sorted(tuple(sorted(one)) for one in tied if not any(one < other for other in tied))
-        assert tied_sets(names, apart) == largest
 
 
 def test_a_paragraph_ends_with_figures_and_tables_that_exist() -> None:
@@ -298,20 +283,3 @@ def test_a_study_tells_them_at_the_end_of_a_run_and_says_so_where_it_has_none(tm
         assert fresh.first_findings() == []
         with pytest.raises(NothingToShow, match="run it first"):
             fresh.findings()
-
-
-def test_a_statement_has_no_estimate_where_it_tells_of_none() -> None:
-    """Missing numbers are missing in the frame, and never 0."""
-    frame = Findings("x", (Statement("q", "text"),)).frame()
-    assert frame[["estimate", "low", "high", "p_value"]].isna().all(axis=None)
-    assert list(frame.columns) == [
-        "question",
-        "statement",
-        "estimate",
-        "low",
-        "high",
-        "p_value",
-        "verdict",
-        "unit",
-        "n",
-    ]

@@ -79,17 +79,6 @@ def test_nothing_decided_is_a_figure_that_says_so(decisions: list[None]) -> None
     assert hallucination_table(many, k=5).latex.startswith(r"\begin{table}")
 
 
-def test_a_judge_that_is_silent_in_one_rate_is_named() -> None:
-    """Only items labelled yes: specificity has no mark, and the caption says why, and what was not asked about."""
-    asked = {"asked": [True, True, False]}
-    one = decider("primary", "m", "cot", labels=[True] * 3, decisions=[True, False, None], **asked)
-    drawn = hallucination_figure([one], k=1)
-    assert "not asked: 1 decision" in drawn.caption
-    assert "not estimable: specificity of primary (m), cot" in drawn.caption
-    assert "specificity of primary (m), cot (there is no case)" in drawn.notes
-    assert not [line for line in drawn.figure.axes[2].lines if line.get_linestyle() == "None"]
-
-
 def test_the_table_holds_the_numbers(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
     """A row each, missing numbers as dashes, unrounded data, names that cannot become a command."""
     table = hallucination_table(deciders, simple, k=5)

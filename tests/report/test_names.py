@@ -9,7 +9,6 @@ import json
 import re
 from difflib import unified_diff
 from pathlib import Path
-from types import SimpleNamespace
 
 import matplotlib.text
 import numpy as np
@@ -23,7 +22,6 @@ from toolkit.report import figure as figures
 from toolkit.report import style
 from toolkit.report.escape import escape, names_kept
 from toolkit.report.figure import about_study
-from toolkit.report.plots.judge_card import judge_card_name
 from toolkit.report.registry import write_figures, write_statistics
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -76,12 +74,11 @@ def pictures(monkeypatch) -> dict[str, list[str]]:
     written: dict[str, list[str]] = {}
 
     def render(figure, kind, **_):
-        if not figure.name.startswith("judge_card"):
-            texts = figure.figure.findobj(matplotlib.text.Text)
-            lines = [text.get_text().replace("\\$", "$") for text in texts]
-            # A label ends its lines at blanks, and within the plain names, which have none.
-            whole = [re.sub(r"(?<=z)\n(?=z)", "", line).replace("\n", " ") for line in lines]
-            written[f"picture {figure.name}"] = whole
+        texts = figure.figure.findobj(matplotlib.text.Text)
+        lines = [text.get_text().replace("\\$", "$") for text in texts]
+        # A label ends its lines at blanks, and within the plain names, which have none.
+        whole = [re.sub(r"(?<=z)\n(?=z)", "", line).replace("\n", " ") for line in lines]
+        written[f"picture {figure.name}"] = whole
         alt = html.escape(figures.plain_text(figures.readable(figure.alt_text)), quote=False)
         return f'<svg width="300pt"><desc>{alt}</desc></svg>'.encode()
 
@@ -90,17 +87,12 @@ def pictures(monkeypatch) -> dict[str, list[str]]:
 
 
 def bare(latex: str) -> str:
-    """Return LaTeX without the places where a line may end, and without the hash in the label of a card."""
-    latex = re.sub(r"(judge[-_]card)[-_][\w-]+", r"\1", latex)
+    """Return LaTeX without the places where a line may end."""
     return latex.replace(r"\allowbreak", "").replace("{}", "")
 
 
-def contents(folder: Path, judges: list[str]) -> dict[str, list[str]]:
-    """Return the lines of every text of a report, cards under the number of their judge."""
-    cards = {
-        judge_card_name(SimpleNamespace(judge=judge, probes=())): f"card {number}"
-        for number, judge in enumerate(judges)
-    }
+def contents(folder: Path) -> dict[str, list[str]]:
+    """Return the lines of every text of a report."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".csv", ".txt", ".tex", ".svg", ".md"):
@@ -109,8 +101,7 @@ def contents(folder: Path, judges: list[str]) -> dict[str, list[str]]:
             if path.suffix == ".csv":
                 lines = ["\t".join(cells) for cells in csv.reader(io.StringIO(text))]
             if path.stem != "statistics":  # takes up the tables in the order of their files
-                name, _, suffix = path.name.partition(".")
-                found[f"{path.parent.name}/{cards.get(name, name)}.{suffix}"] = lines
+                found[f"{path.parent.name}/{path.name}"] = lines
     return found
 
 
@@ -163,7 +154,7 @@ def test_names_in_scores_of_others(tmp_path, pictures, start: int) -> None:
             "sentences": [one.sentence() for one in results],
             "summary": [scores.summary().text],
         }
-        reports.append({**contents(place, given["judge"]), **printed, **pictures})
+        reports.append({**contents(place), **printed, **pictures})
     with names_kept(names.values()):
         assert not differences(*reports, names)
 
@@ -185,6 +176,6 @@ def test_names_of_models_in_a_study(tmp_path, pictures) -> None:
         with names_kept(study.names):
             write_figures(study, about_study(study, plan), place)
             write_statistics(study.analyses(), about_study(study, plan), place)
-        reports.append({**contents(place, []), **pictures})
+        reports.append({**contents(place), **pictures})
     with names_kept(names.values()):
         assert not differences(*reports, names)

@@ -18,10 +18,10 @@ from toolkit.stats import (
     clustered_pearson,
     clustered_slope,
     cohen_kappa,
+    compare_judges,
     fleiss_kappa,
     generalizability_study,
     holm,
-    judge_cards,
     krippendorff_alpha,
     mean_interval,
     paired_effect_size,
@@ -169,7 +169,10 @@ PAIRS = pd.DataFrame(
 )
 REFUSED = {
     "no reason of a probe": ("lack the column reason", lambda: probe_shifts(PAIRS)),
-    "no cost of a judgement": ("judgements: lack the column", lambda: judge_cards(PAIRS, PAIRS)),
+    "no cost of a judgement": (
+        "judgements: lack the column",
+        lambda: compare_judges(PAIRS, PAIRS, leniency={}),
+    ),
     "clusters": ("cluster for each value", lambda: clustered_mean([1.0, 2.0], ["a"])),
     "no values": ("mean", lambda: mean_interval([])),
     "infinite values": ("mean", lambda: mean_interval([INF, 1.0])),

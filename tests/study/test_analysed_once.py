@@ -13,7 +13,7 @@ from tests.study.test_scores import ratings
 from toolkit import Scores, Study, stats
 from toolkit.errors import Stopped
 
-COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "judge_cards", "missing_data")
+COUNTED = ("reliability", "compare_lengths", "compare_lengths_by_model", "compare_judges", "missing_data")
 
 
 @pytest.fixture

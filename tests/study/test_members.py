@@ -90,4 +90,4 @@ def test_every_public_member_of_scores_works(tmp_path) -> None:
         except ToolkitError as problem:
             refused[name] = str(problem)
     assert all(scores.unanswerable[name] in why for name, why in refused.items())
-    assert refused.keys() == scores.unanswerable.keys() - {"judge_cards"}
+    assert refused.keys() == scores.unanswerable.keys() - {"compare_judges"}

@@ -20,7 +20,7 @@ from toolkit.judges.request import JudgeSpec, Manner, answer_schema, judge_reque
 from toolkit.judges.rubric import Rubric, load_rubric, scheme_in
 from toolkit.people.desk import typed_scores
 from toolkit.people.ratings_file import import_ratings
-from toolkit.probes.job import cards_of, probe_judges
+from toolkit.probes.job import probe_judges
 from toolkit.scores.scores import Scores
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import embedded
@@ -186,7 +186,7 @@ def test_figures_tables_and_the_bundle_say_1_to_10_with_the_titles(study: Study,
     assert ceiling.frame()["estimate"].dropna().between(0, 1).all()
 
 
-def test_probes_and_cards_go_by_the_scale(study: Study, tmp_path: Path) -> None:
+def test_probes_go_by_the_scale(study: Study) -> None:
     """A move of a tenth of the scale is one that a reader sees."""
     result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
     shifts = result.shifts().shifts
@@ -194,7 +194,6 @@ def test_probes_and_cards_go_by_the_scale(study: Study, tmp_path: Path) -> None:
     assert all("0.9 or more" in shift.harmed.name for shift in shifts)
     assert {"correctness", "composite_strict"} <= {*result.scheme.columns}
     assert result.frame("plain_words")["original"].dropna().between(1, 10).all()
-    assert len(cards_of(study, result)) == 3
 
 
 @pytest.mark.full

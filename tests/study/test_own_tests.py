@@ -215,7 +215,7 @@ def test_the_stereotypes_of_the_seed_are_measured(server: StubServer, begin: Beg
 
 LACKS_JUDGES = "test ports has no judges"
 WITHOUT_JUDGES = {
-    **dict.fromkeys(sorted(QUESTIONS.keys() - {"compare_models", "judge_cards"}), ()),
+    **dict.fromkeys(sorted(QUESTIONS.keys() - {"compare_models", "compare_judges"}), ()),
     "sequential": (0.5,), "adaptive": (0.5,), "taxonomy": (),
 }  # fmt: skip
 

@@ -13,15 +13,12 @@ from stub_server import Fault, StubServer
 from stub_study import is_judge
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.probes import job
 from toolkit.probes.alterations import KINDS, shipped_attacks
 from toolkit.probes.job import (
     balanced_sample,
-    cards_of,
     probe_judges,
     probe_requests,
     probe_targets,
-    write_cards,
 )
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
@@ -162,10 +159,8 @@ def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> 
         probe_judges(study.plan, study.store, progress=False)
 
 
-def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
-    study_file, tmp_path, monkeypatch
-):
-    """One card a judge; the files of a card are written where they should be."""
+def test_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(study_file) -> None:
+    """Of every judge and kind; what a probe did to a judge stands in the summary."""
     with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
         study.execute(progress=False)
         result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
@@ -173,16 +168,9 @@ def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
             result.frame("beauty")
         originals = result.frame("clarity")["original"].tolist()
         assert originals == [pair.original.scores["clarity"] for pair in result.pairs]
-        cards = cards_of(study, result)
-        assert [card.judge for card in cards] == ["primary", "secondary", "tertiary"]
-        assert cards[0].agreement[0].n == {"answers": 6, "bases": 2}
-        assert [one.kind for one in cards[0].probes] == list(HARM)
-        assert not cards_of(study)[0].probes
-        # Drawing takes a second a card.
-        monkeypatch.setattr(job, "cards_of", lambda study, result: cards[:1])
-        assert len(write_cards(study, result, tmp_path)) == 9
-    caption = (tmp_path / "figures" / "judge_card_primary_probed.txt").read_text()
-    assert "Scripted models answer and judge." in caption
+        shifts = result.shifts()
+        assert [one.kind for one in shifts.of("primary")] == list(HARM)
+        assert f"primary: {shifts.of('primary')[1].harmed.sentence()}" in result.summary().text
 
 
 def test_the_command_prints_one_object_and_asks_before_it_spends(begin: Begin, toolkit: Callable) -> None:

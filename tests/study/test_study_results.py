@@ -17,7 +17,6 @@ from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
 from toolkit.report.tables import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.agreement.judge_card import judge_cards
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -159,17 +158,8 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     study.store.close()
 
 
-def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(study: Study) -> None:
-    """Two judgements of one call cost what the call cost."""
-    judgements, runs = study.judgements().assign(aud_cost=0.5), study.runs()
-    own = judgements["judge"] == "primary"
-    judgements.loc[own, "call_id"] = [f"call {place // 2}" for place in range(own.sum())]
-    card = next(one for one in judge_cards(judgements, runs) if one.judge == "primary")
-    assert card.total_aud == pytest.approx(0.5 * own.sum() / 2)
-
-
 def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
-    """Between judges and on a judge's card."""
+    """Between judges, and of a judge with the others."""
     from toolkit.stats.agreement.reliability import reliability
 
     chance = np.random.default_rng(1)
@@ -182,10 +172,10 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -
         for judge, scores in (("a", x), ("b", y))
     ]
     ratings = pd.DataFrame(long, columns=["target", "base", "judge", "score"])
-    between, card = reliability(ratings).pearson["score"][0], clustered_pearson("r", x, y, bases)
+    between, other = reliability(ratings).pearson["score"][0], clustered_pearson("r", x, y, bases)
     for number in ("estimate", "low", "high"):
-        assert getattr(card, number) == pytest.approx(getattr(between, number))
-    assert card.method == between.method
+        assert getattr(other, number) == pytest.approx(getattr(between, number))
+    assert other.method == between.method
 
 
 def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty() -> None:
@@ -200,7 +190,7 @@ def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty()
 
 @pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])
 def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, settings: str) -> None:
-    """Equal replies share the calls of their judges: cards, calls, status and methods add up to the same AUD."""
+    """Equal replies share the calls of their judges: judges, calls, status and methods add up to the same AUD."""
     price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'
     judges = "\n".join(f'{role} = {{ name = "j-{role}", {price} }}' for role in ("primary", "secondary"))
     path = tmp_path / "cost.toml"
@@ -212,10 +202,10 @@ def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, setting
     with Study.load(path) as study:
         status = study.run(progress=False)
         calls, judgements = study.calls(), study.judgements()
-        cards = judge_cards(judgements, study.runs())
+        costs = study.compare_judges().select("cost")
         of_judges = calls.loc[calls["purpose"] == "judge", "aud_cost"].sum()
         assert judgements["aud_cost"].sum() > 1.4 * of_judges > 0
-        assert sum(card.total_aud for card in cards) == pytest.approx(of_judges)
+        assert sum(one.estimate for one in costs) == pytest.approx(of_judges)
         assert study.status()["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
         assert status["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
         methods = methods_of(study)

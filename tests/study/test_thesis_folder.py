@@ -9,7 +9,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from toolkit import Study
@@ -70,14 +69,6 @@ def test_it_ships_a_base_to_write_ones_own_by(thesis) -> None:
     ]
     assert texts[0] == texts[1]
     assert [p.length_bin for p in table.prompts] == ["S", "M", "L"]
-
-
-def test_paths_in_notebooks_lead_somewhere(thesis) -> None:
-    """From the folder they lie in, or the one they are run from."""
-    for path in (*thesis.glob("notebooks/*.ipynb"), *thesis.glob("templates/*.ipynb")):
-        source = "".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code")
-        for found in re.findall(r'"((?:\.\./)?templates/[\w.]+\.(?:toml|csv))"', source):
-            assert ((path.parent if found.startswith("..") else thesis) / found).is_file(), (path, found)
 
 
 def test_what_is_there_is_not_touched(thesis, tmp_path) -> None:

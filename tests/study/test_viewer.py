@@ -16,7 +16,7 @@ from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frame_files import typed, types_of
 from toolkit.study import Study
-from toolkit.viewer.model import OpenRun, disagreement, open_runs, with_people
+from toolkit.viewer.model import OpenRun, open_runs, with_people
 from toolkit.viewer.page import rows, run_html, state, write_page
 from toolkit.words import DIMENSIONS
 
@@ -54,28 +54,6 @@ RUNS = frame(
     {"run_id": "c", "model": "m", "judged": False},
     {"run_id": "d", "model": "m", "status": "failed"},
 )
-
-
-def test_what_is_asked_again_is_said_again_and_not_done_twice(study: Study) -> None:
-    """A connection that broke lost the answer; a page of thousands is written once."""
-    app = Asked(study)
-    ids = app("rows", blind=True)["rows"]["run"][:2]
-    asked = {"ask": "page", "what": "export", "with": {"ids": ids, "pair": None, "chosen": ""}}
-    app.viewer._on_message(None, asked, [])
-    (path,) = re.findall(r"page: (.+)", app.sent[-1]["value"])
-    Path(path).unlink()
-    app.viewer._on_message(None, asked, [])
-    assert app.sent[0] == app.sent[1]
-    assert not Path(path).exists()
-
-
-def test_disagreement_is_said_and_no_spread_is_no_zero():
-    """Of runs with the scores of two judges only."""
-    assert disagreement(RUNS, 0.5) == (
-        "4 runs, 2 judged; judges' SD of 1 runs: median 0.50, largest 0.50 points; 1 runs at 0.5 or more"
-    )
-    assert disagreement(RUNS.iloc[2:]).startswith("2 runs, 0 judged; no run has the scores of two judges")
-    assert disagreement(frame()).startswith("0 runs, 0 judged; no run")
 
 
 def test_rows_have_every_column_and_missing_is_none():
@@ -261,15 +239,6 @@ def test_no_score_of_a_running_round_is_shown_until_it_is_finished(study, tmp_pa
     assert opened(study, held[0]).judges
 
 
-def test_a_reply_in_two_running_rounds_waits_for_both(study):
-    """Their names are sorted; one who has finished is not waited for."""
-    running(study, "zoe", size=None)
-    running(study, "ben", size=None, finish=1)
-    assert set(running_rounds(study.plan, study.store).values()) == {("ben", "zoe")}
-    running(study, "zoe", size=None, finish=6)
-    assert set(running_rounds(study.plan, study.store).values()) == {("ben",)}
-
-
 def test_the_page_is_blind_even_when_it_is_made_of_a_frame_with_scores(study):
     """Also the pair at its top, and also where the rest of the round is not on the page; it can be asked for."""
     held = running(study, size=3, finish=2)
@@ -306,13 +275,3 @@ def test_the_box_of_the_viewer_shows_scores_and_hides_them_again(study):
     assert ask("export", ids=held, pair=None, chosen="") != blind
     assert ask("rows", blind=True)["hidden"]["runs"] == 2
     assert "Being rated blind by ben" in ask("open", ids=held[:1])[0]
-
-
-def test_people_of_another_text_or_study_hide_nothing(study, tmp_path):
-    """A round of replies that were asked again does not wait for ever."""
-    held = running(study, size=1)
-    study.store.database["rating_rounds"].update_one({}, {"$push": {"run_ids": "a run that is no more"}})
-    rate_all = open_round(study.plan, study.store, "ben")
-    rate(study.plan, study.store, rate_all, rate_all.replies[0], dict.fromkeys(DIMENSIONS, 1.0))
-    assert [reply.run_id for reply in rate_all.replies] == held
-    assert running_rounds(study.plan, study.store) == {}

@@ -21,7 +21,7 @@ from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.viewer import page as page_module
 from toolkit.viewer.model import HIDDEN, OpenRun, open_runs, search_texts, with_people
-from toolkit.viewer.page import page_html, rows, run_html, state, static_html, write_page
+from toolkit.viewer.page import page_html, rows, run_html, state, write_page
 
 TAGS = "article div span h2 h3 h4 p b em strong code pre mark del ul li hr "
 TAGS += "table thead tbody tr th td br details summary"
@@ -67,11 +67,10 @@ def test_a_run_has_its_prompt_its_reply_its_judges_and_their_calls(study):
     run = next(run for run in (opened(study, place) for place in range(4)) if run.reply == REPLY)
     assert run.prompt == study.prompt(run.facts["prompt_id"])
     assert run.reply == study.reply(run.run_id)
-    assert [one.judgement.label for one in run.judges] == ["primary", "secondary", "tertiary"]
-    assert all(one.complete for one in run.judges)
-    assert [len(one.calls) for one in run.judges] == [1, 1, 2]
-    assert json.loads(run.judges[0].calls[0]["text"])["clarity"] == 3.5
-    assert run.judges[2].judgement.reason.startswith("prose")
+    assert [judgement.label for judgement, _ in run.judges] == ["primary", "secondary", "tertiary"]
+    assert [len(calls) for _, calls in run.judges] == [1, 1, 2]
+    assert json.loads(run.judges[0][1][0]["text"])["clarity"] == 3.5
+    assert run.judges[2][0].reason.startswith("prose")
     assert run.call["attempts"][0]["outcome"] == "answered"
     assert run.call["_id"] == run.facts["call_id"]
     assert len(run.marked) == 5
@@ -122,34 +121,6 @@ def test_of_a_run_that_is_left_out_no_judgement_is_shown(study, changed):
     assert "the study counts it all the same" in run_html(opened(study))
 
 
-def test_the_calls_of_a_judgement_do_not_depend_on_how_judges_are_asked_now(study):
-    """A judgement names its calls, repairs too: nothing is judged again to find them."""
-    other = study.path.with_name("other.toml")
-    other.write_text(study.path.read_text().replace("[judges]", "[judges]\nmax_tokens = 77\n"))
-    again = Study.load(other)
-    try:
-        assert opened(again).judges == opened(study).judges
-    finally:
-        again.store.close()
-
-
-def test_of_a_judgement_from_before_the_call_that_it_names_is_shown(study):
-    """Stores of earlier versions kept one call of each judgement; that it may not be the only one is said."""
-    collection = study.store.database["judgements"]
-    kept = {one["_id"]: one["call_ids"] for one in collection.find({})}
-    collection.update_many({}, {"$unset": {"call_ids": ""}})
-    try:
-        run = opened(study)
-        assert [one.complete for one in run.judges] == [False] * 3
-        assert [[call["_id"] for call in one.calls] for one in run.judges] == [
-            [one.judgement.call_id] for one in run.judges
-        ]
-        assert "and perhaps not its only one" in run_html(run)
-    finally:
-        for name, call_ids in kept.items():
-            collection.update_one({"_id": name}, {"$set": {"call_ids": call_ids}})
-
-
 @pytest.mark.parametrize(
     ("mode", "marked_as"),
     [
@@ -174,9 +145,9 @@ def test_what_is_marked_is_what_the_judges_were_asked_about(tmp_path, mode, mark
         study.execute(progress=False)
         run = opened(study)
         assert run.marked_as == marked_as
-        found = [f for one in run.judges for f in (one.judgement.detail or {}).get("findings", ())]
+        found = [f for judgement, _ in run.judges for f in (judgement.detail or {}).get("findings", ())]
         if mode == "per_sentence":
-            assert all(len(one.calls) == 4 for one in run.judges)
+            assert all(len(calls) == 4 for _, calls in run.judges)
             assert set(run.marked) == {(f["start"], f["end"]) for f in found}
             assert found[0]["what"] in run_html(run)
         else:
@@ -288,7 +259,7 @@ def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
     page = page_html({"name": ATTACK, "rows": table}, iter([shown]))
     assert {tag for tag, _ in Tags(page).found} == OF_THE_PAGE
     assert "\u202e" not in json.dumps(table, ensure_ascii=False)
-    text = static_html(table, shown, 4)
+    text = "".join(map(run_html, shown))
     tags = Tags(text).found
     assert {tag for tag, _ in tags} <= OURS
     assert not any(name.startswith("on") for _, attrs in tags for name in attrs)

@@ -11,12 +11,10 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pandas as pd
 
-from toolkit.analysis_frames import without_arms
 from toolkit.errors import InputError
 from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
@@ -31,7 +29,6 @@ from toolkit.store.records import judgement_record, reply_texts, stored_runs
 from toolkit.words import Summary, choices, counted, money, total_aud
 
 if TYPE_CHECKING:
-    from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
@@ -240,7 +237,7 @@ class ProbeResult:
         by_identity = {id(judgement): judgement for judgement in judgements if judgement}
         return sum(not judgement.answered for judgement in by_identity.values())
 
-    def summary(self, files: Sequence[Path] = ()) -> Summary:
+    def summary(self) -> Summary:
         """Return the summary of the command line; exit code 1 where a judge did not answer."""
         shifts = self.shifts()
         bins = Counter(target.length_bin for target in self.targets)
@@ -255,32 +252,15 @@ class ProbeResult:
             missing = shift.missing.items()
             lines += [f"{shift.judge}: missing, {shift.kind}: {n} x {reason}" for reason, n in missing]
         fields = {
-            **{"replies": len(self.targets), "pairs": len(self.pairs)},
-            **{name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")},
-            **{"score": STRICT, "shifts": shifts.to_dict(), "files": [str(path) for path in files]},
+            "replies": len(self.targets),
+            "pairs": len(self.pairs),
+            "new_calls": self.new_calls,
+            "spent_aud": self.spent_aud,
+            "unanswered": self.unanswered,
+            "score": STRICT,
+            "shifts": shifts.to_dict(),
         }
-        return Summary(fields, "\n".join([*lines, *map(str, files)]), int(self.unanswered > 0))
-
-
-def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard, ...]:
-    """Return the card of every judge of a study, with the shifts of probes."""
-    from toolkit.stats.agreement.judge_card import judge_cards
-
-    related = {role: judge.related for role, judge in study.plan.judges.items()}
-    shifts = result.shifts() if result else None
-    judgements, runs = without_arms(study.judgements()), without_arms(study.runs())
-    return judge_cards(judgements, runs, related=related, shifts=shifts)
-
-
-def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:
-    """Write the card of every judge of a study, as figure and table, and return the files."""
-    from toolkit.report.captions import source_words
-    from toolkit.report.figure import About
-    from toolkit.report.plots.judge_card import write_judge_cards
-
-    source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    context = About(source, note=study.note, study=study.name, scale=study.plan.rubric.scale)
-    return write_judge_cards(cards_of(study, result), folder, context=context)
+        return Summary(fields, "\n".join(lines), int(self.unanswered > 0))
 
 
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------

@@ -6,7 +6,7 @@ A table is set in the manner of booktabs: numbers aligned, no wider than the pag
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -20,8 +20,6 @@ from toolkit.report.escape import (
     escape,
     escape_breaking,
     label_of,
-    number,
-    p_value,
     readable,
 )
 from toolkit.stats.result import Estimate
@@ -33,7 +31,6 @@ _LONGEST: Final = 45  # lines of caption and rows that one page takes
 _CAPTION_LINE: Final = 85
 _LONG_HEAD: Final = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
 _LONG_FOOT: Final = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
-_MOST_DECIMALS: Final = 6  # a number that is smaller than this shows is noise of the arithmetic
 _NARROWEST: Final = 14  # characters that a column of text has at least: no piece of a broken word is longer
 _GAP: Final = 3  # characters that the space between two columns takes
 
@@ -113,7 +110,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Grid:
-    r"""A table of a frame: its ``columns`` with their heads, all columns by default.
+    r"""A table of a frame, whose columns are the heads.
 
     A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
     is broken inside of its column. Rows whose numbers are in ``panels`` are the heads of the rows that follow them.
@@ -122,34 +119,17 @@ class Grid:
     frame: pd.DataFrame
     caption: str
     label: str
-    columns: Mapping[str, str] | None = None
-    decimals: int = 2
-    p_values: tuple[str, ...] = ()
     panels: Collection[int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a label that LaTeX could not refer to, and a column that the frame lacks."""
+        """Refuse a label that LaTeX could not refer to."""
         if not self.label or self.label != label_of(self.label):
             raise InputError(f"label {self.label!r} of a table: use letters, digits, ':', '-' and '.' only")
-        unknown = [name for name in self.heads if name not in self.frame.columns]
-        if unknown:
-            raise InputError(
-                f"column {unknown[0]!r} of table {self.label}: the frame has {', '.join(map(str, self.frame))}"
-            )
-
-    @cached_property
-    def heads(self) -> dict[str, str]:
-        """Columns that are shown, and their heads."""
-        return (
-            dict(self.columns) if self.columns is not None else {str(name): str(name) for name in self.frame}
-        )
 
     @cached_property
     def _cells(self) -> list[_Column]:
-        return [
-            _column(list(self.frame[name].astype(object)), head, self.decimals, is_p=name in self.p_values)
-            for name, head in self.heads.items()
-        ]
+        columns = (self.frame.iloc[:, place].astype(object) for place in range(self.frame.shape[1]))
+        return [_column(list(column), str(head)) for head, column in zip(self.frame, columns, strict=True)]
 
     def rows(self) -> list[list[str]]:
         """Return the head and the rows as plain text."""
@@ -159,15 +139,16 @@ class Grid:
     def is_long(self) -> bool:
         """Whether the table goes over pages."""
         _, columns = self._fitted()
-        return _row_lines(self._cells, columns) + math.ceil(len(self.caption) / _CAPTION_LINE) > _LONGEST
+        lines = math.ceil(len(self.caption) / _CAPTION_LINE)
+        for row in zip(*(column.widths[1:] for column in self._cells), strict=True):
+            cells = zip(row, columns, strict=True)
+            lines += max(math.ceil(width / max(column.width, 1)) or 1 for width, column in cells)
+        return lines > _LONGEST
 
     def _fitted(self) -> tuple[str, list[_Column]]:
         columns = self._cells
         if self.panels is not None and sum(column.width + _GAP for column in columns) <= _SIZES[-1][1]:
-            columns = [
-                columns[0],
-                *(replace(column, unbroken=True) for column in columns[1:]),
-            ]  # break no interval
+            columns = columns[:1] + [replace(column, unbroken=True) for column in columns[1:]]  # no interval
         narrowest = sum((min(c.width, _NARROWEST) if c.is_text else c.width) + _GAP for c in columns)
         font, characters = next((size for size in _SIZES if narrowest <= size[1]), _SIZES[-1])
         return font, _fitted(columns, characters)
@@ -241,40 +222,29 @@ class _Column:
         return sum(math.ceil(cell / width) for cell in self.widths)
 
 
-def _column(values: Sequence[Any], head: str, decimals: int, *, is_p: bool) -> _Column:
+def _column(values: Sequence[Any], head: str) -> _Column:
     """Return the column of some values: text, or numbers with their points aligned."""
     content = [value for value in values if not pd.isna(value) and value != ""]
     is_numeric = bool(content) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in content
     )
-    floats = [value for value in values if isinstance(value, float)]
-    digits = 3 if is_p else max((_decimals(value, decimals) for value in floats), default=0)
-    cells = [_cell(value, decimals, digits, is_p) for value in values]
-    widths = (len(head), *(width for _, _, width in cells))
-    text = (readable(head), *(plain for _, plain, _ in cells))
-    latex = tuple(cell for cell, _, _ in cells)
-    return _Column("r" if is_numeric else "l", escape_breaking(head), latex, text, widths)
+    texts = [_text(value) for value in values]
+    latex = (MISSING if text is None else escape_breaking(text) for text in texts)
+    plain = ("–" if text is None else readable(text) for text in texts)
+    widths = (len(head), *(len(text or MISSING) for text in texts))
+    return _Column(
+        "r" if is_numeric else "l", escape_breaking(head), tuple(latex), (readable(head), *plain), widths
+    )
 
 
-def _cell(value: Any, decimals: int, digits: int, is_p: bool) -> tuple[str, str, int]:
+def _text(value: Any) -> str | None:
+    """Return what a cell shows: two decimals of a number, nothing where there is none."""
     if pd.isna(value) or (isinstance(value, float) and not math.isfinite(value)):
-        return MISSING, "–", len(MISSING)
+        return None
     if not isinstance(value, float):
-        return escape_breaking(value), readable(str(value)), len(str(value))
-    shortest = 3 if is_p else _decimals(value, decimals)
-    plain = f"{value:.{shortest}f}"
-    if is_p:
-        return p_value(value), "< 0.001" if value < 0.001 else plain, len(plain)
-    zeros = rf"\phantom{{{'0' * (digits - shortest)}}}" if digits > shortest else ""
-    return number(value, shortest) + zeros, readable(plain if float(plain) else plain.lstrip("-")), len(plain)
-
-
-def _decimals(value: float, decimals: int) -> int:
-    """Return the decimals of a number: more where it would print as a zero that it is not."""
-    size = abs(value)
-    if not math.isfinite(size) or size >= 0.5 * 10**-decimals or size < 0.5 * 10**-_MOST_DECIMALS:
-        return decimals
-    return min(_MOST_DECIMALS, 1 - math.floor(math.log10(size)))  # two digits that count
+        return str(value)
+    text = f"{value:.2f}"
+    return text if float(text) else text.lstrip("-")
 
 
 def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
@@ -301,14 +271,3 @@ def _fitted(columns: Sequence[_Column], characters: int) -> list[_Column]:
         else column
         for column in columns
     ]
-
-
-def _row_lines(columns: Sequence[_Column], fitted: Sequence[_Column]) -> int:
-    rows = zip(*(column.widths[1:] for column in columns), strict=True)
-    return sum(
-        max(
-            math.ceil(width / max(column.width, 1)) if width else 1
-            for width, column in zip(row, fitted, strict=True)
-        )
-        for row in rows
-    )

@@ -102,29 +102,9 @@ def defects_note(runs: pd.DataFrame) -> str:
     return sentence(*parts)
 
 
-def related_note(judgements: pd.DataFrame) -> str:
-    """Say how many judgements that count are of a judge that shares a family with the model it judged."""
-    valid = judgements[~judgements["failed"].astype(bool)]
-    related = int(valid["related"].fillna(False).sum())
-    if not related:
-        return ""
-    share = f"{related} of {counted(len(valid), 'judgements')} {agreeing(related, 'are')}"
-    return f"{share} by a judge of the judged model's own family."
-
-
 def units(estimate: Estimate) -> int:
     """Return the number of bases, or of independent groups, that an estimate rests on."""
     return estimate.n.get("bases", estimate.n.get(GROUPS, 0))
-
-
-def remarks_words(estimates: Iterable[Estimate]) -> str:
-    """Say in one sentence what is remarked on estimates."""
-    remarks = "; ".join(
-        f"{estimate.name}: {estimate.remarks}"
-        for estimate in estimates
-        if estimate.estimable and estimate.remarks
-    )
-    return f"{remarks}." if remarks else ""
 
 
 def counts_words(n: Mapping[str, int]) -> str:
@@ -322,8 +302,3 @@ def capital(text: str) -> str:
 def notes_words(notes: Iterable[str]) -> str:
     """Return the notes of a result as sentences."""
     return join(*(capital(note).rstrip(".") + "." for note in notes if note))
-
-
-def cases(estimate: Estimate) -> int:
-    """Return the number of answers, judgements or pairs that an estimate rests on, which are no bases."""
-    return next((count for unit, count in estimate.n.items() if unit != "bases"), 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import string
 import tomllib
@@ -21,22 +20,17 @@ def _data(name: str) -> dict[str, dict[str, str]]:
 
 
 _SIGNS: Final = _data("latex")
-_PRINTED: Final = {
-    **_SIGNS["text"],
-    "−": "$-$",
-    **{sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs},
-}
+_PRINTED: Final = {sign: f"$\\{name}$" for name, signs in _SIGNS["mathematics"].items() for sign in signs}
+_PRINTED.update(_SIGNS["text"])
 _LABEL_SIGNS: Final = frozenset(f"{string.ascii_letters}{string.digits}:.-")
 _STUDY_SIGNS: Final = _LABEL_SIGNS - {":"} | {"_"}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
 TERMS: Final[Mapping[str, Mapping[str, str]]] = _data("terms")
-_FIELD_TERMS: Final = {
-    **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
-    **{name: name.replace("_", " ") for name in DIMENSIONS},
-    **{name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS},
-    **TERMS["words"],
-}
+_FIELD_TERMS: Final = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS}
+_FIELD_TERMS.update({name: name.replace("_", " ") for name in DIMENSIONS})
+_FIELD_TERMS.update({name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS})
+_FIELD_TERMS.update(TERMS["words"])
 """Names of the code, as a committee reads them."""
 _TERM: Final = rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIELD_TERMS))})(?![\w-])"
 _MINUS: Final = r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
@@ -149,18 +143,3 @@ def _plain(text: object) -> str:
     words = unicodedata.normalize("NFC", str(text)).split()  # text of others
     line = readable(" ".join(words))
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-
-
-def number(value: float | None, decimals: int) -> str:
-    """Return a number with fixed decimals and a true minus, so that a right-aligned column aligns the points."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    text = f"{value:.{decimals}f}"
-    return (text if float(text) else text.lstrip("-")).replace("-", "$-$")
-
-
-def p_value(value: float | None) -> str:
-    """Return a P value with three decimals, or that it is smaller."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    return "$<$0.001" if value < 0.001 else f"{value:.3f}"

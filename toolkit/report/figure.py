@@ -28,7 +28,7 @@ from toolkit.report.style import (
 from toolkit.report.tables import Table
 from toolkit.stats.result import Estimate
 from toolkit.table_files import csv_bytes
-from toolkit.words import SCALE, choices
+from toolkit.words import SCALE, agreeing, choices, counted
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -138,8 +138,18 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
     """Return what every figure of a judged study says besides its numbers; ``money`` ends captions of costs."""
     runs, study = analyses.runs, plan.study
     judged = captions.judged_runs(runs)
+    valid = analyses.judge_means[~analyses.judge_means["failed"].astype(bool)]
+    related = int(valid["related"].fillna(False).sum())
+    share = f"{related} of {counted(len(valid), 'judgements')} {agreeing(related, 'are')}"
+    note = f"{share} by a judge of the judged model's own family." if related else ""
+    judges: dict[str, str] = {}
+    if not analyses.judgements.empty:
+        pairs = analyses.judgements[["judge", "judge_model"]].dropna().astype(str).drop_duplicates()
+        several = set(pairs.loc[pairs["judge_model"].duplicated(), "judge_model"])
+        for role, name in sorted(pairs.itertuples(index=False, name=None)):
+            judges[role] = f"{name} ({role})" if name in several else name
     # Where the study has replies judged that are not whole, no reader may take them for whole ones.
-    warnings = (plan.note, captions.defects_note(runs), captions.related_note(analyses.judge_means))
+    warnings = (plan.note, captions.defects_note(runs), note)
     zeros = f"{captions.zeros_words(judged)}." if captions.zeros_left_out(judged) else ""
     return About(
         n=captions.counts(judged, study.repeats),
@@ -153,20 +163,8 @@ def about_study(analyses: Analyses, plan: Plan, money: str = "") -> About:
         study=study.name,
         scale=analyses.scale,
         money=money,
-        judges=_judge_names(analyses.judgements),
+        judges=judges,
     )
-
-
-def _judge_names(judgements: pd.DataFrame) -> dict[str, str]:
-    """Return the model of each judge by its role, with the role where two judges are the same model."""
-    if judgements.empty:
-        return {}
-    pairs = judgements[["judge", "judge_model"]].dropna().astype(str).drop_duplicates()
-    several = [*pairs.loc[pairs["judge_model"].duplicated(), "judge_model"]]
-    return {
-        role: f"{name} ({role})" if name in several else name
-        for role, name in sorted(pairs.itertuples(index=False, name=None))
-    }
 
 
 def about_scores(analyses: Analyses, note: str) -> About:

@@ -76,7 +76,7 @@ def _parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _code() -> dict[str, Any]:
-    versions = {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+    versions = {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
     return {"versions": versions, "commit": toolkit_commit()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,8 +23,7 @@ from toolkit.report.figure import (
 from toolkit.report.plots.cost_quality import cost_quality
 from toolkit.report.plots.drift import judge_drift
 from toolkit.report.plots.generalizability import decision_study, variance_components
-from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
-from toolkit.report.plots.judges import icc_forest, judge_agreement
+from toolkit.report.plots.judges import icc_forest, judge_agreement, judges
 from toolkit.report.plots.length_information import length_information
 from toolkit.report.plots.missing import missing_data
 from toolkit.report.plots.pairs import pair_strengths, position_bias
@@ -36,16 +35,10 @@ from toolkit.report.plots.prompt_length import (
     quality_by_length,
 )
 from toolkit.report.plots.results import model_means
-from toolkit.report.plots.spread import base_models, judge_dimensions, length_scenario, score_distribution
+from toolkit.report.plots.spread import score_distribution
 from toolkit.report.show import LEFT_OUT, Files, reason_left_out
 from toolkit.report.style import thesis_style
-from toolkit.report.tables import (
-    Table,
-    estimates_table,
-    forms_table,
-    length_table,
-    reliability_table,
-)
+from toolkit.report.tables import Table, estimates_table, judges_table, length_table, reliability_table
 from toolkit.runs.progress import Progress
 from toolkit.stats.result import Result, placed
 from toolkit.words import choices
@@ -55,7 +48,7 @@ from toolkit.words import choices
 class Row:
     """A figure: its name, what it is called, how it is drawn from the analyses, and which of them it asks.
 
-    One that stands in for an analysis is drawn where the scores cannot answer that, or are of several models.
+    One that stands in for an analysis is drawn where the scores cannot answer that.
     """
 
     name: str
@@ -76,10 +69,8 @@ FIGURES: Final = (
         "length_and_information",
     ),
     Row("score_distribution", "Spread of the scores", score_distribution, "ceiling"),
-    Row("length_scenario", "Prompt length in each scenario", length_scenario, "length"),
     Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
     Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
-    Row("base_models", "Models on each base", base_models, "compare_models", stands_in_for="compare_models"),
     Row("pair_strengths", "Models by votes on pairs", pair_strengths, "compare_pairs", needs_scores=False),
     Row(
         "position_bias", "Judges and the order of replies", position_bias, "compare_pairs", needs_scores=False
@@ -89,15 +80,15 @@ FIGURES: Final = (
     Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
     Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
     Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
-    Row("judge_dimensions", "Judges in each dimension", judge_dimensions, "reliability"),
     Row("variance_components", "Variance components", variance_components, "generalizability"),
     Row("decision_study", "Decision study", decision_study, "generalizability"),
+    Row("judges", "Judges, each beside the others", judges, "compare_judges"),
     Row("judge_drift", "Judges asked anew", judge_drift, "judge_drift"),
     Row("missing_data", "Missing scores", missing_data, "missing", needs_scores=False),
 )
-"""In the order in which bundle and thesis show them; the cards of the judges follow, one a judge."""
-NAMES: Final = (*(row.name for row in FIGURES), CARD)
-TABLES: Final = ("reliability", "icc_forms", "length", "models", "people", "pairs")
+"""In the order in which bundle and thesis show them."""
+NAMES: Final = tuple(row.name for row in FIGURES)
+TABLES: Final = ("reliability", "judges", "length", "models", "people", "pairs")
 
 
 def draw_study(
@@ -106,31 +97,22 @@ def draw_study(
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; {choices(unknown[0], NAMES)}")
-    several = not analyses.runs.empty and analyses.runs["model"].nunique() > 1
-    rows = [
-        row for row in FIGURES if several or not (row.stands_in_for and analyses.answers(row.stands_in_for))
-    ]
     # What a study does not set out to measure is no loss to be named.
-    foreign = {
-        *(PAIRWISE if analyses.pairs.empty else ()),
-        *(["judge_drift"] if analyses.drift.empty else []),
-        *(["length_and_information"] if analyses.runs_with_arms.empty else []),
-    }
-    foreign |= QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
-    rows = [row for row in rows if (row.name in only if only else row.asks not in foreign)]
+    foreign = QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else set()
+    foreign |= set(PAIRWISE) if analyses.pairs.empty else set()
+    foreign |= {"judge_drift"} if analyses.drift.empty else set()
+    foreign |= {"length_and_information"} if analyses.runs_with_arms.empty else set()
+    rows = [row for row in FIGURES if row.name in only]
+    for row in () if only else FIGURES:
+        stood_in = row.stands_in_for and analyses.answers(row.stands_in_for)
+        rows += [row] if row.asks not in foreign and not stood_in else []
     bar = Progress("figures", len(rows), shown=progress, money=False)
     figures = []
     for row in rows:
         figures.append(_draw(row, analyses, context))
         bar.step()
     bar.close()
-    if CARD not in only if only else analyses.is_keyed:
-        return figures
-    cards = analyses.judge_cards() if analyses.is_judged and analyses.answers("judge_cards") else ()
-    if not cards:
-        reason = analyses.unanswerable.get("judge_cards", "no judged runs")
-        return [*figures, context.nothing_drawn(CARD, reason, "Cards of the judges", left_out=reason)]
-    return figures + [judge_card(card, context=context) for card in cards]
+    return figures
 
 
 def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
@@ -171,7 +153,6 @@ def write_figures(
     names = [table.name for table in tables]
     for name in TABLES:
         take_away_others(folder / "tables", name, names)
-    _take_away_cards(folder / "tables", names)
     return files
 
 
@@ -185,9 +166,8 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
         title = "Means of the models, and their differences within items"
         tables.append(estimates_table("models", title, placed(analyses.compare_models()), context=context))
     if analyses.answers("reliability"):
-        tables += [
-            table(analyses.reliability(), context=context) for table in (reliability_table, forms_table)
-        ]
+        tables.append(reliability_table(analyses.reliability(), context=context))
+        tables.append(judges_table(analyses.compare_judges(), context.judges, context=context))
     if not analyses.answers("length") and len(analyses.human):  # a study has it in its statistics
         people = analyses.calibration()
         estimates = [
@@ -195,9 +175,6 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
         ]
         estimates += [("agreement", estimate) for estimate in people.agreement]
         tables.append(estimates_table("people", "Judges held against people", estimates, context=context))
-    if analyses.answers("judge_cards"):
-        cards = analyses.judge_cards()
-        tables += [judge_card_table(card, context=context) for card in cards]
     return tables
 
 
@@ -219,8 +196,6 @@ def save_drawn(
             take_away_others(folder, figure.name, ())
         else:
             files += save_figure(figure, folder)
-    if any(figure.name.startswith(CARD) for figure in figures):
-        _take_away_cards(folder, (figure.name for figure in figures if not figure.left_out))
     if not reasons:
         path.unlink(missing_ok=True)
         return files
@@ -230,12 +205,6 @@ def save_drawn(
     lines += [line for line in (f"{context.source}." if context.source else "", context.note) if line]
     files.append(write_atomically(path, ("\n".join(lines) + "\n").encode()))
     return files
-
-
-def _take_away_cards(folder: Path, names: Iterable[str]) -> None:
-    """Remove the cards of judges that the study no longer has; a card with probes was paid for and stays."""
-    probed = (path.stem for path in folder.glob(f"{CARD}_*{PROBED}.*"))
-    take_away_others(folder, f"{CARD}_*", [*names, *probed])
 
 
 def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, folder: Path | str) -> Files:

@@ -58,10 +58,6 @@ def need_results(status: Mapping[str, Any], advice: str = _FIRST) -> None:
     ------
     NothingToShow
         When no run has succeeded.
-
-    Examples
-    --------
-    >>> need_results({"study": "demo", "done": 36})
     """
     if not status["done"]:
         raise NothingToShow(f"study {status['study']}: no run has succeeded yet; {advice}")
@@ -81,10 +77,6 @@ def need_whole(outcome: Mapping[str, Any], what: str = "runs") -> None:
     ------
     NotWhole
         When a run failed or the budget kept one from being asked.
-
-    Examples
-    --------
-    >>> need_whole({"planned": 36, "failed": 0, "failures": {}, "budget": None})
     """
     if outcome["budget"]:
         raise NotWhole(outcome["budget"])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -223,12 +224,6 @@ def density(
     )  # fmt: skip
 
 
-def means(axes: Axes, values: pd.Series, ends: pd.DataFrame, at: Sequence[int]) -> None:
-    """Draw means side by side with their intervals, joined by a line."""
-    axes.vlines(at, ends["low"], ends["high"], color=INK, linewidth=1.6)
-    axes.plot(at, values, "o-", color=INK, linewidth=0.8, markersize=5)
-
-
 def threshold(axes: Axes, at: float, label: str) -> None:
     """Name a line above the panel."""
     look: dict[str, Any] = {"color": INK, "fontsize": "small", "ha": "center", "va": "bottom"}
@@ -288,6 +283,35 @@ def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> No
     axes.text(x, up, text, transform=axes.get_yaxis_transform(), **look)
 
 
+def forest_panel(
+    axes: Axes,
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    label: str,
+    *,
+    looks: Sequence[ModelStyle] | None = None,
+    at: float | None = 0.0,
+    texts: Sequence[str] | None = None,
+    digits: int = 2,
+    hollow: Sequence[bool] | None = None,
+) -> None:
+    """Draw rows from the top, each with its name, mark, interval and numbers, and a grey line ``at`` what matters."""
+    if at is not None:
+        axes.axvline(at, color=GREY, linewidth=0.8, zorder=0)
+    for down, row in enumerate(rows_of(rows)):
+        up = len(rows) - 1 - down
+        forest(axes, rows.iloc[[down]], [up], looks[down] if looks else PLAIN, width=1.6)
+        printed = partial(decimals, digits=digits)
+        numbers = interval(row.estimate, row.low, row.high, printed)
+        numbers = "not estimable" if pd.isna(row.estimate) else numbers
+        beside(axes, up, texts[down] if texts else numbers)
+        if hollow is not None and hollow[down]:
+            axes.plot([row.estimate], [up], "o", color="white", markeredgecolor=INK, markersize=5, zorder=4)
+    row_axis(axes, list(names)[::-1])
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(label)
+
+
 def row_axis(
     axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None = None, *, pad: float | None = None
 ) -> None:
@@ -297,15 +321,13 @@ def row_axis(
     axes.tick_params(axis="y", length=0, **({} if pad is None else {"pad": pad}))
 
 
-def column_axis(
-    axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str] = (), at: float = 0
-) -> None:
+def column_axis(axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str]) -> None:
     """Name the columns of a panel as wide as so many letters: in some three lines, or upright where they are many."""
     each = letters // len(names)
     labels = shortened(names, 22 if each < _CLOSE else 3 * each)
     lines = [labels[name] if each < _CLOSE else textwrap.fill(labels[name], _letters(each)) for name in names]
-    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)] if ends else lines
-    axes.set_xticks([place + at for place in range(len(names))], ticks, rotation=90 if each < _CLOSE else 0)
+    ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)]
+    axes.set_xticks(range(len(names)), ticks, rotation=90 if each < _CLOSE else 0)
 
 
 def legend(
@@ -403,6 +425,12 @@ def _line(name: str) -> str:
         return line
     font = get_font(findfont(_RC["font.family"][0]))  # matplotlib keeps both
     return "".join(c if font.get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
+
+
+def numbered(rows: Iterable[tuple[Any, ...]], columns: Sequence[str], *numbers: str) -> pd.DataFrame:
+    """Return the data of a figure, in which ends of intervals and these columns are numbers."""
+    types = dict.fromkeys((*numbers, "low", "high"), "float64")
+    return pd.DataFrame(rows, columns=list(columns)).astype(types)
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Tables of the thesis: any results, the reliability of the judges, and the comparison of prompt lengths."""
+"""Tables of the thesis: the estimates of a result, each statistic a column where it repeats."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_f
 from toolkit.words import coverage
 
 if TYPE_CHECKING:
+    from toolkit.stats.agreement.judge_comparison import JudgeComparison
     from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.prompt_length.contrasts import LengthComparison
 
@@ -63,15 +64,13 @@ def estimates_table(
     context: Context = ALONE,
     label: str = "",
     data: pd.DataFrame | None = None,
-    estimates: Sequence[Estimate] | None = None,
     basis: Sequence[object] = (),
     note: Sequence[object] = (),
     notes: Sequence[object] = (),
 ) -> Table:
     """Return results as a table with their data, each statistic a column where it repeats.
 
-    The n of all stands in the caption once; what differs stands beside its row or in the notes. The table rests on
-    ``estimates`` where its ``data`` hold more than is printed.
+    The n of all stands in the caption once; what differs stands beside its row or in the notes.
     """
     results = [result for _, result in keyed]
     cells = _cells(keyed)
@@ -95,8 +94,8 @@ def estimates_table(
             heads.append(len(rows))
             rows += map(list, zip(["", *names], *part, strict=True))
     width = max(map(len, rows), default=0)
-    frame = pd.DataFrame([row + [""] * (width - len(row)) for row in rows or [[""]]])
-    frame.columns = frame.columns.map(str)
+    head, *body = [row + [""] * (width - len(row)) for row in rows] or [[""]]
+    grid = pd.DataFrame(body, columns=head)
     bracketed = any(result.low is not None for result in results)
     caption, remarks = context.compose(
         f"{title}{': intervals in brackets' if bracketed else ''}.",
@@ -110,13 +109,10 @@ def estimates_table(
         [captions.sentence(*exceptions), captions.tests_words(results), *notes],
         [replace(c.estimate, statistic=c.column if c.column != _COLUMNS[""] else "") for c in cells],
     )
-    if data is None:
-        flat = ((holder if isinstance(holder, str) else " ".join(holder), result) for holder, result in keyed)
-        data = estimates_frame(flat, key)
-    column_heads = {str(column): str(head) for column, head in frame.iloc[0].items()}
+    flat = ((holder if isinstance(holder, str) else " ".join(holder), result) for holder, result in keyed)
     panel_rows = [row - 1 for row in heads[1:]]
-    grid = Grid(frame.iloc[1:], caption, label or name.replace("_", "-"), column_heads, panels=panel_rows)
-    return Table(name, grid, data, results if estimates is None else estimates, remarks)
+    block = Grid(grid, caption, label or name.replace("_", "-"), panel_rows)
+    return Table(name, block, estimates_frame(flat, key) if data is None else data, results, remarks)
 
 
 @dataclass(frozen=True)
@@ -221,7 +217,11 @@ def with_interval(estimate: Estimate) -> str:
     numbers = (value,) if low is None or high is None else (value, low, high)
     size = abs(value)
     digits = (
-        0 if estimate.unit in ("ms", "tokens") or size >= _LARGE else 3 if " per " in estimate.unit else 2
+        0
+        if estimate.unit in ("judgements", "tokens") or size >= _LARGE
+        else 3
+        if " per " in estimate.unit
+        else 2
     )
     if _NOISE < size < (0.1 if estimate.unit == "AUD" else 0.5 * 10**-digits):
         # What is not nothing does not print as nothing, and of money two digits count.
@@ -233,35 +233,33 @@ def with_interval(estimate: Estimate) -> str:
 def reliability_table(reliability: Reliability, *, context: Context = ALONE) -> Table:
     """Return how far the judges agree, one row a dimension: ICC(A,1), ICC(A,k) and alpha over judges.
 
-    Leniency of a judge is error here, so the absolute-agreement forms are printed; the data hold all six.
+    Leniency of a judge is error here, so the absolute-agreement forms are printed.
     """
-    printed: list[Keyed] = []
-    data: list[tuple[str, Estimate]] = []
+    keyed: list[Keyed] = []
     for key, forms in reliability.icc.items():
-        alpha = reliability.alpha_over_judges.get(key)
-        absolute = [form for form in forms if form.name in ("ICC(A,1)", "ICC(A,k)")]
-        printed += [(("score", readable(key)), e) for e in (*absolute, alpha) if e is not None]
-        data += [(key, e) for e in (*forms, *reliability.icc_these_judges[key], alpha) if e is not None]
-    over = reliability.alpha_over_dimensions
-    data += [("all dimensions", over)] if over is not None else []
-    text = captions.TEXTS["reliability"]
-    notes = [
-        captions.capital(over.sentence()) if over is not None else "",
-        captions.notes_words(reliability.notes),
-    ]
+        estimates = [form for form in forms if form.name in ("ICC(A,1)", "ICC(A,k)")]
+        estimates += [alpha] if (alpha := reliability.alpha_over_judges.get(key)) is not None else []
+        keyed += [(("score", readable(key)), estimate) for estimate in estimates]
+    over, text = reliability.alpha_over_dimensions, captions.TEXTS["reliability"]
+    notes = [captions.capital(over.sentence()) if over is not None else ""]
+    notes.append(captions.notes_words(reliability.notes))
     return estimates_table(
-        "reliability", text["seen"], printed, data=estimates_frame(data, "score"), estimates=[e for _, e in data],
-        context=context, note=[text["note"]], notes=notes,
-    )  # fmt: skip
+        "reliability", text["seen"], keyed, key="score", context=context, note=[text["note"]], notes=notes
+    )
 
 
-def forms_table(reliability: Reliability, *, context: Context = ALONE) -> Table:
-    """Return all six forms of the ICC of the composite, then ICC(A,.) again with the interval for these judges."""
-    key = reliability.headline_score
-    forms = (*reliability.icc.get(key, ()), *reliability.icc_these_judges.get(key, ()))
-    text, keyed = captions.TEXTS["icc_forms"], [(key, form) for form in forms]
-    title = text["seen"].format(score=readable(key))
-    return estimates_table("icc_forms", title, keyed, key="score", context=context, note=[text["note"]])
+def judges_table(
+    comparison: JudgeComparison, judges: Mapping[str, str], *, context: Context = ALONE
+) -> Table:
+    """Return what is known of each judge, one row a judge, by the names that ``judges`` gives to roles."""
+    text, keyed = captions.TEXTS["judges"], []
+    for statistic, head in TERMS["judges"].items():
+        for estimate in comparison.select(statistic):
+            facets = {"name": judges.get(estimate.facets["judge"], estimate.facets["judge"])}
+            # Only leniency is tested, and its table of agreement has the corrected P value.
+            keyed.append((statistic, replace(estimate, statistic=head, facets=facets, p_value=None)))
+    note = [text["table_note"]]
+    return estimates_table("judges", text["table"], keyed, key="part", context=context, note=note)
 
 
 def length_table(
@@ -275,19 +273,15 @@ def length_table(
 
     The same of the ``other`` composite is printed below, where there is one; the sentence ``beside`` says which it is.
     """
-    means, contrasts = comparison.per_bin, comparison.contrasts
-    raw, corrected = comparison.effect_sizes, comparison.corrected_effect_sizes
-    printed: list[Keyed] = [("per bin", e) for e in means]
-    printed += [("contrasts", e) for e in contrasts]
+    keyed: list[Keyed] = [("per bin", e) for e in comparison.per_bin]
+    keyed += [("contrasts", e) for e in comparison.contrasts]
     if other is not None:
-        printed += [("mean, other composite", e) for e in other.per_bin]
-        printed += [("difference, other composite", e) for e in other.contrasts]
-    printed += [("", e) for e in corrected]
-    data = [("mean", e) for e in means] + [("difference", e) for e in contrasts]
-    data += [("effect size", e) for e in (*raw, *corrected)]
+        keyed += [("mean, other composite", e) for e in other.per_bin]
+        keyed += [("difference, other composite", e) for e in other.contrasts]
+    keyed += [("", e) for e in comparison.corrected_effect_sizes]
     text = captions.TEXTS["length"]
+    notes = [beside, text["effect_size"], captions.notes_words(comparison.notes)]
+    basis = [captions.unpaired_words(comparison.contrasts)]
     return estimates_table(
-        "length", text["seen"], printed, data=estimates_frame(data, "what"), estimates=[e for _, e in data],
-        context=context, basis=[captions.unpaired_words(contrasts)],
-        notes=[beside, text["effect_size"], captions.notes_words(comparison.notes)],
-    )  # fmt: skip
+        "length", text["seen"], keyed, key="what", context=context, basis=basis, notes=notes
+    )

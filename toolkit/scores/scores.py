@@ -302,7 +302,7 @@ class Scores(Reported):
 
         files = self._draw(frames, folder, progress=progress)
         files += self._write_statistics(frames, folder)
-        return files, scores_section(frames, manifest, files)
+        return files, scores_section(frames, manifest, files.shown)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""

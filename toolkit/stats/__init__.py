@@ -13,7 +13,7 @@ _NAMES = {
         "agreement.drift": ("Drift", "judge_drift", "JudgeDrift"),
         "agreement.elements": ("required_elements", "RequiredElements"),
         "agreement.icc": ("icc_estimates",),
-        "agreement.judge_card": ("judge_cards", "JudgeCard"),
+        "agreement.judge_comparison": ("compare_judges", "JudgeComparison"),
         "agreement.kappa": ("cohen_kappa", "fleiss_kappa", "weighted_kappa"),
         "agreement.probe_shift": ("probe_shifts", "ProbeShift", "ProbeShifts"),
         "agreement.ratings": ("rating_matrix", "RatingMatrix"),

@@ -14,7 +14,6 @@ from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
 from toolkit.report.escape import escape_breaking, label_of, readable
 from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
-from toolkit.report.plots.judge_card import CARD
 from toolkit.report.show import Files
 from toolkit.table_files import csv_bytes
 from toolkit.thesis.document import write_document
@@ -52,21 +51,15 @@ def write_bundle(
 
     In another format than LaTeX there is a document of it besides.
     """
-    if not isinstance(drawn, Files):
-        raise InputError(
-            "bundle: give the files as save_all and write_figures return them; a list of paths shows none"
-        )
     study, kind = str(manifest["study"]), str(manifest.get("kind", "Study"))
     written = [
         write_atomically(folder / "figures" / f"{shown.name}.tex", shown.block.latex(study).encode())
         for shown in drawn.shown
         if isinstance(shown.block, Picture)
     ]
-    # The cards of the judges are for an appendix, as all statistics are: the document itself stays short.
+    # All statistics are for an appendix: the document itself stays short.
     appendix = [shown for shown in drawn.shown if shown.folder == "statistics"]
-    cards = [shown for shown in drawn.shown if shown.name.startswith(CARD)]
-    parts = [shown for shown in drawn.shown if shown not in appendix and shown not in cards]
-    appendix += cards
+    parts = [shown for shown in drawn.shown if shown not in appendix]
     reasons = tuple(f"{name}: {reason}" for name, reason in drawn.left_out.items())
     absent = Bullets("Figures that this study cannot give:", reasons) if reasons else None
     context = {
@@ -77,7 +70,14 @@ def write_bundle(
     }
     numbered = list(_numbered(parts, study))
     places = {f"{shown.folder}/{shown.name}": number for shown, number in numbered}
-    results = tuple(_seen(paragraph, places) for paragraph in findings.section())
+    # A paragraph of the results ends with the figures and tables of its question, as far as they are there.
+    results = [
+        replace(
+            paragraph,
+            shown=tuple(places[name] for name in TEXTS["shown"].get(paragraph.heading, ()) if name in places),
+        )
+        for paragraph in findings.section()
+    ]
     cited = {key for paragraph in section for sentence in paragraph.sentences for key in sentence.cite}
     texts = {
         "preamble.tex": (files("toolkit.thesis") / "preamble.tex").read_text(encoding="utf-8"),
@@ -101,7 +101,7 @@ def write_bundle(
             NOTES, tuple(f"{number}. {shown.notes}" for shown, (number, _) in numbered if shown.notes)
         )
         blocks += [*([absent] if absent else []), *(shown.block for shown in parts), notes]
-        written.append(write_document(folder, f"{kind} {study}", blocks, study, format))
+        written.append(write_document(folder, f"{kind} {study}", blocks, study))
     paths = [*drawn, *written]
     return Files([*paths, write_manifest(folder, manifest, paths)], drawn.shown, drawn.left_out)
 
@@ -138,9 +138,3 @@ def _numbered(parts: Iterable[Shown], study: str) -> Iterator[tuple[Shown, Numbe
         if isinstance(shown.block, Grid):
             kind, label, name = "Table", "tab", shown.block.label
         yield shown, (f"{kind} {next(numbers[kind])}", rf"{kind}~\ref{{{label}:{label_of(name, study)}}}")
-
-
-def _seen(paragraph: Paragraph, numbers: Mapping[str, Numbered]) -> Paragraph:
-    """Return a paragraph of the results with the figures and tables of its question, as far as they are there."""
-    names = TEXTS["shown"].get(paragraph.heading, ())
-    return replace(paragraph, shown=tuple(numbers[name] for name in names if name in numbers))

@@ -1,4 +1,4 @@
-"""The bundle as one document for those without LaTeX: its parts as Word or Markdown, written by pandoc."""
+"""The bundle as one document for those without LaTeX: its parts for Word, written by pandoc."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture
 from toolkit.report.escape import label_of, readable
 from toolkit.report.show import plain_text
 from toolkit.report.style import COLUMN_MM, PAGE_MM
 from toolkit.words import choices
 
-FORMATS: Final = {"docx": "docx", "md": "gfm-raw_html"}
-"""Formats of a document beside LaTeX, and how pandoc writes them."""
+FORMATS: Final = ("latex", "docx")
+"""Formats of a bundle: a document for Word stands beside that of LaTeX."""
 _VERSION: Final = [1, 23]  # of pandoc's document types
 _EPOCH: Final = "315532800"  # 1980, the first year of a zip: the same document is the same bytes
 _NO_ATTRIBUTES: Final = ["", [], []]
@@ -28,8 +27,8 @@ Node = dict[str, Any]
 
 def check_format(name: str) -> None:
     """Refuse a format that is not known, or for which pandoc is lacking, before anything is calculated."""
-    if name not in ("latex", *FORMATS):
-        raise InputError(f"format {name!r}: {choices(name, ('latex', *FORMATS))}")
+    if name not in FORMATS:
+        raise InputError(f"format {name!r}: {choices(name, FORMATS)}")
     if name != "latex":
         try:
             import pypandoc  # type: ignore[import-untyped]  # noqa: F401
@@ -39,27 +38,20 @@ def check_format(name: str) -> None:
             ) from None
 
 
-def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str, format: str) -> Path:
-    """Write ``bundle.docx`` or ``bundle.md`` into the folder of a bundle; its pictures and references stand there."""
+def write_document(folder: Path, title: str, blocks: Sequence[Block], study: str) -> Path:
+    """Write ``bundle.docx`` into the folder of a bundle; its pictures and references stand there."""
     import pypandoc
 
-    path = folder / f"bundle.{format}"
-    meta = {"title": {"t": "MetaInlines", "c": _inlines(title)}} if format == "docx" else {}
-    parts = [
-        *_nodes(blocks, study, alt=format == "docx"),
-        _node("Header", [1, _NO_ATTRIBUTES, _inlines("References")]),
-    ]
+    references = _node("Header", [1, _NO_ATTRIBUTES, _inlines("References")])
+    meta = {"title": _node("MetaInlines", _inlines(title))}
+    parts = [*_nodes(blocks, study), references]
     text = json.dumps({"pandoc-api-version": _VERSION, "meta": meta, "blocks": parts})
-    # In the folder, so that the document names no path of this machine.
     options = ["--citeproc", "--bibliography=references.bib", "--wrap=none"]
-    if format == "md":
-        content = pypandoc.convert_text(
-            text, FORMATS[format], format="json", extra_args=options, cworkdir=str(folder)
-        )
-        return write_atomically(path, f"# {title}\n\n{content}".encode())
+    path = folder / "bundle.docx"
     with _at_the_epoch():
+        # In the folder, so that the document names no path of this machine.
         pypandoc.convert_text(
-            text, format, format="json", outputfile=path.name, extra_args=options, cworkdir=str(folder)
+            text, "docx", format="json", outputfile=path.name, extra_args=options, cworkdir=str(folder)
         )
     return path
 
@@ -79,7 +71,7 @@ def _plain(text: str) -> list[Node]:
     return [_node("Plain", _inlines(text))]
 
 
-def _nodes(blocks: Sequence[Block], study: str, *, alt: bool) -> Iterator[Node]:
+def _nodes(blocks: Sequence[Block], study: str) -> Iterator[Node]:
     """Yield what pandoc makes of each block; figures and tables have their number in their caption."""
     figures = tables = 0
     for block in blocks:
@@ -95,7 +87,7 @@ def _nodes(blocks: Sequence[Block], study: str, *, alt: bool) -> Iterator[Node]:
                 yield _node("BulletList", [_plain(item) for item in items])
             case Picture():
                 figures += 1
-                yield _picture(block, f"Figure {figures}. {block.caption}", study, alt=alt)
+                yield _picture(block, f"Figure {figures}. {block.caption}", study)
             case Grid():
                 tables += 1
                 yield _table(block, f"Table {tables}. {block.caption}")
@@ -108,12 +100,11 @@ def _sentence(text: str, keys: Sequence[str]) -> list[Node]:
     return [*_inlines(text), *cite, _node("Str", "."), {"t": "Space"}]
 
 
-def _picture(picture: Picture, caption: str, study: str, *, alt: bool) -> Node:
-    """Return a figure; Markdown has one text for it, and that is its caption."""
+def _picture(picture: Picture, caption: str, study: str) -> Node:
+    """Return a figure with its alt text."""
     width = "100%" if picture.wide else f"{COLUMN_MM / PAGE_MM:.0%}"
-    attributes = ["", [], [["width", width]]] if alt else _NO_ATTRIBUTES
-    text = _inlines(picture.alt_text if alt else caption)
-    image = _node("Image", [attributes, text, [f"figures/{picture.name}.png", ""]])
+    attributes = ["", [], [["width", width]]]
+    image = _node("Image", [attributes, _inlines(picture.alt_text), [f"figures/{picture.name}.png", ""]])
     label = [f"fig:{label_of(picture.name, study)}", [], []]
     return _node("Figure", [label, [None, _plain(caption)], [_node("Plain", [image])]])
 
@@ -128,7 +119,7 @@ def _table(grid: Grid, caption: str) -> Node:
         )
         rows.append([_NO_ATTRIBUTES, [[*cell, [_node("Plain", inline)]] for inline in inlines]])
     head, *body = rows
-    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.heads]
+    columns = [[{"t": "AlignDefault"}, {"t": "ColWidthDefault"}] for _ in grid.frame]
     bodies = [[_NO_ATTRIBUTES, 0, [], body]]
     parts = [[None, _plain(caption)], columns, [_NO_ATTRIBUTES, [head]], bodies, [_NO_ATTRIBUTES, []]]
     return _node("Table", [_NO_ATTRIBUTES, *parts])

@@ -44,6 +44,7 @@ SMALL: Final = "different, within the margin"
 EQUIVALENT: Final = "equivalent within the margin"
 UNDECIDED: Final = "undecided"
 NOT_ANSWERED: Final = "not answered"
+MOST_TIED: Final = 6  # pairs of models that a sentence names; the table has all
 TEXTS: Final[Mapping[str, Any]] = data_file("findings.toml")
 
 
@@ -113,15 +114,11 @@ class Findings:
 
 def findings_lines(section: Iterable[Paragraph]) -> list[str]:
     """Return the paragraphs as lines of text: the question, and its sentences indented."""
-    return [
-        line
-        for paragraph in section
-        for line in (
-            paragraph.heading,
-            *(f"  {sentence.text}." for sentence in paragraph.sentences),
-            *([f"  {paragraph.see}"] if paragraph.shown else []),
-        )
-    ]
+    lines: list[str] = []
+    for paragraph in section:
+        lines += [paragraph.heading, *(f"  {sentence.text}." for sentence in paragraph.sentences)]
+        lines += [f"  {paragraph.see}"] if paragraph.shown else []
+    return lines
 
 
 def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] = ()) -> Iterator[Statement]:
@@ -136,18 +133,20 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
         "accuracy": _accuracy,
         "compare_models": _models,
         "pareto": _front,
-        "position_effect": _position,
         "compare_pairs": _pairs,
         "reliability": _judges,
         "calibration": _people,
         "missing": _missing,
     }
     titles = QUESTIONS | TEXTS["titles"] | {"missing": TEXTS["totals"]}
-    foreign = {*(QUESTIONS.keys() - ON_ANSWERS if analyses.is_keyed else BY_KEY)}
-    foreign |= {*(["compare_pairs"] if analyses.pairs.empty else [])}
-    foreign |= {*(["length"] if (analyses.runs["length_bin"] == WHOLE).all() else [])}
-    foreign |= {*(["length_and_information"] if analyses.runs_with_arms.empty else [])}
-    foreign = (foreign - {"missing"}) | {*([] if analyses.is_judged else ["missing"])}
+    foreign = set(QUESTIONS) - ON_ANSWERS if analyses.is_keyed else set(BY_KEY)
+    absent = {
+        "compare_pairs": analyses.pairs.empty,
+        "length": bool((analyses.runs["length_bin"] == WHOLE).all()),
+        "length_and_information": analyses.runs_with_arms.empty,
+        "missing": not analyses.is_judged,
+    }
+    foreign |= {name for name, is_absent in absent.items() if is_absent}
     if unknown := [name for name in only if name not in parts]:
         raise InputError(f"findings: no question {unknown[0]!r}; {choices(unknown[0], parts)}")
     for name in [name for name in parts if (name in only if only else name not in foreign)]:
@@ -162,13 +161,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
 
 
 def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
-    """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs.
-
-    Examples
-    --------
-    >>> verdict_of(Estimate("M-S", 0.2, 0.1, 0.3, p_value=0.01)), verdict_of(Estimate("M-S", 0.0, p_value=0.9))
-    ('different', 'undecided')
-    """
+    """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs."""
     if difference.estimate is None:
         return NOT_ANSWERED
     is_different = difference.p_value is not None and difference.p_value < LEVEL
@@ -295,13 +288,10 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if "pareto" not in reasons and analyses.runs[cost].notna().any():
         prices = analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost)
         if prices:
-            steps = [texts["step"].format(step=step, prices=_prices(prices, step)) for step in _steps(prices)]
+            names = dict.fromkeys(price.facets["step"] for price in prices)
+            steps = [texts["step"].format(step=name, prices=_prices(prices, name)) for name in names]
             text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
             yield Statement(question, text, prices[0])
-
-
-def _steps(prices: Iterable[Estimate]) -> list[str]:
-    return list(dict.fromkeys(price.facets["step"] for price in prices))
 
 
 def _prices(prices: Iterable[Estimate], step: str) -> str:
@@ -336,22 +326,6 @@ def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterato
             yield _compared(question, names[more], names[less], number, lead=TEXTS["information"][lead])
 
 
-def tied_sets(names: Sequence[str], distinct: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """Return the largest sets of names in which no two are told apart, in the order of the names.
-
-    Examples
-    --------
-    >>> tied_sets(["a", "b", "c"], [("a", "c")])
-    [('a', 'b'), ('b', 'c')]
-    """
-    sets = [frozenset(names)]
-    for pair in distinct:  # a set that holds both becomes two, each without one of them
-        parted = [part - ({name} if {*pair} <= part else set()) for part in sets for name in pair]
-        sets = [part for part in dict.fromkeys(parted) if not any(part < larger for larger in parted)]
-    ranks = [sorted(map(list(names).index, part)) for part in sets]
-    return [tuple(names[rank] for rank in part) for part in sorted(ranks)]
-
-
 def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     compared = analyses.compare_models()
     rate = compared.models[0][1].unit == RATE_UNIT
@@ -366,13 +340,6 @@ def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Stat
         costs = [f"{point.cost.facets['point']} ({_money(point.cost.estimate)})" for point in front]
         unit = f"{front[0].cost.unit} a run"
         yield Statement(question, TEXTS["models"]["front"].format(unit=unit, points=joined(costs)))
-        shares = [
-            f"{point.cost.facets['point']} {point.probability:.2f}"
-            for point in front
-            if point.probability is not None
-        ]
-        if shares:
-            yield Statement(question, TEXTS["models"]["resampled"].format(shares=joined(shares)))
 
 
 def _ranked(
@@ -398,11 +365,11 @@ def _ranked(
         yield _compared(question, best, worst, number, unit=unit, lead=within)
     if len(by_pair) < 2:
         return
-    distinct = [pair for pair, number in by_pair.items() if verdict_of(number) == DIFFERENT]
-    tied = [part for part in tied_sets([name for name, _ in ranked], distinct) if len(part) > 1]
-    count, pairs = len(distinct), counted(len(by_pair), "pairs")
+    tied = [joined(pair) for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
+    count, pairs = len(by_pair) - len(tied), counted(len(by_pair), "pairs")
     text = texts["apart"].format(count=count, pairs=pairs, verb=agreeing(count, "are"))
-    text += texts["tied"].format(sets="; ".join(map(joined, tied))) if tied else ""
+    named = "; ".join(tied) if len(tied) <= MOST_TIED else "the others"
+    text += texts["tied"].format(pairs=named) if tied else ""
     yield Statement(question, text, None, UNDECIDED if tied else DIFFERENT)
 
 
@@ -422,13 +389,6 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
         else:  # it rests on the same answers, so that n stands once
             lead = texts["chance"].format(model=model, value=_value(number))
             yield replace(_stated(question, lead, replace(guess, n={}), 0, end), estimate=guess)
-
-
-def _position(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
-    if tested := [number for number in analyses.position_effect().preferences if number.p_value is not None]:
-        least = min(tested, key=lambda number: number.p_value or 0.0)
-        counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
-        yield _stated(question, TEXTS["accuracy"]["position"].format(**counts, **least.facets), least, 0)
 
 
 def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

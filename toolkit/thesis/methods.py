@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,12 +14,11 @@ from toolkit.errors import PriceError
 from toolkit.models.base import DEFECTS
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
-from toolkit.report.blocks import Paragraph, Sentence
+from toolkit.report.blocks import Paragraph, Sentence, Shown
 from toolkit.report.escape import escape_breaking, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats.inference.clusters import units_words
-from toolkit.stats.result import rounded_apart
 from toolkit.thesis.references import (
     Evidence,
     evidence_of,
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from toolkit.models.prices import Price
     from toolkit.plan import Plan
     from toolkit.runs.provenance import Asked
-    from toolkit.stats.agreement.drift import Drift
     from toolkit.store.connection import Store
 
 _POLICIES: Final = {
@@ -74,11 +71,6 @@ class Done:
         """Text of each prompt that was asked, by its id."""
         return {prompt.prompt_id: prompt.text for _, prompt in self.plan.runs.prompts}
 
-    @property
-    def shares_texts(self) -> bool:
-        """Whether bases are not independent of each other."""
-        return any(cluster != base for base, cluster in self.plan.clusters.items())
-
     def flaws(self, accepted: bool) -> list[str]:
         """Return the flaws of the dataset that the study file accepts, or the others, each with its number."""
         named = self.plan.study.accept_flaws
@@ -90,12 +82,6 @@ class Done:
         return {
             (answer.provider, answer.model): answer for answer in self.answers if answer.purpose == purpose
         }
-
-    @property
-    def named_judges(self) -> list[tuple[str, ModelSpec]]:
-        """Role and name of each judge, and its model."""
-        judges = self.plan.judges.items()
-        return [(f"{role} {judge.name}", self.plan.judge_models[role]) for role, judge in judges]
 
     @property
     def rules(self) -> list[str]:
@@ -123,13 +109,13 @@ def what_was_done(
     of: Analyses,
     status: Mapping[str, Any],
     manifest: Mapping[str, Any],
-    files: Iterable[Path] = (),
+    shown: Iterable[Shown] = (),
     lacking: int = 0,
 ) -> Done:
     """Return what the methods tell of a study with these figures and tables; so many experiments lack a verdict."""
     specs = {spec.name: spec for spec in (*plan.models.values(), *plan.judge_models.values())}
     prices = {name: _price(spec) for name, spec in specs.items()}
-    evidence = evidence_of(files)
+    evidence = evidence_of(shown)
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.
         paid = asked_models(plan, store)
@@ -164,26 +150,16 @@ def _unscored(runs: pd.DataFrame) -> int:
 
 
 def _drift_sentences(of: Analyses) -> list[str]:
-    """Return a sentence for each set of judgements that was asked anew: on which days, and what the last one gave."""
-    measured, sentences = of.judge_drift(), []
-    for anchor in dict.fromkeys(anchor for anchor, _ in measured):
-        days = [day for other, day in measured if other == anchor]
+    """Return a sentence for each set of judgements that was asked anew, on which days."""
+    days_by_anchor: dict[str, list[str]] = {}
+    for anchor, day in of.judge_drift():
+        days_by_anchor.setdefault(anchor, []).append(day)
+    sentences = []
+    for anchor, days in days_by_anchor.items():
         span = f"{days[0]} to {days[-1]}" if len(days) > 1 else days[0]
-        composites = measured[anchor, days[-1]].composites.items()
-        moved = "; ".join(f"{judge} by {_moved(drift)}" for judge, drift in composites)
-        sentences.append(
-            f"The judges judged the same again on {counted(len(days), 'days')} ({span}, UTC; {anchor}); by the last "
-            f"their composites had shifted, in score points with 95 % intervals: {moved}"
-        )
+        count = counted(len(days), "days")
+        sentences.append(f"The judges judged the same again on {count} ({span}, UTC; {anchor})")
     return sentences
-
-
-def _moved(drift: Drift) -> str:
-    if drift.shift.estimate is None or drift.changed.estimate is None:
-        return f"an unknown amount ({drift.shift.reason})"
-    mean, low, high = rounded_apart((drift.shift.estimate, drift.shift.low, drift.shift.high))
-    ends = f"[{low}, {high}]" if low and high else "without an interval"
-    return f"{mean} {ends}, {drift.changed.estimate:.0%} of them changed"
 
 
 def _price(spec: ModelSpec) -> Price | None:
@@ -212,10 +188,10 @@ def _paragraphs(section: Mapping[str, tuple[Sentence, ...]]) -> tuple[Paragraph,
 
 
 def scores_section(
-    analyses: Analyses, manifest: Mapping[str, Any], files: Iterable[Path] = ()
+    analyses: Analyses, manifest: Mapping[str, Any], shown: Iterable[Shown] = ()
 ) -> tuple[Paragraph, ...]:
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
-    runs, evidence = analyses.runs, evidence_of(files)
+    runs, evidence = analyses.runs, evidence_of(shown)
     done = _ScoresDone(analyses, manifest, evidence, int((~runs["judged"]).sum()))
     return _paragraphs(
         {

@@ -7,18 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.report.blocks import Sentence
-from toolkit.report.show import Files
-from toolkit.stats.result import Estimate
+from toolkit.report.blocks import Sentence, Shown
 
 _FIELDS: Final = (
-    *("author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume"),
-    *("number", "pages", "year", "note", "doi"),
-)
+    "author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume", "number",
+    "pages", "year", "note", "doi",
+)  # fmt: skip
 """Fields of a BibTeX entry, in their order."""
 _KINDS: Final = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
 
@@ -40,29 +37,25 @@ class Evidence:
         )
 
 
-def evidence_of(written: Iterable[Path]) -> Evidence:
-    """Return what was calculated, by the estimates and data of the figures and tables that were written."""
+def evidence_of(shown: Iterable[Shown]) -> Evidence:
+    """Return what was calculated, by the estimates and data of the figures and tables that were written.
+
+    A method that gave neither interval nor P value made nothing.
+    """
     methods: dict[str, None] = {}
     rows: dict[str, None] = {}
     columns: set[str] = set()
-    if not isinstance(written, Files) and tuple(written):
-        raise InputError(
-            "methods: give the files as write_figures returns them; a list of paths shows no results"
-        )
-    for shown in written.shown if isinstance(written, Files) else ():
-        columns.update(f"{shown.name}.{column}" for column in shown.columns)
-        for estimate in shown.estimates:
-            methods.update(dict.fromkeys(_methods(estimate)))
+    for part in shown:
+        columns.update(f"{part.name}.{column}" for column in part.columns)
+        for estimate in part.estimates:
+            is_tested = estimate.p_value is not None
+            if estimate.method and (estimate.low is not None or is_tested):
+                methods[estimate.method] = None
+            if is_tested and estimate.correction != "none":
+                methods[estimate.correction] = None
             if estimate.estimable:
-                rows[f"{shown.name}: {estimate.name}"] = None
+                rows[f"{part.name}: {estimate.name}"] = None
     return Evidence(tuple(methods), tuple(rows), frozenset(columns))
-
-
-def _methods(estimate: Estimate) -> list[str]:
-    """Return how a result was made; a method that gave neither interval nor P value made nothing."""
-    is_tested = estimate.p_value is not None
-    methods = [estimate.method] if estimate.method and (estimate.low is not None or is_tested) else []
-    return methods + ([estimate.correction] if is_tested and estimate.correction != "none" else [])
 
 
 def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:

@@ -169,8 +169,8 @@ def one_shot_table(rows: Sequence[Scored], *, context: About = ALONE) -> Table:
         estimates=[replace(group.raw, name=group.label) for group in groups],
     )
     keyed = [(group.label, estimate) for group in groups for estimate in (group.score, group.raw)]
-    frame = pd.DataFrame(table_rows, columns=list(heads))
-    grid = Grid(frame, caption, NAME.replace("_", "-"), heads)
+    frame = pd.DataFrame(table_rows, columns=list(heads)).set_axis(list(heads.values()), axis=1)
+    grid = Grid(frame, caption, NAME.replace("_", "-"))
     return Table(NAME, grid, estimates_frame(keyed, "row"), [estimate for _, estimate in keyed], notes)
 
 

@@ -18,13 +18,11 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, Judgement, Run
 from toolkit.store.filters import planned_runs
 from toolkit.viewer.model import HIDDEN, open_runs, search_texts, with_people
-from toolkit.viewer.page import STYLE, heading, rows, run_html, static_html, write_page
+from toolkit.viewer.page import STYLE, heading, rows, run_html, write_page
 
 if TYPE_CHECKING:
     import pandas as pd
 
-STATIC_ROWS: Final = 20
-"""Rows of the table that is shown without a kernel; an exported page has all."""
 _GROWING: Final = (Run, Judgement, HumanRating)
 
 
@@ -51,7 +49,10 @@ class Viewer(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
 
-        static = static_html(rows(self.runs.head(STATIC_ROWS)), self.opened, len(self.runs))
+        # What is shown without a kernel: the run that was asked for.
+        need = f"{len(self.runs):,} runs: the viewer needs a running notebook, or an exported page."
+        articles = "".join(f"<article>{run_html(run)}</article>" for run in self.opened)
+        static = f"<div class='tv'><p class='tv-soft'>{need}</p>{articles}</div>"
         display(HTML(f"<div class='tv-static' id='tv-{self.model_id}'><style>{STYLE}</style>{static}</div>"))
         bundle = self._repr_mimebundle_()
         display(bundle[0] if bundle else {}, raw=True)

@@ -18,7 +18,6 @@ from toolkit.models.thoughts import split_thoughts, thoughts_in
 from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.scoring import Scheme
-from toolkit.stats.inference.run_table import scale_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating, known_raters, newest_ratings
@@ -39,15 +38,6 @@ LedgerCall = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class JudgedReply:
-    """One judgement and its calls; ``complete`` says whether these are all of them."""
-
-    judgement: Judgement
-    calls: tuple[LedgerCall, ...]
-    complete: bool
-
-
-@dataclass(frozen=True)
 class OpenRun:
     """One run with everything that the store has of it."""
 
@@ -57,7 +47,7 @@ class OpenRun:
     reply: str | None
     thoughts: str
     call: LedgerCall | None
-    judges: tuple[JudgedReply, ...]
+    judges: tuple[tuple[Judgement, tuple[LedgerCall, ...]], ...]
     people: tuple[Rating, ...]
     hidden_for: str
     marked: tuple[Span, ...]
@@ -100,10 +90,9 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
             by_label = judgements_by_run.get(run_id, {})
             judgements[run_id] = [by_label[label] for label in run.judge_calls if label in by_label]
     all_judgements = [judgement for some in judgements.values() for judgement in some]
-    call_ids = [
-        *(row["call_id"] for row in rows.values()),
-        *(call_id for judgement in all_judgements for call_id in _call_ids(judgement)),
-    ]
+    call_ids = [row["call_id"] for row in rows.values()]
+    for judgement in all_judgements:
+        call_ids += judgement.call_ids
     documents = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     calls = {call["_id"]: call for call in documents}
     thoughts = {call["_id"]: _thoughts_of(plan, call) for call in documents}
@@ -123,7 +112,10 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
                 reply=reply,
                 thoughts=thoughts.get(facts["call_id"], ""),
                 call=calls.get(facts["call_id"]),
-                judges=tuple(_with_calls(judgement, calls) for judgement in listed),
+                judges=tuple(
+                    (judgement, tuple(calls[call_id] for call_id in judgement.call_ids if call_id in calls))
+                    for judgement in listed
+                ),
                 people=() if hidden_for else people.get(run_id, ()),
                 hidden_for=hidden_for,
                 marked=marked,
@@ -150,39 +142,12 @@ def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tu
     return spans, f"focus sentences ({note})"
 
 
-def _with_calls(judgement: Judgement, calls: Mapping[str, LedgerCall]) -> JudgedReply:
-    stored = tuple(calls[call_id] for call_id in _call_ids(judgement) if call_id in calls)
-    # An early version of the toolkit stored the first call of a judgement only.
-    return JudgedReply(judgement, stored, complete=bool(judgement.call_ids) or not judgement.answered)
-
-
-def _call_ids(judgement: Judgement) -> tuple[str, ...]:
-    return judgement.call_ids or ((judgement.call_id,) if judgement.call_id else ())
-
-
 def _thoughts_of(plan: Plan, call: Mapping[str, Any]) -> str:
     """Return the thoughts of a call that are no part of the reply: those beside its text, and those taken out of it."""
     shown = [thoughts_in(json.loads(call["raw"]))] if call.get("raw") else []
     if plan.study.replies.thoughts == "strip":
         shown.append(split_thoughts(call.get("text") or "")[1])
     return "\n\n".join(filter(None, shown))
-
-
-def disagreement(runs: pd.DataFrame, points: float | None = None) -> str:
-    """Return a sentence on the number of runs and the disagreement of judges; runs with an SD of ``points`` count.
-
-    It is a fifth of the scale by default.
-    """
-    low, high = scale_of(runs)
-    points = (high - low) / 5 if points is None else points
-    spread = runs["composite_std"].dropna()
-    counts = f"{len(runs)} runs, {int(runs['judged'].sum())} judged"
-    if spread.empty:
-        return f"{counts}; no run has the scores of two judges, so there is nothing to disagree about"
-    return (
-        f"{counts}; judges' SD of {len(spread)} runs: median {spread.median():.2f}, largest {spread.max():.2f} "
-        f"points; {int(spread.ge(points).sum())} runs at {points:g} or more"
-    )
 
 
 def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.store.filters import planned_runs
 from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.markdown import markdown_html
-from toolkit.viewer.model import HIDDEN, JudgedReply, LedgerCall, OpenRun, open_runs, with_people
+from toolkit.viewer.model import HIDDEN, LedgerCall, OpenRun, open_runs, with_people
 from toolkit.viewer.visible import escaped, marked_text, visible
 from toolkit.words import DIMENSIONS, scale_words
 
@@ -38,11 +38,6 @@ COLUMNS: Final = {
     "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms",
 }  # fmt: skip
 """Fields of a run in the table of the app, with their columns of the runs frame."""
-_STATIC: Final = {
-    "prompt": ("prompt", None), "model": ("model", None), "rep.": ("repeat", 0), "bin": ("bin", None),
-    "status": ("state", None), "composite": ("composite", 2), "strict": ("strict", 2), "SD": ("sd", 2),
-    "people": ("people", 2), "AUD": ("aud", 4), "tokens": ("tokens", 0),
-}  # fmt: skip
 _FOLDER: Final = Path(__file__).parent
 STYLE: Final = (_FOLDER / "app.css").read_text("utf-8")
 MISSING: Final = "–"
@@ -50,10 +45,6 @@ IGNORED_BY_MATHJAX: Final = "tex2jax_ignore mathjax_ignore"
 """Classes of elements with text of models, in which a dollar sign begins no formula."""
 _NO_SHORTCUTS: Final = "data-lm-suppress-shortcuts='true'"
 """Attribute of elements with focus: JupyterLab would use arrow keys and letters as its shortcuts."""
-_FIRST_CALL: Final = (
-    "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
-    "and perhaps not its only one.</p>"
-)
 
 
 def number(value: Any, digits: int = 2, unit: str = "") -> str:
@@ -73,11 +64,6 @@ def state(facts: Mapping[Any, Any]) -> str:
     return f"hidden, {verdict}" if facts.get(HIDDEN) else verdict
 
 
-def title(facts: Mapping[str, Any]) -> str:
-    """Return the title of a run, as text."""
-    return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
-
-
 def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
     """Return a text in a named box that a keyboard can scroll; ``find`` names a text as received, for searches."""
     attribute = f" data-find='{find}'" if find else ""
@@ -92,9 +78,10 @@ def run_html(run: OpenRun) -> str:
     prompt = box("Prompt", scrolled("Prompt", escaped(run.prompt), find="prompt"), opened=True)
     thoughts = box("Thoughts, which are not judged", scrolled("Thoughts", escaped(run.thoughts)))
     thoughts = thoughts if run.thoughts else ""
+    title = f"{run.facts['prompt_id']} · {run.facts['model']} · repeat {run.facts['repeat']}"
     calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
     return (
-        f"<h2>{escaped(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
+        f"<h2>{escaped(title)}</h2>{_facts(run)}<div class='tv-sides'>"
         f"<div>{prompt}{_reply(run)}{thoughts}</div><div>{_judges(run)}{calls}</div></div>"
     )
 
@@ -116,9 +103,6 @@ def _facts(run: OpenRun) -> str:
         "Length bin": facts["length_bin"] or MISSING,
         "Tokens": tokens + (" (estimated)" if facts["tokens_estimated"] else ""),
         "Cost": f"{number(facts['aud_cost'], 6, 'AUD')}, judges {number(facts['judge_aud_cost'], 6, 'AUD')}",
-        "Latency": f"{number(facts['latency_ms'], 0)} ms",
-        "Attempts": facts["attempts"] if facts["attempts"] is not None else MISSING,
-        "Ended by": facts["finish_reason"] or MISSING,
         "Run": run.run_id,
     }
     return _spans(fields) + _trouble(facts)
@@ -160,12 +144,13 @@ def _judges(run: OpenRun) -> str:
         return f"<h3>{name}</h3><p class='tv-bad'>Being rated blind by {escaped(notice)}</p>"
     none = "<p class='tv-soft'>No judgement of this reply counts in this study.</p>" * (not run.judges)
     table = _score_table(run) if run.judges or run.people else ""
-    comments = [*map(_judge_comment, run.judges), *map(_remark, run.people)]
+    comments = [_judge_comment(judgement, calls) for judgement, calls in run.judges]
+    comments += map(_remark, run.people)
     return f"<h3>{name}</h3>{none}{table}{''.join(comments)}"
 
 
 def _score_table(run: OpenRun) -> str:
-    judgements = [judgement.judgement for judgement in run.judges]
+    judgements = [judgement for judgement, _ in run.judges]
     heads = [(judgement.label, judgement.model) for judgement in judgements]
     heads += [("mean", "of the judges")] if judgements else []
     heads += [
@@ -204,8 +189,7 @@ def _remark(rating: Rating) -> str:
     return f"<div class='tv-comment'><b>{escaped(label)}</b>{unfinished}{reasons}</div>"
 
 
-def _judge_comment(reply: JudgedReply) -> str:
-    judgement = reply.judgement
+def _judge_comment(judgement: Judgement, calls: Sequence[LedgerCall]) -> str:
     label = f"{judgement.label}, {judgement.model}"
     label += ", of the same family as the model" if judgement.related else ""
     label += ", was shown an error of its own first" if judgement.repaired else ""
@@ -215,8 +199,7 @@ def _judge_comment(reply: JudgedReply) -> str:
     if judgement.reasons:
         parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{escaped(judgement.reasons)}</pre>")
     parts.append(_findings(judgement))
-    more = "" if reply.complete else _FIRST_CALL
-    parts.append(box(f"Raw reply of {escaped(judgement.label)}", more + _calls(reply.calls, texts=True)))
+    parts.append(box(f"Raw reply of {escaped(judgement.label)}", _calls(calls, texts=True)))
     return f"<div class='tv-comment'>{''.join(parts)}</div>"
 
 
@@ -282,26 +265,6 @@ def heading(plan: Plan) -> dict[str, Any]:
         "scale": scale_words(plan.rubric.scale),
         "ends": list(plan.rubric.scale),
     }
-
-
-def static_html(table: Mapping[str, Sequence[Any]], opened: Sequence[OpenRun], count: int) -> str:
-    """Return runs as HTML without script: a table of the first ones, and the opened ones in full."""
-    heads = "".join(f"<th>{name}</th>" for name in _STATIC)
-    lines = []
-    for index in range(len(table["run"])):
-        values = [(table[name][index], digits) for name, digits in _STATIC.values()]
-        texts = [
-            number(value, digits) if digits is not None else "–" if value is None else value
-            for value, digits in values
-        ]
-        lines.append(f"<tr>{''.join(f'<td>{escaped(text)}</td>' for text in texts)}</tr>")
-    need = "The viewer itself needs a running notebook, or an exported page."
-    notice = f"{len(lines):,} of {count:,} runs. {need}"
-    articles = "".join(f"<article>{run_html(run)}</article>" for run in opened)
-    return (
-        f"<div class='tv'><p class='tv-soft'>{notice}</p><table><thead><tr>{heads}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table>{articles}</div>"
-    )
 
 
 def write_page(

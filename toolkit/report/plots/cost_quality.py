@@ -93,7 +93,9 @@ def _front_words(pareto: Pareto) -> str:
 
 def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tuple[Figure, bool, str]:
     styles = context.styles(data["model"])
-    marks = _free_apart(data.assign(**{name: data[name] * factor for name in _ENDS}))
+    marks = data.copy()
+    marks[_ENDS] *= factor
+    marks = _free_apart(marks)
     columns = 1 if len(styles) <= style.CROWD else 2
     across = 2 if max(map(len, styles)) <= _SHORT else columns
     width, height = (style.COLUMN_MM, 70) if columns == 1 else (style.PAGE_MM, 95)

@@ -1,4 +1,4 @@
-"""A dataset in figures: lengths, similarity, readability, kinds of facts, balance, and what each base adds."""
+"""A dataset in one figure: lengths, similarity, readability, kinds of facts, and balance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
 from toolkit.prompts import profile
 from toolkit.prompts.check import GRADES, texts_by_bin
@@ -48,31 +48,24 @@ class _Panel:
     draw: Callable[[Axes, pd.DataFrame], None]
     reason: str = ""
     height: float = _PANEL_MM
-    on_page: bool = True
 
     @property
     def words(self) -> str:
         """Title and what is seen, or why nothing is."""
         return f"{self.title}: {self.reason or self.lead}"
 
-    def fill(self, figure: FigureBase, letter: str = "") -> None:
-        figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontweight="bold")
-        self.draw(figure.subplots(), self.data)
 
-
-def dataset_figures(dataset: Dataset, *, single: bool = True) -> tuple[FigureWithCaption, ...]:
-    """Draw a dataset: what tells most on one page first, then each panel as a figure as wide as a column."""
-    panels = _panels(dataset)
+def dataset_figure(dataset: Dataset) -> FigureWithCaption:
+    """Draw a dataset on one page."""
     date = dataset.date.isoformat() if dataset.date else ""
     facts = [f"version {dataset.version}", date, dataset.focus, f"SHA-256 {dataset.digest[:12]}"]
     n = {"bases": len({prompt.base for prompt in dataset.prompts}), "prompts": len(dataset.prompts)}
     source = f"Dataset {dataset.name} ({'; '.join(filter(None, facts))})"
-    context = About(source=source, n=n)
-    return (_page(panels, dataset.name, context), *(_alone(panel, context) for panel in panels if single))
+    return _page(_panels(dataset), dataset.name, About(source=source, n=n))
 
 
-def write_dataset_figures(source: str | Path, folder: Path | str, *, single: bool = True) -> Files:
-    """Write the figures of a dataset, whatever its flaws; the same dataset gives the same bytes.
+def write_dataset_figures(source: str | Path, folder: Path | str) -> Files:
+    """Write the figure of a dataset, whatever its flaws; the same dataset gives the same bytes.
 
     Parameters
     ----------
@@ -80,39 +73,17 @@ def write_dataset_figures(source: str | Path, folder: Path | str, *, single: boo
         A name, folder or file as `load_dataset` takes it.
     folder
         Where the files go.
-    single
-        Whether every panel is also written as a figure as wide as a column.
-
-    Returns
-    -------
-    list of Path
-        What was written; a panel that the dataset has no numbers for is written with the reason.
 
     Raises
     ------
     InputError
         When there is no such dataset, or it cannot be read.
     """
-    files = Files()
-    for figure in dataset_figures(load_dataset(source, check_ranges=False), single=single):
-        files += save_figure(figure, folder)
-    return files
-
-
-def _alone(panel: _Panel, context: About) -> FigureWithCaption:
-    name = f"{NAME}_{panel.name}"
-    if panel.reason:
-        return context.nothing_drawn(name, panel.reason, panel.title)
-    with style.thesis_style():
-        figure = style.new_figure(style.COLUMN_MM, panel.height)
-        panel.fill(figure)
-        style.settle(figure)
-    text = captions.join(f"{panel.words}.", panel.notes)
-    return context.figure(name, figure, panel.data, text, f"{panel.words}.", notes=[panel.notes])
+    return save_figure(dataset_figure(load_dataset(source, check_ranges=False)), folder)
 
 
 def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCaption:
-    filled = [panel for panel in panels if panel.on_page and not panel.reason]
+    filled = [panel for panel in panels if not panel.reason]
     columns: tuple[list[_Panel], list[_Panel]] = ([], [])
     for panel in sorted(filled, key=lambda panel: -panel.height):
         min(columns, key=_height).append(panel)
@@ -126,11 +97,12 @@ def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCapt
         for half, column in zip(_parts(figure, 1, 2), ordered, strict=True):
             parts = _parts(half, len(column), 1, height_ratios=[panel.height for panel in column])
             for part, panel, letter in zip(parts, column, letters, strict=False):
-                panel.fill(part, letter)
+                part.suptitle(f"{letter} {panel.title}", x=0.02, ha="left", fontweight="bold")
+                panel.draw(part.subplots(), panel.data)
                 texts.append(f"{letter} {panel.words}")
                 notes.append(f"{letter} {panel.notes}")
         style.settle(figure)
-    empty = [panel.words for panel in panels if panel.reason and panel.on_page]
+    empty = [panel.words for panel in panels if panel.reason]
     data = pd.concat([panel.data.assign(panel=panel.name) for panel in filled], ignore_index=True)
     text = captions.TEXTS[NAME]
     return context.figure(
@@ -160,19 +132,19 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     def by_length(key: str, text: Callable[[Any], str]) -> str:
         return ", ".join(f"{name} {text(values[key])}" for name, values in texts.items())
 
-    text, floor = captions.TEXTS[NAME], _floor(prompts["novelty"])
+    text = captions.TEXTS[NAME]
     values = _balance_values(balance) | {
         "bar": _TOKENS,
         "counts": by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})"),
         "absent": f" No prompt in bin {', '.join(absent)}." if absent else "",
         "shares": by_length("similarity", lambda pair: " and ".join(style.decimals(e, 3) for e in pair)),
         "marks": text["boxes" if prompts["base"].nunique() > style.MANY_BASES else "lines"],
-        "means": by_length("grade", _grade),
+        "means": by_length(
+            "grade", lambda mean: "without a word" if mean is None else style.decimals(mean, 1)
+        ),
         "grades": GRADES,
         "bases": facts["bases"].max(),
         "all": prompts["place"].max(),
-        "lowest": style.decimals(float(prompts["novelty"].min()), 3),
-        "cut": " The axis does not begin at 0." if floor else "",
     }
 
     def panel(name: str, title: str, data: pd.DataFrame, draw: Any, reason: str = "", **more: Any) -> _Panel:
@@ -182,7 +154,6 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
     tall = _ROW_MM * (1.15 * lines if lines > 1 else 1) * len(rows) + 14
     grade = partial(_draw_readability, {name: measures["grade"] for name, measures in texts.items()})
-    novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
     untold = "" if len(facts) else "no base tells the kinds of its facts"
     return (
         panel("lengths", "Token lengths", prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
@@ -190,7 +161,6 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         panel("readability", "Readability", prompts[["prompt_id", "base", "length_bin", "grade"]], grade),
         panel("balance", "Balance", balance, partial(_draw_balance, rows), height=tall),
         panel("facts", "Kinds of facts", facts, _draw_facts, untold),
-        panel("novelty", "What each base adds", novel, _draw_novelty, lone, on_page=False),
     )
 
 
@@ -198,10 +168,6 @@ def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [
         (name, data[data["length_bin"] == name]) for name in LENGTH_BINS if name in set(data["length_bin"])
     ]
-
-
-def _grade(mean: float | None) -> str:
-    return "without a word" if mean is None else style.decimals(mean, 1)
 
 
 def _name_bins(axes: Axes) -> None:
@@ -262,22 +228,6 @@ def _draw_facts(axes: Axes, data: pd.DataFrame) -> None:
         axes.plot(rows["facts"], up, _MARKERS[name], color=_COLOURS[name], label=name, clip_on=False)
     style.row_axis(axes, kinds, pad=6)
     axes.set(xlim=(0, most.max() * 1.03), xlabel="Facts in a prompt, mean")
-    _name_bins(axes)
-
-
-def _floor(novelty: pd.Series) -> float:
-    """Return where the axis of novelty begins: the limit is seen, and all that lies below it."""
-    return max(0.0, min(0.6, float(novelty.min()) - 0.05))
-
-
-def _draw_novelty(axes: Axes, data: pd.DataFrame) -> None:
-    for name, rows in _by_bin(data):
-        look: dict[str, Any] = {"color": _COLOURS[name], "markersize": 3, "clip_on": False}
-        axes.plot(rows["place"], rows["novelty"], _MARKERS[name], label=name, **look)
-    axes.axhline(1 - NEAR, color=style.INK, linestyle="--", linewidth=0.8)
-    axes.set(ylim=(_floor(data["novelty"]), 1), xlim=(1, data["place"].max() + 1))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.set(xlabel="Base, in the order of the dataset", ylabel="Novelty")
     _name_bins(axes)
 
 

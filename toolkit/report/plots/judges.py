@@ -1,4 +1,4 @@
-"""How far the judges agree: scores of each pair, and the forest of intraclass correlations."""
+"""How far the judges agree: scores of each pair, intraclass correlations, and each judge beside the others."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ _PANELS: Final = {
 }
 _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
+_JUDGES: Final = ("part", "judge", "estimate", "low", "high", "answers")
 _ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judges", "note")
 
 
@@ -78,7 +79,7 @@ def judge_agreement(analyses: Analyses, context: About) -> FigureWithCaption:
         [text["note"]],
         [
             not _dense(data) and text["points"].format(jitter=_jitter(data)),
-            captions.remarks_words(forms),
+            captions.sentence(*(f"{form.name}: {form.remarks}" for form in forms if form.estimable and form.remarks)),
             fixed and text["fixed"].format(forms=fixed),
         ],
         n=n, estimates=estimates, missing=lost,
@@ -228,3 +229,43 @@ def _icc_mark(
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
         ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": "small"}
         axes.text(low, up - 0.06, style.decimals(row["low"]), color=look.color, **ends)
+
+
+def judges(analyses: Analyses, context: About) -> FigureWithCaption:
+    """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
+    result, text = analyses.compare_judges(), captions.TEXTS["judges"]
+    parts = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
+    estimates = [estimate for part in parts.values() for estimate in part]
+    rows = [
+        (e.statistic, context.judge(e.facets["judge"]), e.estimate, e.low, e.high, e.n.get("answers"))
+        for e in estimates
+    ]
+    data = style.numbered(rows, _JUDGES, "estimate")
+    panel_rows = {
+        str(part): drawn
+        for part, drawn in data.groupby("part", sort=False)
+        if drawn["estimate"].notna().any()
+    }
+    if not panel_rows:
+        raise NothingToDraw("no answer was scored by two judges")
+    figure, panels = style.stacked(list(map(len, panel_rows.values())), 6.0, 20 * len(panel_rows))
+    for axes, (part, drawn) in zip(panels, panel_rows.items(), strict=True):
+        names = style.shortened(drawn["judge"], 40)
+        zero, digits = None if part == "correlation" else 0.0, 3 if part == "slope" else 2
+        label, titles = text[f"{part}_axis"], [names[str(name)] for name in drawn["judge"]]
+        style.forest_panel(axes, drawn, titles, label, at=zero, digits=digits)
+        ends = drawn[["estimate", "low", "high"]]
+        reach = 1.08 * float(ends.abs().max().max()) or 1.0
+        # A correlation is seen between none and perfect, a difference on both sides of none.
+        axes.set_xlim(*((min(-0.02, ends.min().min()), 1.02) if zero is None else (-reach, reach)))
+        axes.set_title(text[part], loc="left", fontweight="bold")
+    values = "; ".join(
+        f"{row.judge}, {row.part} {style.decimals(row.estimate)}"
+        for row in style.rows_of(data[data["estimate"].notna()])
+    )
+    return context.figure(
+        "judges", style.settle(figure), data, text["alt"].format(values=values),
+        text["seen"],
+        [text["note"]],
+        estimates=estimates, counts=captions.estimates_n_words(estimates),
+    )  # fmt: skip

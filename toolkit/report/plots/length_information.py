@@ -38,8 +38,7 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     ]
     if not rows:
         raise NothingToDraw("no two bases have the scores of a step")
-    numbers = dict.fromkeys(("estimate", "low", "high", "p_value"), "float64")
-    data = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)
+    data = style.numbered(rows, _COLUMNS, "estimate", "p_value")
     values = "; ".join(
         f"{row.name}, {row.part}: {style.decimals(row.estimate)}" for row in style.rows_of(data)
     )
@@ -69,13 +68,8 @@ def _draw(data: pd.DataFrame) -> Figure:
     heights = [int((data["step"] == step).sum()) for step in steps]
     figure, panels = style.stacked(heights, _ROW_MM, 16 + 8 * len(steps), sharex=True)
     for axes, step in zip(panels, steps, strict=True):
-        rows = data[data["step"] == step].iloc[::-1]
-        axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-        for up, row in enumerate(style.rows_of(rows)):
-            style.forest(axes, rows.iloc[[up]], [up], _LOOKS[row.part], width=1.6)
-            style.beside(axes, up, style.interval(row.estimate, row.low, row.high))
-        style.row_axis(axes, [str(part) for part in rows["part"]])
-        axes.spines["left"].set_visible(False)
+        rows = data[data["step"] == step]
+        style.forest_panel(axes, rows, rows["part"], "", looks=[_LOOKS[part] for part in rows["part"]])
         axes.set_title(step)
     panels[-1].set_xlabel("Difference of the mean composite score (points)")
     return style.settle(figure)

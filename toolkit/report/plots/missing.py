@@ -29,6 +29,10 @@ def missing_data(analyses: Analyses, context: About) -> FigureWithCaption:
     result, text = analyses.missing(), captions.TEXTS["missing_data"]
     data = _rows(result)
     estimates = [*result.overall, *(share for shares in result.shares.values() for share in shares)]
+    if not data["missing"].any():
+        raise NothingToDraw("no score is missing")
+    if (most := float(data["share"].max())) < _LEAST / 2:
+        raise NothingToDraw(f"at most {most:.1%} of any group has no score; the statistics count them")
     drawn, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
     heights = [len(drawn), *([1.5 * len(reasons)] if len(reasons) else [])]  # a reason may take two lines
     figure, panels = style.stacked(heights, _ROW_MM, 18 * len(heights))
@@ -59,7 +63,7 @@ def _rows(result: MissingData) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     for group, name, share in shares:
         if share.estimable:
-            cases = captions.cases(share)
+            cases = next(count for unit, count in share.n.items() if unit != "bases")
             missing = round((share.estimate or 0.0) * cases)
             rows.append(("share", group, name, missing, cases, share.estimate, share.low, share.high))
     reasons = list(result.reasons.items())
@@ -74,21 +78,27 @@ def _rows(result: MissingData) -> pd.DataFrame:
 def _draw_shares(axes: Axes, shares: pd.DataFrame, context: About) -> float:
     styles = context.styles(shares.loc[shares["group"] == "model", "name"])
     end = min(1.0, math.ceil(max(_LEAST, float(shares[["share", "high"]].max().max())) * 20) / 20)
-    rows = shares.iloc[::-1].rename(columns={"share": "estimate"})
-    for up, (_, row) in enumerate(rows.iterrows()):
-        look = styles.get(str(row["name"]), style.PLAIN) if row["group"] == "model" else style.PLAIN
-        style.forest(axes, row.to_frame().T, [up], look, size=4.5, clip=False)
-        style.beside(axes, up, f"{row['missing']:,} of {row['of']:,}", 1.03)
-        if up and row["group"] != rows["group"].iloc[up - 1]:
-            axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
     labels = [_label(row, context) for row in shares.to_dict("records")]
-    names = style.shortened(labels, 48)
-    style.row_axis(axes, [names[label] for label in labels[::-1]], pad=7)  # a mark at 0 is drawn whole
-    axes.set_xlim(0, end)
+    names, groups = style.shortened(labels, 48), shares["group"].tolist()
+    style.forest_panel(
+        axes,
+        shares.rename(columns={"share": "estimate"}),
+        [names[label] for label in labels],
+        "Share without a score",
+        looks=[
+            styles[name] if group == "model" else style.PLAIN
+            for group, name in zip(groups, shares["name"], strict=True)
+        ],
+        at=None,
+        texts=[f"{row.missing:,} of {row.of:,}" for row in style.rows_of(shares)],
+    )
+    for down in range(1, len(groups)):
+        if groups[down] != groups[down - 1]:
+            axes.axhline(len(groups) - down - 0.5, color=style.GREY, linewidth=0.4)
+    axes.set_xlim(-end / 50, end)  # a mark at 0 is drawn whole
     # Steps of 2.5 % would be labelled as 2 %, 5 %, 8 %.
     axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    axes.set_xlabel("Share without a score")
     return end
 
 

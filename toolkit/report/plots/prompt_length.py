@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,28 +38,28 @@ _SLOPE: Final = ("kind", "model", "base", "run_id", "length_bin", "output_tokens
 _PROFILE: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
 
 
-def _frame(rows: Iterable[tuple[Any, ...]], columns: Sequence[str], *numbers: str) -> pd.DataFrame:
-    types = dict.fromkeys((*numbers, "low", "high"), "float64")
-    return pd.DataFrame(rows, columns=list(columns)).astype(types)
-
-
 def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
     comparison, text = analyses.length(), captions.TEXTS["length_effects"]
     parts = [("difference", e) for e in comparison.contrasts] + [("mean", e) for e in comparison.per_bin]
     rows = [(part, e.name, *_numbers(e), e.role, e.n.get("bases")) for part, e in parts if e.estimable]
-    data = _frame(rows, _EFFECTS, "estimate", "p_value")
+    data = style.numbered(rows, _EFFECTS, "estimate", "p_value")
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     margin = analyses.margin
     figure, cut = _draw_effects(data, margin, context.scale)
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     role = "named" if "confirmatory" in set(data["role"]) else "exploratory"
+    second = captions.composites_words(analyses)  # where scores of 0 make it another one
+    if second:
+        others = analyses.length(analyses.other_score).contrasts
+        amounts = (f"{e.name} {style.decimals(e.estimate)}" for e in others if e.estimate is not None)
+        second += f" Differences of that one: {', '.join(amounts)}."
     return context.figure(
         "length_effects", figure, data, f"Differences and means: {values}.",
         text["seen"].format(role=text[role], margin=text["margin"].format(margin=margin) if margin else ""),
         [text["note"], cut],
-        [_second_composite_words(analyses), captions.not_estimable_words(comparison.per_bin)],
+        [second, captions.not_estimable_words(comparison.per_bin)],
         estimates=comparison.contrasts, also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
 
@@ -68,36 +68,23 @@ def _numbers(estimate: Estimate) -> tuple[float | None, ...]:
     return (estimate.estimate, estimate.low, estimate.high, estimate.p_value)
 
 
-def _second_composite_words(analyses: Analyses) -> str:
-    """Say what the differences of the other composite are, where scores of 0 make it another one."""
-    if not (composites := captions.composites_words(analyses)):
-        return ""
-    contrasts = analyses.length(analyses.other_score).contrasts
-    values = (f"{e.name} {style.decimals(e.estimate)}" for e in contrasts if e.estimate is not None)
-    return f"{composites} Differences of that one: {', '.join(values)}."
-
-
 def _draw_effects(data: pd.DataFrame, margin: float | None, scale: tuple[float, float]) -> tuple[Figure, str]:
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     heights = (8 * len(effects), 38)
     figure, (above, below) = style.stacked(heights, 1, 16)
-    rows = effects.iloc[::-1]
+    texts = [
+        f"{style.interval(row.estimate, row.low, row.high)} {row.role}" for row in style.rows_of(effects)
+    ]
+    names = [str(name).replace("-", "−") for name in effects["name"]]
+    hollow = list(effects["role"] != "confirmatory")
+    label = "Difference of the mean composite score (points)"
+    style.forest_panel(above, effects, names, label, texts=texts, hollow=hollow)
     if margin:
         above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         style.threshold(above, 0, f"counts as equal: ±{margin:g}")
-    above.axvline(0, color=style.GREY, linewidth=0.8, zorder=1)
-    style.forest(above, rows, range(len(rows)), style.PLAIN, width=1.6)
-    for up, row in enumerate(style.rows_of(rows)):
-        if row.role != "confirmatory":
-            above.plot(
-                [row.estimate], [up], "o", color="white", markeredgecolor=style.INK, markersize=5, zorder=4
-            )
-        style.beside(above, up, f"{style.interval(row.estimate, row.low, row.high)} {row.role}", 1.015)
-    style.row_axis(above, [str(name).replace("-", "−") for name in rows["name"]])
-    above.spines["left"].set_visible(False)
-    above.set_xlabel("Difference of the mean composite score (points)")
     x = [_BINS.index(name) for name in means["name"]]
-    style.means(below, means["estimate"], means, x)
+    below.vlines(x, means["low"], means["high"], color=style.INK, linewidth=1.6)
+    below.plot(x, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
     below.set_xticks(x, list(means["name"]))
     below.set_xlim(-0.5, len(_BINS) - 0.5)
     below.set_xlabel("Prompt length")
@@ -125,6 +112,10 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, cut = _draw_quality(data, context, crowded=crowded)
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
     several, means = n["models"] > 1, data[data["kind"] == "mean"]
+    # Lines that do not rest on the same models at all their points: their slope is not that of length.
+    base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
+    model_lengths = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
+    mixed = int((model_lengths.groupby(level="base").min() < base_lengths).sum())
     model_means = [(f"{e.name} of {model}", e) for model, bins in by_model.items() for e in bins]
     intervals = [*estimates, *(replace(e, name=name) for name, e in model_means)]
     scores = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
@@ -138,7 +129,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         [data["low"].notna().any() and text["note"], cut],
         [
             text["base"],
-            not crowded and _mixed_words(judged),
+            mixed and not crowded and text["mixed"].format(count=mixed),
             captions.cut_words(data["low"], data["high"], context.scale),
         ],
         n=n, estimates=intervals, also=[absent and f"no judged run of length {', '.join(absent)}"],
@@ -165,14 +156,6 @@ def _marks(
         if e.estimable
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "score", "low", "high", "answers"])
-
-
-def _mixed_words(judged: pd.DataFrame) -> str:
-    """Say how many lines do not rest on the same models at all their points: their slope is not that of length."""
-    base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
-    model_lengths = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
-    mixed = int((model_lengths.groupby(level="base").min() < base_lengths).sum())
-    return captions.TEXTS["quality_by_length"]["mixed"].format(count=mixed) if mixed else ""
 
 
 def _draw_quality(data: pd.DataFrame, context: About, *, crowded: bool) -> tuple[Figure, str]:
@@ -256,7 +239,7 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
         for model, e in tests
         if e.estimable
     ]
-    data = _frame(rows, _TESTS, "difference", "p_value")
+    data = style.numbered(rows, _TESTS, "difference", "p_value")
     if data.empty:
         raise NothingToDraw("no two prompt lengths have scores of two bases")
     estimates = [replace(test, name=f"{test.name} of {model}") for model, test in tests]
@@ -289,18 +272,18 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, context: About) -> Figu
     reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
     heads = style.shortened(groups, 60)
     for axes, name in zip(panels, groups, strict=True):
-        tests = data[data["of"] == name].iloc[::-1]
+        tests = data[data["of"] == name]
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
-        axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
-        look = styles.get(name, style.PLAIN)
-        marks = tests.rename(columns={"difference": "estimate"})
-        style.forest(axes, marks, range(len(tests)), look, width=1.6)
-        for up, row in enumerate(style.rows_of(marks)):
-            style.beside(axes, up, f"{row.verdict}: {style.interval(row.estimate, row.low, row.high)}", 1.015)
-        style.row_axis(axes, [str(contrast).replace("-", "−") for contrast in tests["contrast"]])
-        axes.spines["left"].set_visible(False)
+        texts = [
+            f"{row.verdict}: {style.interval(row.difference, row.low, row.high)}"
+            for row in style.rows_of(tests)
+        ]
+        looks = [styles.get(name, style.PLAIN)] * len(tests)
+        names = [str(contrast).replace("-", "−") for contrast in tests["contrast"]]
+        rows = tests.rename(columns={"difference": "estimate"})
+        style.forest_panel(axes, rows, names, "", looks=looks, texts=texts)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
     panels[-1].set_xlabel(f"Difference (points; grey: the margin, ±{margin:g})")
@@ -316,7 +299,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
         for cell in cells
         if cell.mean.estimable
     ]  # fmt: skip
-    data = _frame(rows, _PROFILE)
+    data = style.numbered(rows, _PROFILE)
     if data.empty:
         raise NothingToDraw("no judged runs")
     means = [cell.mean for cell in cells]
@@ -439,10 +422,8 @@ def _draw_slope(data: pd.DataFrame, slope: Estimate, context: About) -> Figure:
     figure.supxlabel("Length of the reply (tokens)")
     label = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
     label += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
-    handles = [
-        *([] if dense else [style.handle("one base", color=style.GREY, linewidth=0.6)]),
-        style.handle(label, color=style.INK, linewidth=1.6),
-    ]
+    handles = [] if dense else [style.handle("one base", color=style.GREY, linewidth=0.6)]
+    handles.append(style.handle(label, color=style.INK, linewidth=1.6))
     style.legend(figure, handles, columns=1 if across == 1 else 2)
     return style.settle(figure)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Final
 
 import pandas as pd
@@ -14,8 +13,7 @@ from matplotlib.figure import Figure
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
-from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw, save_figure
-from toolkit.report.show import Files
+from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
 from toolkit.stats.prompt_length.contrasts import LEVEL
 from toolkit.stats.result import Estimate, rounded
 from toolkit.words import scale_words
@@ -56,13 +54,6 @@ def results_figure(
         ],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing=captions.missing_before(estimates),
     )  # fmt: skip
-
-
-def write_test_figures(
-    results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, context: About = ALONE
-) -> Files:
-    """Write the figure of a test's results; the same results give the same bytes."""
-    return save_figure(results_figure(results, test=test, context=context), folder / "figures")
 
 
 def _draw(estimated: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
@@ -110,7 +101,14 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     means = [mean for _, mean in result.models]
     keyed = analyses.is_keyed and analyses.answers("accuracy")
     costs = analyses.accuracy().cost_per_right if keyed else ()
-    paid = [replace(_per_thousand(e), name=e.facets["model"]) for e in costs if e.estimate]
+    # Of a thousand: fractions of a cent are not read well.
+    paid = [
+        replace(
+            e.valued(e.estimate * 1000, *(n and n * 1000 for n in (e.low, e.high))), name=e.facets["model"]
+        )
+        for e in costs
+        if e.estimate
+    ]
     parts = [*(("mean", e) for e in means), *(("difference", e) for e in result.differences)]
     parts += [("cost", e) for e in paid]
     rows = [
@@ -118,16 +116,15 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
         for part, e in parts
         if e.estimable
     ]
-    data = pd.DataFrame(rows, columns=list(_MEANS))
+    data = style.numbered(rows, _MEANS, "estimate", "p_value")
     if not (data["part"] == "mean").any():
         raise NothingToDraw("no item has a score")
-    data = data.astype(dict.fromkeys(("estimate", "low", "high", "p_value"), "float64"))
     # One without a p value is not told apart either: a tie is what was not shown, and no finding of equality.
     data["tie"] = (data["part"] == "difference") & ~(data["p_value"] < LEVEL)
     differences = data[data["part"] == "difference"]
     widest = differences.reindex(differences["estimate"].abs().sort_values(ascending=False).index)
     visible = data[(data["part"] != "difference") | data.index.isin(widest.index[:_MOST])]
-    text = {**captions.TEXTS["model_means"], **(captions.TEXTS["accuracy"] if keyed else {})}
+    text = dict(captions.TEXTS["model_means"]) | dict(captions.TEXTS["accuracy"] if keyed else {})
     lines = _lines(analyses.keyed_answers) if keyed else {}
     values = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
     compared, many = len(differences) > 0, len(differences) > _MOST
@@ -150,12 +147,6 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     )  # fmt: skip
 
 
-def _per_thousand(cost: Estimate) -> Estimate:
-    """Return a cost as that of a thousand: fractions of a cent are not read well."""
-    estimate, low, high = (None if n is None else n * 1000 for n in (cost.estimate, cost.low, cost.high))
-    return replace(cost, estimate=estimate, low=low, high=high)
-
-
 def _lines(answers: pd.DataFrame) -> dict[str, float]:
     """Return what a guess and the commonest answer score on the questions that were answered."""
     scored = answers.loc[answers[answers.attrs["score"]].notna(), ["chance", "majority"]]
@@ -175,17 +166,24 @@ def _draw_means(
     figure, panels = style.stacked(list(map(len, parts.values())), height, more)
     styles = context.styles(parts["mean"]["name"])
     panel_by_part = dict(zip(parts, panels, strict=True))
+    titles = {
+        "mean": f"{text['axis']} ({scale_words(context.scale, '–')})",
+        "difference": text["difference"],
+        "cost": text.get("paid", ""),
+    }
     for part, axes in panel_by_part.items():
-        rows, printed = parts[part].iloc[::-1], rounded if part == "cost" else style.decimals
-        for up, (_, row) in enumerate(rows.iterrows()):
-            look = styles.get(str(row["name"]), style.PLAIN)
-            style.forest(axes, rows.iloc[up : up + 1], [up], look, width=1.6)
-            if row["tie"]:
-                axes.plot([row["estimate"]], [up], "o", color="white", markeredgecolor=style.INK, zorder=4)
-            style.beside(axes, up, style.interval(row["estimate"], row["low"], row["high"], printed), 1.015)
-        style.row_axis(axes, [labels[name] for name in rows["name"]])
+        rows, printed = parts[part], rounded if part == "cost" else style.decimals
+        style.forest_panel(
+            axes,
+            rows,
+            [labels[str(name)] for name in rows["name"]],
+            titles[str(part)],
+            looks=[styles.get(str(name), style.PLAIN) for name in rows["name"]],
+            at=0.0 if part == "difference" else None,
+            texts=[style.interval(row.estimate, row.low, row.high, printed) for row in style.rows_of(rows)],
+            hollow=list(rows["tie"]),
+        )
     above, means = panel_by_part["mean"], parts["mean"][["estimate", "low", "high"]].to_numpy().ravel()
-    above.set_xlabel(f"{text['axis']} ({scale_words(context.scale, '–')})")
     # The whole scale would press the intervals of a large study into their marks.
     cut = style.cut_axis(
         above, context.scale, [*means, *lines.values()], (context.scale[1] - context.scale[0]) / 20, which="x"
@@ -193,13 +191,9 @@ def _draw_means(
     for name, value in lines.items():
         dashes = "--" if name == "chance" else ":"
         above.axvline(value, color=style.GREY, linewidth=1.0, linestyle=dashes, zorder=0)
-    if "difference" in panel_by_part:
-        panel_by_part["difference"].axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-        panel_by_part["difference"].set_xlabel(text["difference"])
     if "cost" in panel_by_part:
         costs = parts["cost"]
         style.log_axis(
             panel_by_part["cost"], costs["estimate"].min(), costs[["estimate", "high"]].max().max()
         )
-        panel_by_part["cost"].set_xlabel(text["paid"])
     return style.settle(figure), cut
