@@ -465,10 +465,10 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
     """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
-    from toolkit.probes.job import ask_elements, element_targets, elements_summary
+    from toolkit.probes.job import ask_elements, element_requests, element_targets, elements_summary
 
     plan, store = study.plan, study.store
-    _confirm(study, yes, lambda: [target.request for target in element_targets(plan, store)])
+    _confirm(study, yes, lambda: element_requests(element_targets(plan, store)))
     return elements_summary(study, ask_elements(plan, store))
 
 

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.judges.parse import REASONS, Parsed, Unreadable, parse_judgement
+from toolkit.judges.parse import Parsed, Unreadable, parse_judgement
 from toolkit.judges.per_sentence import (
-    FINDING_REASONS,
     MOST_FINDINGS,
-    Finding,
     bounded_score,
     findings_schema,
     parse_findings,
@@ -130,8 +128,6 @@ def test_anything_else_is_missing_with_its_reason(word):
     for text in UNREADABLE[word]:
         reason = why(text)
         assert (reason.split(":")[0], len(reason) < 200) == (word, True), text[:80]
-    assert word in REASONS
-    assert set(REASONS) - set(UNREADABLE) == {"refusal", "filtered"}
 
 
 def test_the_detail_names_the_dimension_and_the_ends_of_the_scale_count():
@@ -199,7 +195,7 @@ def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
         assert set(scores) == set(DIMENSIONS)
         assert all(0 <= score <= 5 for score in scores.values())
         assert not text.startswith("{") or scores.items() <= json.loads(text).items()  # as they were written
-    assert not reason or reason.split(":")[0] in REASONS
+    assert not reason or reason.split(":")[0] in {*UNREADABLE, "refusal", "filtered"}
     reason.encode("utf-8")
 
 
@@ -207,7 +203,6 @@ def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
 
 NAMES = ("technical_accuracy", "clarity")
 ONE = {"what": "Port 23 is telnet.", "dimension": "technical_accuracy", "severity": "major"}
-FOUND = Finding("technical_accuracy", "major", "Port 23 is telnet.")
 
 
 def said(*items: object) -> str:
@@ -215,10 +210,10 @@ def said(*items: object) -> str:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    (said(), ()), (said(ONE, ONE), (FOUND, FOUND)), (f"```json\n{said(ONE)}\n```", (FOUND,)),
-    (said(ONE | {"severity": " Critical", "what": ""}), (Finding("technical_accuracy", "critical", ""),)),
-    (said(*[ONE] * MOST_FINDINGS), (FOUND,) * 8),
-    (said(ONE).replace("Port 23", "\\ud800"), (Finding("technical_accuracy", "major", "? is telnet."),)),
+    (said(), []), (said(ONE, ONE), [ONE, ONE]), (f"```json\n{said(ONE)}\n```", [ONE]),
+    (said(ONE | {"severity": " Critical", "what": ""}), [ONE | {"severity": "critical", "what": ""}]),
+    (said(*[ONE] * MOST_FINDINGS), [ONE] * 8),
+    (said(ONE).replace("Port 23", "\\ud800"), [ONE | {"what": "? is telnet."}]),
 ])  # fmt: skip
 def test_a_list_of_findings_is_read(text, expected):
     assert parse_findings(text, NAMES) == expected
@@ -242,7 +237,6 @@ def test_what_is_no_list_of_findings_has_a_reason_and_no_finding(text, reason):
     with pytest.raises(Unreadable) as caught:
         parse_findings(text, NAMES)
     assert str(caught.value).startswith(reason)
-    assert reason.split(":")[0] in (*FINDING_REASONS, *REASONS)
     for finish, refused in (("refusal", "refusal"), ("filter", "filtered")):
         with pytest.raises(Unreadable, match=refused):
             parse_findings(said(), NAMES, finish)

@@ -21,6 +21,7 @@ from toolkit.probes.job import (
     probe_judges,
     probe_requests,
     probe_targets,
+    usable_replies,
     write_cards,
 )
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM
@@ -144,10 +145,10 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
         assert Counter(target.length_bin for target in targets) == {"S": 4, "M": 4, "L": 4}
         assert len({target.base for target in targets}) == 12
         assert targets == probe_targets(study.plan, study.store)
-        runs = study.plan.runs
-        assert balanced_sample(runs, 12, 1) != balanced_sample(runs, 12, 2)
-        assert len({run.key for run in balanced_sample(runs, 99, 1)}) == 36
-        assert balanced_sample((), 5, 1) == balanced_sample(runs, 0, 1) == ()
+        stored = usable_replies(study.plan, study.store)
+        assert balanced_sample(stored, 12, 1) != balanced_sample(stored, 12, 2)
+        assert len({reply.run_id for reply in balanced_sample(stored, 99, 1)}) == 36
+        assert balanced_sample((), 5, 1) == balanced_sample(stored, 0, 1) == ()
         assert len({p.variant for t in targets for p in t.probes if p.kind == "attacked"}) == 36
         everything = probe_targets(study.plan, study.store, replies=1, attacks=999)
         assert len(everything[0].probes) == 4 + len(shipped_attacks())

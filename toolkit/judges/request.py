@@ -8,14 +8,13 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
 from toolkit.judges.parse import Unreadable
 from toolkit.judges.rubric import Rubric, fill, shipped_words
-from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
+from toolkit.models.base import Answer, Ask, Message, ModelRequest
 
 Focus = Literal["off", "listed", "per_sentence"]
 FSP_DISABLED: Final = "(none: FSP disabled)"
@@ -122,8 +121,7 @@ def judge_request(
     nonce = fence_code(shown_before(rubric, manner, task, reference), response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
     static = rubric.static(whole=manner.expected)
-    values = {
-        **static,
+    values = static | {
         "focus": fill(rubric.focus, {"nonce": nonce, "key_sentences": key_sentences}) if listed else "",
         "key_sentences": key_sentences,
         "nonce": nonce,
@@ -168,13 +166,12 @@ def fence_code(task: str, response: str, seed: int | None) -> str:
     # A hash and not a random number, so that a resumed study sends the same call. A reply cannot contain its own hash
     # on purpose; where it does by chance, the next code is taken. JSON keeps the parts apart.
     material = (task + "\n" + response).lower()
-    codes = (_candidate(task, response, seed, number) for number in itertools.count())
-    return next(code for code in codes if code not in material)
-
-
-def _candidate(task: str, response: str, seed: int | None, number: int) -> str:
-    text = json.dumps([task, response, seed, number])
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+    for number in itertools.count():
+        text = json.dumps([task, response, seed, number])
+        code = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+        if code not in material:
+            return code
+    raise AssertionError
 
 
 def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
@@ -183,14 +180,11 @@ def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
     # of the schema.
     low, high = rubric.scale
     steps = tuple(map(float, range(int(low), int(high) + 1))) if integers else rubric.steps
-    return _answer_schema(rubric.names, steps, rubric.asks_reasons)
-
-
-@cache
-def _answer_schema(names: tuple[str, ...], steps: tuple[float, ...], reasons: bool) -> str:
     score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
-    first = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}} if reasons else {}
-    return compact_json(object_schema({**first, **dict.fromkeys(names, score)}))
+    properties: dict[str, object] = {}
+    if rubric.asks_reasons:
+        properties["reasons"] = {"type": "string", "maxLength": REASONS_LENGTH}
+    return compact_json(object_schema(properties | dict.fromkeys(rubric.names, score)))
 
 
 def object_schema(properties: dict[str, object]) -> dict[str, object]:
@@ -233,8 +227,11 @@ async def ask_and_read(
         first = str(error)
     if not repair or first.startswith(NOT_REPAIRED):
         return JudgeReply(None, first, (answer,), call_id)
+    # Providers refuse an empty turn of the assistant.
+    reply_turn = (Message("assistant", answer.reply.text),) if answer.reply.text.strip() else ()
+    repair_turn = Message("user", REPAIR.format(reason=first))
     try:
-        second = await ask(repair_request(request, answer.reply, first))
+        second = await ask(replace(request, messages=(*request.messages, *reply_turn, repair_turn)))
     except ModelError as error:
         reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
         return JudgeReply(None, reason, (answer,), call_id, error.is_pending)
@@ -244,11 +241,3 @@ async def ask_and_read(
         )
     except Unreadable as error:
         return JudgeReply(None, f"{error}; first: {first}", (answer, second), call_id)
-
-
-def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:
-    """Return the request that shows a judge its unreadable reply and what is wrong with it."""
-    # Providers refuse an empty turn of the assistant.
-    reply_turn = (Message("assistant", reply.text),) if reply.text.strip() else ()
-    message = Message("user", REPAIR.format(reason=reason))
-    return replace(request, messages=(*request.messages, *reply_turn, message))
