@@ -563,7 +563,7 @@ def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
     """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
     from toolkit.people.ratings_file import import_ratings
 
-    return import_ratings(study.plan, study.store, file, rater).summary()
+    return import_ratings(study.plan, study.store, file, rater)
 
 
 @_command(samples, context_settings={"ignore_unknown_options": True})

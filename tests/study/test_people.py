@@ -326,10 +326,11 @@ def test_a_long_file_is_kept_once_however_often_it_is_imported(study, tmp_path):
     ]
     path = a_file(tmp_path, LONG, *lines)
     done = import_ratings(study.plan, study.store, path)
-    assert (done.new, done.changed, done.unchanged, done.unfinished) == (4, 0, 0, 0)
-    assert done.raters == ("anna", "ben")
+    names = ("new", "changed", "unchanged", "unfinished")
+    assert [done.fields[name] for name in names] == [4, 0, 0, 0]
+    assert done.fields["raters"] == ["anna", "ben"]
     again = import_ratings(study.plan, study.store, path)
-    assert (again.new, again.changed, again.unchanged) == (0, 0, 4)
+    assert [again.fields[name] for name in names] == [0, 0, 4, 0]
     assert counts(study) == (4, 4)
     assert people(study)["composite"].tolist() == [3.0, 3.0, 4.0, 4.0]
     assert set(people(study)["source"]) == {"file"}
@@ -348,10 +349,10 @@ def test_a_wide_file_of_one_rater_may_leave_scores_out_and_fill_them_in_later(st
         "",
     )
     done = import_ratings(study.plan, study.store, path, "anna")
-    assert (done.new, done.unfinished, done.empty) == (2, 1, 1)
-    assert "1 lack a dimension" in done.summary().text
+    assert [done.fields[name] for name in ("new", "unfinished", "empty")] == [2, 1, 1]
+    assert "1 lack a dimension" in done.text
     later = a_file(tmp_path, f"run_id,{','.join(DIMENSIONS[1:])}", f"{second},0,1,2,3,4,5")
-    assert import_ratings(study.plan, study.store, later, "anna").changed == 1
+    assert import_ratings(study.plan, study.store, later, "anna").fields["changed"] == 1
     frame = people(study).set_index("run_id")
     assert frame.loc[second, list(DIMENSIONS)].tolist() == [3, 0, 1, 2, 3, 4, 5]
     assert frame.loc[second, "reasons"] == "part, only"
@@ -365,7 +366,7 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
     study.store.database["human_ratings"].delete_many({"run_id": second})
     study.store.database["judgements"].delete_many({"model": "human"})
     done = import_ratings(study.plan, study.store, path)
-    assert (done.new, done.unchanged) == (1, 1)
+    assert (done.fields["new"], done.fields["unchanged"]) == (1, 1)
     assert counts(study) == (2, 2)
 
 

@@ -8,7 +8,7 @@ import ipywidgets as widgets
 import pytest
 
 from toolkit.errors import StoreError
-from toolkit.people.desk import Desk, plain
+from toolkit.people.desk import Desk
 from toolkit.people.rating import open_round, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame, human_frame
@@ -166,7 +166,6 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     assert desk.texts.value.count("</pre>") == desk.texts.value.count('dir="auto"') == 2
     assert "&lt;img src=x onerror=alert(1)&gt; $x$ &lt;/pre&gt;" in desk.texts.value
     assert "a &lt; b &amp;  c" in desk.texts.value
-    assert plain("a\r\nb\rc\td\u202e\u200b") == "a\nb\nc\td"
 
 
 def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
