@@ -181,16 +181,3 @@ def test_what_templates_found_stands_beside_their_parameters(tmp_path: Path) -> 
     assert pd.read_csv(tmp_path / "results.csv").equals(found)
     assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
     assert "results.png" in notebook.read_text()
-
-
-def test_a_batch_without_results_leaves_none_of_an_earlier_one(tmp_path: Path) -> None:
-    collected(tmp_path, {"composite": [{"name": "a", "estimate": 1.0, "low": 0.0, "high": 2.0}]}).write()
-    _, notebook = collected(tmp_path, {"composite": []}).write()
-    assert not list(tmp_path.glob("results.*"))
-    assert "What the notebooks found" not in notebook.read_text()
-
-
-def test_a_table_without_intervals_is_collected_and_not_drawn(tmp_path: Path) -> None:
-    collected(tmp_path, {"composite": [{"model": "a", "count": 3}]}).write()
-    assert (tmp_path / "results.csv").is_file()
-    assert not (tmp_path / "results.png").exists()

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from toolkit.judges.parse import Parsed, Unreadable, parse_judgement
 from toolkit.judges.per_sentence import (
     MOST_FINDINGS,
-    bounded_score,
     findings_schema,
     parse_findings,
 )
@@ -130,14 +129,6 @@ def test_anything_else_is_missing_with_its_reason(word):
         assert (reason.split(":")[0], len(reason) < 200) == (word, True), text[:80]
 
 
-def test_the_detail_names_the_dimension_and_the_ends_of_the_scale_count():
-    """Zero has no sign."""
-    assert why(with_raw("9.0")) == "out of scale: clarity is 9, the scale is 0 to 5"
-    assert why(UNREADABLE["missing dimension"][1]) == f"missing dimension: {DIMENSIONS[0]}"
-    found = [str(read(with_raw(raw)).scores["clarity"]) for raw in ("0", "5", "-0", "-0.0")]
-    assert found == ["0.0", "5.0", "0.0", "0.0"]
-
-
 @pytest.mark.parametrize("key", ["reasons", "reason"])
 def test_reasons_are_kept_when_they_were_asked_for_and_refused_when_not(key):
     text = json.dumps({key: "Clear, but cites nothing.", **SCORES})
@@ -160,18 +151,6 @@ def test_how_the_reply_ended_decides_the_reason(text, finish, word):
     assert all(
         read(GOOD, end).scores == SCORES for end in ("stop", "length", "error", "unknown", "other")
     )  # complete is complete
-
-
-MARKS = st.sampled_from([*"\"'`>\n \\“»a", "```\n", "<think>", "</think>", "<<<A>>>", GOOD])
-
-
-@settings(deadline=None, derandomize=True)
-@given(st.lists(MARKS).map("".join))
-def test_no_mark_inside_of_a_text_of_the_object_is_one_of_the_reply(reasons):
-    """An object is read whole, alone or after a thought, whatever its texts hold."""
-    for thought in ("", "<think>5?</think>\n", "Hm.</think>```json\n"):
-        text = f"{thought}{json.dumps({'reasons': reasons, **SCORES})}" + "\n```" * ("```" in thought)
-        assert read(text).scores == SCORES
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))
@@ -255,10 +234,3 @@ def test_what_follows_the_schema_of_findings_is_read():
         assert (part["required"], part["additionalProperties"]) == (list(part["properties"]), False)
     made = (json.dumps(example_of(schema, random.Random(seed))) for seed in range(50))
     assert {0, MOST_FINDINGS} <= {len(parse_findings(text, NAMES)) for text in made}
-
-
-@pytest.mark.parametrize(
-    ("weight", "score"), [(0, 5), (1, 4.8), (5, 4), (12.5, 2.5), (25, 0), (26, 0), (1e9, 0)]
-)
-def test_the_bounded_score_falls_in_a_line_and_stays_on_the_scale(weight, score):
-    assert bounded_score(weight) == pytest.approx(score)

@@ -15,8 +15,7 @@ import pytest
 from notebook_files import write_notebook
 from papermill.engines import papermill_engines
 
-from toolkit.batch.engine import NotebookFailed, ToolkitEngine, new_manager, sockets
-from toolkit.errors import InputError
+from toolkit.batch.engine import NotebookFailed, ToolkitEngine, new_manager
 
 papermill_engines.register("toolkit", ToolkitEngine)  # as the entry point does in an installation
 
@@ -27,16 +26,6 @@ def run(template: Path, parameters: dict | None = None, **options: object) -> nb
     return papermill.execute_notebook(
         str(template), out, parameters, engine_name="toolkit", progress_bar=False, **options
     )
-
-
-def test_an_unknown_parameter_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    """Where papermill's own engine warns and runs."""
-    path = write_notebook(tmp_path / "t.ipynb", "k = 1")
-    with pytest.raises(InputError, match=r"unknown parameter 'kk'; did you mean k\? this template takes k"):
-        run(path, {"kk": 2})
-    with pytest.raises(InputError, match="k must be a valid integer, got 'a'"):
-        run(path, {"k": "a"})
-    assert not (tmp_path / "out.ipynb").exists()
 
 
 @pytest.mark.full
@@ -117,30 +106,6 @@ def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> Non
     folder = Path(told["ip"]).parent
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not list(folder.iterdir())
-
-
-@pytest.mark.parametrize("name", ["t" * 100, "t" * 51, "é" * 26])
-def test_sockets_stand_elsewhere_where_the_temporary_folder_is_long(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    """Some systems take 103 bytes for a socket: a folder of 63 characters is too long, or one of 38 with accents."""
-    monkeypatch.setattr("tempfile.tempdir", f"/tmp/folder-{name}")
-    folder = sockets.__wrapped__()
-    folder.rmdir()
-    monkeypatch.setattr("toolkit.batch.engine.sockets", lambda: folder)
-    assert len(os.fsencode(f"{new_manager('python3').ip}-5")) <= 103
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("first", ["toolkit.batch.engine", "papermill"])
-def test_papermill_and_the_engine_are_imported_in_any_order(first: str) -> None:
-    """To import the engine first was an error, for papermill loads it while it is imported itself."""
-    code = f"import {first}\nfrom papermill.engines import papermill_engines as known\n"
-    code += (
-        "from toolkit.batch.engine import ToolkitEngine\nassert known.get_engine('toolkit') is ToolkitEngine"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.full

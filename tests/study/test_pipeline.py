@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,15 +128,6 @@ def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_u
     assert not (judgements["composite"] == 0).any()
 
 
-def test_an_empty_reply_is_kept_and_not_judged(served: Callable[..., Any]) -> None:
-    """A reply without text was paid for and stays, but no judge is paid to look at nothing."""
-    with served(answer=lambda body: "", bins=SHORT) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, server.count) == (2, 0, 2)
-        assert study.execute(progress=False).new_calls == 0
-        assert study.runs()["composite"].isna().all()
-
-
 def cut_off(below: int) -> dict[str, Any]:
     """Return a server whose replies end for want of tokens when asked for fewer than ``below``."""
 
@@ -207,42 +197,6 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(
         study = again(study, "", f'[replies]\n{defect} = "keep"\n')
         assert (study.execute(progress=False).judged, study.runs()["excluded"].any()) == (2, False)
         study.close()
-
-
-def test_a_study_finished_before_unknown_ends_were_told_apart_stays_as_it_is(
-    served: Callable[..., Any],
-) -> None:
-    """Its replies are stored as "other", and were judged; nothing of it is asked, lost or listed as changed."""
-    with served(bins=SHORT) as (_, study):
-        study.execute(progress=False)
-        database, before = study.store.database, study.runs()["composite_strict"]
-        for kind in ("calls", "runs"):
-            database[kind].update_many({}, {"$set": {"finish_reason": "other"}})
-        entry = database["decisions"].find_one({})
-        content = json.loads(entry["content"])
-        content.pop("replies.unknown_finish")
-        database["decisions"].update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(content)}})
-        study = again(study, "", "")
-        outcome = study.execute(progress=False)
-        assert (outcome.new_calls, outcome.judged, outcome.excluded) == (0, 2, {})
-        assert before.notna().all()
-        assert study.runs()["composite_strict"].equals(before)
-        assert study.execute(progress=False, replay=True).judged == 2
-        assert study.runs()["defect"].isna().all()
-        assert study.deviations().empty
-        study.close()
-
-
-def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served: Callable[..., Any]) -> None:
-    """Two retries with twice the tokens each, all paid for, all counted, and still not scored."""
-    retry = '[replies]\ntruncated = "retry"\nretries = 2\n'
-    with served(**cut_off(10**6), more=retry) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.excluded, outcome.judged, server.count) == ({"truncated": 2}, 0, 6)
-        asked = sorted(seen.body["max_tokens"] for seen in server.seen)
-        assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
-        assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
-        assert study.execute(progress=False).new_calls == 0
 
 
 def test_a_model_without_a_price_is_refused_before_the_first_call(served: Callable[..., Any]) -> None:

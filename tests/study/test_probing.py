@@ -155,14 +155,6 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
 
 
-def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> None:
-    with (
-        Study.load(study_file()) as study,
-        pytest.raises(InputError, match="no stored reply to probe; run the study first"),
-    ):
-        probe_judges(study.plan, study.store, progress=False)
-
-
 def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
     study_file, tmp_path, monkeypatch
 ):

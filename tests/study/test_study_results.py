@@ -15,10 +15,8 @@ from small_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
-from toolkit.report.tables import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.judge_card import judge_cards
-from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -54,16 +52,6 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
     with under(study, equivalence_margin=0.25) as other:
         found = other.length().equivalence
     assert ["±0.25" in one.remarks for one in found] == [True] * 3
-
-
-def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
-    found, model = study.generalizability(), study.generalizability("clarity", of="model", target=0.8)
-    assert found.result.of == ("base", "answer")
-    assert found.result.phi.n["scores"] == int(study.judgements()["composite_strict"].notna().sum())
-    assert 0 <= found.result.phi.low <= found.result.phi.high <= 1
-    assert {"component", "curve"} == set(found.figure_frame()["part"])
-    # The study asks one model, so the variance between models cannot be known.
-    assert ("one model only" in model.result.phi.remarks, model.score) == (True, "clarity")
 
 
 def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) -> None:
@@ -162,15 +150,6 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     study.store.close()
 
 
-def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(study: Study) -> None:
-    """Two judgements of one call cost what the call cost."""
-    judgements, runs = study.judgements().assign(aud_cost=0.5), study.runs()
-    own = judgements["judge"] == "primary"
-    judgements.loc[own, "call_id"] = [f"call {place // 2}" for place in range(own.sum())]
-    card = next(one for one in judge_cards(judgements, runs) if one.judge == "primary")
-    assert card.total_aud == pytest.approx(0.5 * own.sum() / 2)
-
-
 def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
     """Between judges and on a judge's card."""
     from toolkit.stats.agreement.reliability import reliability
@@ -189,16 +168,6 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -
     for number in ("estimate", "low", "high"):
         assert getattr(card, number) == pytest.approx(getattr(between, number))
     assert card.method == between.method
-
-
-def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty() -> None:
-    """In a sentence, a caption and a table."""
-    cost = Estimate("cost", 0.0200012, 0.0200004, 0.0200021, unit="AUD", method="t", confidence=0.995)
-    assert "0.020001 AUD, 99.5% interval [0.020000, 0.020002]" in cost.sentence()
-    small = Estimate("cost", 0.00512, 0.00507, 0.00516, unit="AUD", method="t", confidence=0.995)
-    table = estimates_table("t", "Cost.", [("", small)])
-    assert r"0.00512 {[}0.00507, 0.00516{]}" in table.latex
-    assert "99.5% intervals" in table.caption
 
 
 @pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])
