@@ -15,7 +15,7 @@ import pytest
 from notebook_files import write_notebook
 from papermill.engines import papermill_engines
 
-from toolkit.batch.engine import NotebookFailed, ToolkitEngine, new_manager
+from toolkit.batch.engine import NotebookFailed, ToolkitEngine
 
 papermill_engines.register("toolkit", ToolkitEngine)  # as the entry point does in an installation
 
@@ -37,62 +37,23 @@ def test_a_notebook_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert error.value.status == "timeout"
 
 
-@pytest.fixture
-def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kernel named ``dying``, which dies before its first word unless the file this gives holds ``live``."""
-    lives = tmp_path / "lives"
-    script = tmp_path / "kernel.py"
-    script.write_text(
-        "import pathlib, sys\n"
-        f"lives = pathlib.Path({str(lives)!r})\n"
-        "with lives.open('a') as file: print('begun', file=file)\n"
-        "if 'live' not in lives.read_text(): sys.exit(3)\n"
-        "from ipykernel.kernelapp import launch_new_instance\n"
-        "launch_new_instance()\n"
-    )
-    spec = {
-        "argv": [sys.executable, str(script), "-f", "{connection_file}"],
-        "display_name": "d",
-        "language": "python",
-    }
-    (tmp_path / "kernels" / "dying").mkdir(parents=True)
-    (tmp_path / "kernels" / "dying" / "kernel.json").write_text(json.dumps(spec))
-    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
-    return lives
-
-
 @pytest.mark.full
 def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completion(
-    tmp_path: Path, dying: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two are started; then the notebook says that there was none, and all its cells are as they were."""
+    """The notebook says that there was none, and all its cells are as they were."""
+    command = [sys.executable, "-c", "import sys; sys.exit(3)", "{connection_file}"]
+    (tmp_path / "kernels" / "dying").mkdir(parents=True)
+    spec = json.dumps({"argv": command, "display_name": "d", "language": "python"})
+    (tmp_path / "kernels" / "dying" / "kernel.json").write_text(spec)
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k)")
     with pytest.raises(NotebookFailed, match="the kernel did not start") as error:
         run(path, kernel_name="dying")
     assert error.value.status == "dead kernel"
-    assert dying.read_text().split() == ["begun", "begun"]
     notebook = nbformat.read(tmp_path / "out.ipynb", 4)
     assert [cell.metadata.papermill["status"] for cell in notebook.cells] == ["failed", "pending"]
     assert "did not start" in notebook.cells[0].outputs[0].evalue
-
-
-@pytest.mark.full
-def test_a_kernel_that_dies_before_its_first_word_is_replaced(
-    tmp_path: Path, dying: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing had run, so nothing is run twice."""
-    made = []
-
-    def second_lives(name: str) -> object:
-        made.append(name)
-        if len(made) == 2:
-            dying.write_text("live\n")
-        return new_manager(name)
-
-    monkeypatch.setattr("toolkit.batch.engine.new_manager", second_lives)
-    notebook = run(write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k)"), kernel_name="dying")
-    assert made == ["dying", "dying"]
-    assert notebook.cells[-1].outputs[0].text == "1\n"
 
 
 def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,11 +80,10 @@ class Order:
 
     def read(self) -> Record:
         """Return the record; one that waits where there is none or it cannot be read."""
-        names = {column.name for column in fields(Record)}
         try:
             content = json.loads((Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8"))
-            record = Record(**{name: value for name, value in content.items() if name in names})
-        except (OSError, ValueError, TypeError, AttributeError):
+            record = Record(**content)
+        except (OSError, ValueError, TypeError):
             return Record(self.identity)
         valid = record.identity == self.identity and record.status in STATUSES
         return record if valid else Record(self.identity)

@@ -19,7 +19,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.judges.request import DAY_STRIDE, JudgeSpec
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.plan import Plan
-from toolkit.probes.job import Reply, ask_each, balanced_sample, counts_line, outcome_counts, usable_replies
+from toolkit.probes.job import Reply, ask_each, balanced_sample, outcome_counts, usable_replies
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
 from toolkit.store.documents import Anchor, Drift
@@ -146,7 +146,7 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     judgements, paid = ask_each(
         plan, store, job.targets, look, job.requests(), label="drift", purpose="drift", progress=progress
     )
-    counts = outcome_counts(judgements)
+    counts, line = outcome_counts(judgements)
     tolerance, label = plan.study.judges.drift_tolerance, anchor_label(job.anchor)
     answered = counts["unanswered"] < len(judgements)
     drift = study.judge_drift().get((label, str(job.day))) if answered else None
@@ -155,7 +155,7 @@ def measure_drift(study: Study, job: Job, *, progress: bool = True) -> Summary:
     first_day = f"{job.anchor.get('at', job.day):%Y-%m-%d}"
     lines = [
         f"anchors  {label} (fingerprint {job.anchor['fingerprint'][:12]}), first drawn {first_day}",
-        f"drift    {job.day}: {counts_line(counts)}",
+        f"drift    {job.day}: {line}",
         f"calls    {len(paid)} asked now, {money(spent)} spent now",
         drift.sentence() if drift else "no judge answered; the same command asks again",
     ]

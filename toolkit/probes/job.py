@@ -123,13 +123,12 @@ def ask_each(
     return judgements, paid
 
 
-def outcome_counts(judgements: Sequence[Judgement]) -> dict[str, int]:
-    """Return the numbers of judgements, of unreadable and of unanswered ones; the command asks those again."""
-    return {
-        "judgements": len(judgements),
-        "unreadable": sum(judgement.failed and judgement.answered for judgement in judgements),
-        "unanswered": sum(not judgement.answered for judgement in judgements),
-    }
+def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str]:
+    """Return the numbers of judgements, of unreadable and of unanswered ones, and the start of a line with them."""
+    unreadable = sum(judgement.failed and judgement.answered for judgement in judgements)
+    unanswered = sum(not judgement.answered for judgement in judgements)
+    line = f"{counted(len(judgements), 'judgements')}, {unreadable} unreadable, {unanswered} unanswered"
+    return {"judgements": len(judgements), "unreadable": unreadable, "unanswered": unanswered}, line
 
 
 def usable_replies(plan: Plan, store: Store) -> list[Reply]:
@@ -232,7 +231,7 @@ def probe_judges(
                 assert original is not None
                 pairs.append(Pair(target, spec, probe, original, altered))
     spent = total_aud(answer.aud_cost for answer in paid)
-    unanswered = outcome_counts(judgements)["unanswered"]
+    unanswered = sum(not judgement.answered for judgement in judgements)
     return ProbeResult(
         plan.study.name, targets, tuple(pairs), len(paid), spent, unanswered, plan.rubric.scheme
     )
@@ -398,13 +397,6 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Jud
 
 def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
     """Summarise the judgements and their agreement with the rubric; exit code 1 where a judge did not answer."""
-    result, counts = study.required_elements(), outcome_counts(judgements)
-    line = f"elements  {counts_line(counts)}"
+    result, (counts, line) = study.required_elements(), outcome_counts(judgements)
     fields = counts | {"elements": result.to_dict()}
-    return Summary(fields, f"{line}\n{result.sentence()}", int(counts["unanswered"] > 0))
-
-
-def counts_line(counts: Mapping[str, int]) -> str:
-    """Return the numbers of `outcome_counts` as the start of a line."""
-    judgements = counted(counts["judgements"], "judgements")
-    return f"{judgements}, {counts['unreadable']} unreadable, {counts['unanswered']} unanswered"
+    return Summary(fields, f"elements  {line}\n{result.sentence()}", int(counts["unanswered"] > 0))
