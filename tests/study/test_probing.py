@@ -12,7 +12,7 @@ import pytest
 from stub_server import Fault, StubServer
 from stub_study import is_judge
 
-from toolkit.errors import BudgetReached, InputError
+from toolkit.errors import BudgetReached
 from toolkit.probes import job
 from toolkit.probes.alterations import KINDS, shipped_attacks
 from toolkit.probes.job import (
@@ -155,17 +155,13 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
 
 
-def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
-    study_file, tmp_path, monkeypatch
-):
+def test_cards_and_shifts_rest_on_the_study_and_on_its_probes(study_file, tmp_path, monkeypatch):
     """One card a judge; the files of a card are written where they should be."""
     with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
         study.execute(progress=False)
         result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
-        with pytest.raises(InputError, match="score 'beauty' is unknown"):
-            result.frame("beauty")
-        originals = result.frame("clarity")["original"].tolist()
-        assert originals == [pair.original.scores["clarity"] for pair in result.pairs]
+        originals = result.frame()["original"].tolist()
+        assert originals == [pair.original.composite_strict for pair in result.pairs]
         cards = cards_of(study, result)
         assert [card.judge for card in cards] == ["primary", "secondary", "tertiary"]
         assert cards[0].agreement[0].n == {"answers": 6, "bases": 2}

@@ -79,14 +79,14 @@ def focus_lines(text: str, count: int) -> str:
     return "\n".join(lines) or NO_SENTENCES
 
 
-def reply_metadata(text: str, count: int = 5) -> dict[str, Any]:
+def reply_metadata(text: str) -> dict[str, Any]:
     """Return what is stored with a reply: its length and its focus sentences (seed 002, section 3.1)."""
     sentences = _sentences(text)
     return {
         "content_length": len(text),
         "word_count": len(text.split()),
         "sentence_count": len(sentences),
-        "fsp_sentences": [sentence.of(text) for sentence in _most_central(text, sentences, count)],
+        "fsp_sentences": [sentence.of(text) for sentence in _most_central(text, sentences, 5)],
     }
 
 

@@ -9,7 +9,7 @@ import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -25,10 +25,9 @@ from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
-from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import judgement_record, reply_texts, stored_runs
-from toolkit.words import Summary, choices, counted, money, total_aud
+from toolkit.words import SCORE, Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 REPLIES: Final = 12  # probed replies by default
 ATTACKS: Final = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
-STRICT: Final = "composite_strict"
-"""The score of shifts: a dimension that falls to 0 must not raise it, as it would raise the seed's composite."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +47,14 @@ class Reply:
     text: str
 
     @property
-    def material(self) -> dict[str, str]:
-        """What judges are shown beside the reply: task and reference answer."""
-        return {"task": self.run.prompt.text, "reference": str(self.run.prompt.context or "")}
+    def task(self) -> str:
+        """The prompt."""
+        return self.run.prompt.text
+
+    @property
+    def reference(self) -> str:
+        """The reference answer, empty where there is none."""
+        return str(self.run.prompt.context or "")
 
     @property
     def base(self) -> str:
@@ -68,17 +70,25 @@ class Reply:
         """Have one judge of the study score the reply."""
         return await judge(
             self.text,
+            self.task,
             judge=spec,
             rubric=plan.rubric,
+            ask=ask,
             manner=plan.manner,
             related=self.run.model in spec.related,
-            ask=ask,
-            **self.material,
+            reference=self.reference,
         )
 
     def requests(self, plan: Plan, spec: JudgeSpec) -> tuple[ModelRequest, ...]:
         """Return the requests of this judgement, repairs aside; the first one names it."""
-        return judgement_requests(spec, plan.rubric, response=self.text, manner=plan.manner, **self.material)
+        return judgement_requests(
+            spec,
+            plan.rubric,
+            task=self.task,
+            response=self.text,
+            manner=plan.manner,
+            reference=self.reference,
+        )
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,7 @@ def ask_each(
     plan: Plan,
     store: Store,
     targets: Sequence[T],
-    look: Callable[[T, Ask], Awaitable[Judgement]],
+    look: Callable[[T, Ask], Coroutine[Any, Any, Judgement]],
     requests: Sequence[ModelRequest],
     *,
     label: str = "judge calls",
@@ -114,7 +124,7 @@ def ask_each(
 
         # All at once: the gateway enforces the limits.
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(look(target, counted)) for target in targets]  # type: ignore[arg-type]
+            tasks = [group.create_task(look(target, counted)) for target in targets]
         return [task.result() for task in tasks]
 
     judgements = ask_study(
@@ -156,7 +166,9 @@ def probe_targets(
         )
     targets = []
     for reply, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
-        prior = fence_code(shown_before(plan.rubric, plan.manner, **reply.material), reply.text, seed)
+        prior = fence_code(
+            shown_before(plan.rubric, plan.manner, reply.task, reply.reference), reply.text, seed
+        )
         altered = probes_of(Altering(reply.text, seed, hand, prior))
         probes = (Probe(CONTROL, "unaltered", reply.text), *altered)
         targets.append(Target(reply.run, reply.run_id, reply.text, probes))
@@ -233,7 +245,7 @@ def probe_judges(
     spent = total_aud(answer.aud_cost for answer in paid)
     unanswered = sum(not judgement.answered for judgement in judgements)
     return ProbeResult(
-        plan.study.name, targets, tuple(pairs), len(paid), spent, unanswered, plan.rubric.scheme
+        plan.study.name, targets, tuple(pairs), len(paid), spent, unanswered, plan.rubric.scale
     )
 
 
@@ -246,7 +258,7 @@ class Pair(NamedTuple):
     original: Judgement
     altered: Judgement | None
 
-    def row(self, score: str) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """Return the pair as a row of `ProbeResult.frame`."""
         row: dict[str, Any] = {
             "run_id": self.target.run_id,
@@ -259,10 +271,9 @@ class Pair(NamedTuple):
             "variant": self.probe.variant,
             "detail": self.probe.detail,
         }
+        # The strict composite: a dimension that falls to 0 must not raise it, as it would raise the seed's.
         for name, judgement in (("original", self.original), ("altered", self.altered)):
-            row[name] = None
-            if judgement and (scores := judgement.scores) is not None:
-                row[name] = scores[score] if score in scores else getattr(judgement, score)
+            row[name] = judgement.composite_strict if judgement else None
         reason = ""
         if self.altered is None:
             reason = self.probe.reason or "not made"
@@ -283,20 +294,17 @@ class ProbeResult:
     new_calls: int
     spent_aud: float
     unanswered: int
-    scheme: Scheme = SEED_SCHEME
+    scale: tuple[float, float]
 
-    def frame(self, score: str = STRICT) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
-        allowed = (STRICT, "composite", *self.scheme.names)
-        if score not in allowed:
-            raise InputError(f"score {score!r} is unknown; {choices(score, allowed)}")
-        frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
-        frame.attrs["scale"] = self.scheme.scale
+        frame = pd.DataFrame([pair.row() for pair in self.pairs])
+        frame.attrs["scale"] = self.scale
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
-    def shifts(self, score: str = STRICT) -> ProbeShifts:
+    def shifts(self) -> ProbeShifts:
         """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.probe_shift`."""
-        return probe_shifts(self.frame(score))
+        return probe_shifts(self.frame())
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return the summary of the command line; exit code 1 where a judge did not answer."""
@@ -318,7 +326,7 @@ class ProbeResult:
             "new_calls": self.new_calls,
             "spent_aud": self.spent_aud,
             "unanswered": self.unanswered,
-            "score": STRICT,
+            "score": SCORE,
             "shifts": shifts.to_dict(),
             "files": [str(path) for path in files],
         }
@@ -372,9 +380,7 @@ def _elements(reply: Reply) -> Sequence[str]:
 
 def element_requests(targets: Sequence[tuple[Reply, JudgeSpec]]) -> list[ModelRequest]:
     """Return the request to each judge about each reply, to estimate the cost."""
-    return [
-        elements_request(spec, _elements(reply), reply.run.prompt.text, reply.text) for reply, spec in targets
-    ]
+    return [elements_request(spec, _elements(reply), reply.task, reply.text) for reply, spec in targets]
 
 
 def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Judgement]:
@@ -384,9 +390,9 @@ def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Jud
 
     async def look(target: tuple[Reply, JudgeSpec], ask: Ask) -> Judgement:
         reply, spec = target
-        related, task = reply.run.model in spec.related, reply.run.prompt.text
+        related = reply.run.model in spec.related
         judgement = await find_elements(
-            reply.text, task, _elements(reply), judge=spec, ask=ask, related=related
+            reply.text, reply.task, _elements(reply), judge=spec, ask=ask, related=related
         )
         if judgement.answered:
             store.writer.post(judgement_record(reply.run_id, plan.study.name, judgement))
