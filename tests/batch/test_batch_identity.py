@@ -13,7 +13,7 @@ from notebook_files import write_notebook
 
 import toolkit
 from toolkit.batch import run_batch
-from toolkit.batch.plan import Planned, plan_batch
+from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
 from toolkit.store.connection import Store
@@ -151,18 +151,3 @@ def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("toolkit.batch.plan.code_hash", lambda: "other code")
     seen.append(identity())
     assert len(set(seen)) == len(seen) == 5
-
-
-@pytest.mark.parametrize(
-    ("parameters", "name"),
-    [
-        ({"study": "../x/gpt4o.toml", "score": "composite"}, "_study=gpt4o,score=composite_0123456789ab"),
-        ({"model": "openai/gpt-4o mini", "k": 3, "x": 0.5}, "_model=gpt-4o-mini,k=3,x=0.5_0123456789ab"),
-        ({"modes": ["a/b.toml", "cot"], "limit": None}, "_modes=b-cot,limit=None_0123456789ab"),
-        ({"figures": "", "t": "../.."}, "_figures=,t=.._0123456789ab"),
-        ({"t": "a\n<b>\x1b[31m;$(rm)"}, "_t=a-b-31m-rm_0123456789ab"),
-        ({}, "0123456789ab"),
-    ],
-)
-def test_a_notebook_is_named_by_its_parameters_with_the_hash_behind(parameters, name):
-    assert Planned("0123456789abcdef", parameters, {}).file_stem == name

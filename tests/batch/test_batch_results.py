@@ -123,20 +123,6 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
     assert (first.started, again.started) == (1, 1)
 
 
-def test_long_values_do_not_fill_the_screen(tmp_path: Path) -> None:
-    """Neither in the error of a cell that is there twice, nor in the summary; the CSV has all of it."""
-    template = write_notebook(tmp_path / "t.ipynb", "x = ''")
-    long = "a" * 100_000
-    with pytest.raises(InputError, match="are the same notebook") as error:
-        run_batch(template, {"list": [{"x": long}, {"x": long}]}, out=tmp_path)
-    assert len(str(error.value)) < 300
-    result = BatchResult("t", tmp_path, (CellResult({"x": long}, "failed", error="no"),), 1.0)
-    assert len(result.summary().text) < 1200
-    csv, notebook = result.write()
-    assert long in csv.read_text()
-    assert notebook.stat().st_size < 10_000
-
-
 def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_stands_beside(
     tmp_path: Path,
 ) -> None:

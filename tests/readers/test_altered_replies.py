@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from importlib import resources
 
 import pytest
 from hypothesis import given, settings
@@ -32,9 +30,6 @@ iptables -A OUTPUT -j DROP
 ```
 
 Map it to ISO/IEC 27001 and T1566; CVE-2021-44228 has critical severity."""
-
-
-DATA = tomllib.loads((resources.files("toolkit.judges") / "data" / "probes.toml").read_text("utf-8"))
 
 
 def probes_of(text, seed, attacks=()):
@@ -89,18 +84,6 @@ def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: st
         assert (found.variant, before) == (variant, was)
         assert re.fullmatch(now, after)
         assert found.text == text.replace(was, after, 1) != text
-
-
-@pytest.mark.parametrize("text", ["Hello.", "No stop", "Two sentences. Here they are!", "汉字。"])
-def test_a_reply_without_such_facts_gets_one_false_sentence(text: str) -> None:
-    """The sentence is one of the list, the rest of the reply stays."""
-    known = {row["text"] for row in DATA["errors"]}
-    for seed in range(8):
-        found = one("planted", text, seed)
-        inserted = found.detail.removeprefix("put in: ")
-        assert found.variant.startswith("inserted: ")
-        assert inserted in known
-        assert found.text.replace(inserted, "").split() == text.split()
 
 
 def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:

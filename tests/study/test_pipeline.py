@@ -12,7 +12,6 @@ from stub_server import Fault, StubServer
 from stub_study import REASONED, is_judge, plain, stub_study
 
 from toolkit.errors import PriceError
-from toolkit.store import records
 from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.study import Study
 
@@ -224,25 +223,3 @@ def test_replay_makes_everything_again_without_a_network(served: Callable[..., A
         assert study.runs().drop(columns=new).equals(before.drop(columns=new))
         assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
         assert server.count == seen
-
-
-def test_a_text_that_is_kept_is_not_taken_apart_again(
-    served: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Equal replies are one text, looked through once; a replay looks through those alone that are gone."""
-    looked: list[str] = []
-
-    def looking(text: str) -> dict[str, int]:
-        looked.append(text)
-        return {"content_length": len(text)}
-
-    monkeypatch.setattr(records, "reply_metadata", looking)
-    with served(answer=lambda body: REASONED) as (_, study):  # every request is answered alike
-        assert study.execute(progress=False).succeeded == 6
-        assert len(looked) == study.store.objects(OutputBlob).count() == 1
-        assert study.execute(progress=False, replay=True).succeeded == 6
-        assert len(looked) == 1
-        study.store.database["output_blobs"].delete_many({})
-        assert study.execute(progress=False, replay=True).succeeded == 6
-        assert len(looked) == 2
-        assert study.store.objects(OutputBlob).count() == 1

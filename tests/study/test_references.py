@@ -106,16 +106,6 @@ def test_focus_and_reference_are_compared_each_with_the_other_unchanged(begin: C
     assert study.frames().sides("reference")[1] is sides("reference")[1]  # calculated once
 
 
-def test_what_reference_answers_add_is_estimated(begin: Callable[..., Study]) -> None:
-    plain = begin().estimate()["input_tokens"]
-    shown = begin("reference = true").estimate()["input_tokens"]
-    base = load_dataset("demo").prompts[-1].base
-    longer = begin("reference = true", **{base: "word " * 1000}).estimate()["input_tokens"]
-    assert (shown - plain).tolist()[0] == (longer - plain).tolist()[0] == 0
-    assert min((shown - plain)[1:]) > 6 * 60  # six replies, a section of some 70 tokens
-    assert min((longer - shown)[1:]) == pytest.approx(3 * 990, rel=0.02)
-
-
 def test_studies_without_references_are_refused_before_anything_is_sent(
     begin: Callable[..., Study], tmp_path: Path
 ) -> None:
@@ -160,15 +150,6 @@ def test_a_reference_stands_in_a_fence_whose_code_it_cannot_know(name: str, mann
         assert text.index("<<<REFERENCE") < text.index("Reply one.")
     other = judgement_requests(JUDGE, load_rubric(name), manner=manner, **{**material, "reference": "Wrong."})
     assert requests[0].identity() != other[0].identity()
-
-
-@pytest.mark.parametrize("manner", [Manner(), Manner(focus="per_sentence")], ids=str)
-@pytest.mark.parametrize("name", ["default", "seed-v1"])
-def test_where_judges_see_no_reference_no_byte_moves(name: str, manner: Manner) -> None:
-    """A dataset with references, judged without them, sends what a dataset without any does."""
-    material = {"task": "Task.", "response": "Reply."}
-    plain = judgement_requests(JUDGE, load_rubric(name), manner=manner, **material)
-    assert plain == judgement_requests(JUDGE, load_rubric(name), manner=manner, **material, reference="R.")
 
 
 def test_references_of_a_dataset_are_checked_and_compared(tmp_path: Path) -> None:
