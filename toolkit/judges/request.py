@@ -14,7 +14,7 @@ from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
 from toolkit.judges.parse import Unreadable
 from toolkit.judges.rubric import Rubric, fill, shipped_words
-from toolkit.models.base import Answer, Ask, Message, ModelRequest
+from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
 
 Focus = Literal["off", "listed", "per_sentence"]
 FSP_DISABLED: Final = "(none: FSP disabled)"
@@ -227,11 +227,8 @@ async def ask_and_read(
         first = str(error)
     if not repair or first.startswith(NOT_REPAIRED):
         return JudgeReply(None, first, (answer,), call_id)
-    # Providers refuse an empty turn of the assistant.
-    reply_turn = (Message("assistant", answer.reply.text),) if answer.reply.text.strip() else ()
-    repair_turn = Message("user", REPAIR.format(reason=first))
     try:
-        second = await ask(replace(request, messages=(*request.messages, *reply_turn, repair_turn)))
+        second = await ask(repair_request(request, answer.reply, first))
     except ModelError as error:
         reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
         return JudgeReply(None, reason, (answer,), call_id, error.is_pending)
@@ -241,3 +238,11 @@ async def ask_and_read(
         )
     except Unreadable as error:
         return JudgeReply(None, f"{error}; first: {first}", (answer, second), call_id)
+
+
+def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:
+    """Return the request that shows a judge its unreadable reply and what is wrong with it."""
+    # Providers refuse an empty turn of the assistant.
+    reply_turn = (Message("assistant", reply.text),) if reply.text.strip() else ()
+    message = Message("user", REPAIR.format(reason=reason))
+    return replace(request, messages=(*request.messages, *reply_turn, message))
