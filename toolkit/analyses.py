@@ -63,7 +63,11 @@ NO_VOTES: Final = (
 
 
 class Analysable:
-    """Whatever can be analysed: a study, scores of others, or frames in hand. A kind of it says what its frames are."""
+    """Whatever can be analysed: a study, scores of others, or frames in hand. A kind of it says what its frames are.
+
+    Where a method takes a ``score``, it is composite_strict, composite, or one of the dimensions; that of the study by
+    default.
+    """
 
     def frames(self) -> Analyses:
         """Return every analysis of the frames as they are now; what was calculated from the same frames is kept."""
@@ -153,8 +157,6 @@ class Analysable:
 
         Parameters
         ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
         of
             What the score is to tell apart: answer, model or base.
         target
@@ -172,11 +174,6 @@ class Analysable:
     def length(self, score: str | None = None) -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1).
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
-
         Returns
         -------
         LengthComparison
@@ -190,11 +187,6 @@ class Analysable:
     def length_and_information(self, score: str | None = None) -> LengthInformation:
         """Return what the length of a prompt does at equal information, and its information at equal length (RQ1).
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
-
         Returns
         -------
         LengthInformation
@@ -204,10 +196,6 @@ class Analysable:
         ------
         NotAnswerable
             When no prompt of a length arm was asked: `length_arms = true` asks those that bases have.
-
-        Examples
-        --------
-        ``study.length_and_information().frame()``, ``print(study.length_and_information().sentence())``
         """
         frames = self._frames_for("length_and_information")
         if frames.runs_with_arms.empty:
@@ -217,11 +205,6 @@ class Analysable:
 
     def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -235,19 +218,10 @@ class Analysable:
     def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
-
         Returns
         -------
         ModelComparison
             The mean of each model, and every difference of two over the prompts that both answered; exploratory.
-
-        Examples
-        --------
-        ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
         """
         frames = self._frames_for("compare_models")
         rate = frames.is_keyed and bool(frames.runs[score or frames.score].dropna().isin((0, 1)).all())
@@ -255,11 +229,6 @@ class Analysable:
 
     def focus(self, score: str | None = None) -> FocusContrast:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -271,10 +240,6 @@ class Analysable:
         InputError
             If the runs were judged one way only. Change ``bias_controls.fsp_enabled``, run ``toolkit judge`` and change
             it back: both versions of the judgements are kept.
-
-        Examples
-        --------
-        ``study.focus().frame()``, ``print(study.focus().sentence())``
         """
         frames = self._frames_for("focus")
         sides = _sides(frames, "focus", "focus sentences", "bias_controls.fsp_enabled")
@@ -282,11 +247,6 @@ class Analysable:
 
     def reference_effect(self, score: str | None = None) -> ReferenceEffect:
         """Return what reference answers do to scores: the same runs judged with them and without.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -299,10 +259,6 @@ class Analysable:
         InputError
             If the runs were judged one way only. Change ``judges.reference``, run ``toolkit judge`` and change it back:
             both versions of the judgements are kept.
-
-        Examples
-        --------
-        ``study.reference_effect().frame()``, ``print(study.reference_effect().sentence())``
         """
         frames = self._frames_for("reference_effect")
         sides = _sides(frames, "reference", "reference answers", "judges.reference")
@@ -316,11 +272,6 @@ class Analysable:
 
     def length_bias(self, score: str | None = None) -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -347,11 +298,6 @@ class Analysable:
     def missing(self, score: str | None = None) -> MissingData:
         """Return what has no score by model, length and judge, and what it could change.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
-
         Returns
         -------
         MissingData
@@ -362,11 +308,6 @@ class Analysable:
 
     def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the dimensions; that of the study by default.
 
         Returns
         -------
@@ -507,12 +448,11 @@ def _judge_drift(
 ) -> Mapping[tuple[str, str], JudgeDrift]:
     rows = drift[drift["dimension"].isin(scores)] if len(drift) else drift
     days = rows.groupby(["anchor", "day"], sort=False) if len(rows) else ()
-    return {
-        (str(anchor), str(day)): stats.judge_drift(
-            *(part.rename(columns={side: "score"}) for side in ("then", "now")), composite=composite
-        )
-        for (anchor, day), part in days
-    }
+    drifts = {}
+    for (anchor, day), part in days:
+        then, now = part.rename(columns={"then": "score"}), part.rename(columns={"now": "score"})
+        drifts[str(anchor), str(day)] = stats.judge_drift(then, now, composite=composite)
+    return drifts
 
 
 def _generalizability(judgements: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> StudyGeneralizability:

@@ -463,10 +463,10 @@ def probe(study: Study, replies: int, attacks: int, yes: bool) -> Summary:
 @_YES
 def elements(study: Study, yes: bool) -> Summary:
     """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
-    from toolkit.probes.job import ask_elements, element_targets, elements_summary
+    from toolkit.probes.job import ask_elements, element_requests, element_targets, elements_summary
 
     plan, store = study.plan, study.store
-    _confirm(study, yes, lambda: [target.request for target in element_targets(plan, store)])
+    _confirm(study, yes, lambda: element_requests(element_targets(plan, store)))
     return elements_summary(study, ask_elements(plan, store))
 
 
@@ -561,7 +561,7 @@ def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
     """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
     from toolkit.people.ratings_file import import_ratings
 
-    return import_ratings(study.plan, study.store, file, rater).summary()
+    return import_ratings(study.plan, study.store, file, rater)
 
 
 @_command(samples, context_settings={"ignore_unknown_options": True})

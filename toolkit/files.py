@@ -34,13 +34,12 @@ from toolkit.errors import InputError
 from toolkit.words import choices, suggestion
 
 M = TypeVar("M", bound=BaseModel)
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
 DAMAGED_ZIP: Final = (
-    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError),
-    *(AttributeError, MemoryError, OverflowError),
-)
+    OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError, AttributeError,
+    MemoryError, OverflowError,
+)  # fmt: skip
 """What zipfile and the readers of its members raise: a broken stream, an unknown method, "encrypted", a false size."""
 _MEMBER, _PACKED, _LARGEST = 1 << 26, 100, 1 << 29
 """Bytes that a member of a zip may unpack to however small it is, times its packed size that it may, and at most."""
@@ -50,7 +49,7 @@ _MEMBER, _PACKED, _LARGEST = 1 << 26, 100, 1 << 29
 def mark() -> str:
     """Return eight signs that name the running system; where it has no name, those of this process alone."""
     try:
-        return _BOOT.read_text().strip().replace("-", "")[-8:]
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")[-8:]
     except OSError:
         return uuid.uuid4().hex[:8]
 
@@ -183,23 +182,22 @@ def similar_file(path: Path | Traversable) -> str:
 
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
     """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
-    content: dict[str, Any] = _read(path, where or str(path), what, tomllib.loads, "TOML")
-    return content
+    return _parsed(read_text(path, where, what), where or str(path), tomllib.loads, "TOML")
 
 
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file; a key that an object has twice is refused, for one of its values is lost."""
-    return _read(
-        path, str(path), "file", lambda text: json.loads(text, object_pairs_hook=distinct_keys), "JSON"
-    )
+    parse = functools.partial(json.loads, object_pairs_hook=distinct_keys)
+    return _parsed(read_text(path), str(path), parse, "JSON")
 
 
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dict, or raise ``ValueError`` that names the key that is there twice."""
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    row: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in row:
+            raise ValueError(f"the key {key!r} is there twice")
+        row[key] = value
     return row
 
 
@@ -242,8 +240,7 @@ def read_text(
         raise InputError(f"{where}: cannot be read ({error.strerror})") from None
 
 
-def _read(path: Path | Traversable, where: str, what: str, parse: Callable[[str], Any], form: str) -> Any:
-    text = read_text(path, where, what)
+def _parsed(text: str, where: str, parse: Callable[[str], Any], form: str) -> Any:
     try:
         return parse(text)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists without an end
@@ -269,29 +266,30 @@ def annotation_at(model: type[BaseModel], keys: Sequence[int | str]) -> Any:
     """Return what a model takes at a place in its file; a place in a list and the name of a provider change nothing."""
     annotation: Any = model
     for key in keys:
-        fields: Any = next(_parts(annotation, lambda part: getattr(part, "model_fields", None)), {})
+        fields = _fields_of(annotation)
         annotation = fields[str(key)].annotation if str(key) in fields else annotation
     return annotation
 
 
-def _parts(annotation: Any, pick: Callable[[Any], Any]) -> Iterator[Any]:
-    yield from filter(None, [pick(annotation)])
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
     for part in get_args(annotation):
-        yield from _parts(part, pick)
+        yield from _parts(part)
+
+
+def _fields_of(annotation: Any) -> Any:
+    return next((part.model_fields for part in _parts(annotation) if hasattr(part, "model_fields")), {})
 
 
 def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
     """Return what is wrong with a key or value of a file that a model refuses, and which may have been meant."""
     keys, value = fault["loc"], fault["input"]
     if fault["type"] == "extra_forbidden":
-        fields = next(
-            _parts(annotation_at(model, keys[:-1]), lambda part: getattr(part, "model_fields", None))
-        )
-        return choices(keys[-1], fields, "allowed are")
+        return choices(keys[-1], _fields_of(annotation_at(model, keys[:-1])), "allowed are")
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] != "literal_error":
         return message
-    values = _parts(annotation_at(model, keys), lambda part: part if isinstance(part, str) else None)
+    values = [part for part in _parts(annotation_at(model, keys)) if isinstance(part, str)]
     return f"{message}; {suggestion(value, values)}".rstrip("; ")
 
 

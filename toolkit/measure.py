@@ -62,19 +62,14 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = ("results", "failed_before", "not_begun", *(["votes"] if self.votes is None else []))
+        omitted = {"failed_before", "not_begun"} | ({"votes"} if self.votes is None else set())
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
-        return {**fields, "results": [{"model": model, **result.to_dict()} for model, result in self.results]}
+        fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
+        return fields
 
     def summary(self, findings: Sequence[str] = ()) -> Summary:
         """Return what the command line says at the end, with the first sentences of the findings."""
         unjudged = 0 if self.judged is None else self.succeeded - sum(self.excluded.values()) - self.judged
-        # How many of the failures are no news: the same run failed for the same reason before.
-        again = dict.fromkeys(self.failures, "") | {
-            reason: ", as before" if count == self.failures[reason] else f", {count} as before"
-            for reason, count in self.failed_before.items()
-            if count
-        }
         step = "`toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
         if self.budget:
             step = self.budget
@@ -84,20 +79,24 @@ class Outcome:
             step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
         elif unjudged > 0 or (self.votes and self.votes["missing"]):
             step = "`toolkit judge STUDY` asks the judges again"
-        judged = f"judged  {self.judged} by two judges or more, {self.judgements_failed} judgements failed"
-        lines = [
-            f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
-            *([] if self.judged is None else [judged]),
-            *([] if self.votes is None else [f"votes   {votes_line(self.votes)}"]),
-            f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now",
-            *(f"failed  {count} x {reason}{again[reason]}" for reason, count in self.failures.items()),
-            *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
-            *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
-            *(f"other model  {line}" for line in others_lines(self.answered_by_others)),
-            *(f"{model}: {result.sentence()}" for model, result in self.results),
-            *(f"result  {sentence}" for sentence in findings),
-            f"next  {step}",
-        ]
+        lines = [f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed"]
+        if self.judged is not None:
+            failed = f"{self.judgements_failed} judgements failed"
+            lines.append(f"judged  {self.judged} by two judges or more, {failed}")
+        if self.votes is not None:
+            lines.append(f"votes   {votes_line(self.votes)}")
+        lines.append(f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now")
+        for reason, count in self.failures.items():
+            before = self.failed_before.get(reason, 0)  # the same run failed for the same reason: no news
+            again = f", {'' if before == count else f'{before} '}as before" if before else ""
+            lines.append(f"failed  {count} x {reason}{again}")
+        if unjudged > 0:
+            lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
+        lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
+        lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
+        lines += [f"{model}: {result.sentence()}" for model, result in self.results]
+        lines += [f"result  {sentence}" for sentence in findings]
+        lines.append(f"next  {step}")
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
 
 

@@ -76,13 +76,12 @@ class Scheme:
         if {*self.weights} == {1.0}:
             return composite_strict(scores, self.scale)
         weights = dict(zip(self.names, self.weights, strict=True))
-        present = {
-            name: score for name in scores if (score := on_scale(scores[name], name, self.scale)) is not None
-        }
-        total = math.fsum(weights[name] for name in present)
-        return (
-            math.fsum(weights[name] * score for name, score in present.items()) / total if present else None
-        )
+        numbers = {name: on_scale(scores[name], name, self.scale) for name in scores}
+        present = {name: score for name, score in numbers.items() if score is not None}
+        if not present:
+            return None
+        weighted = math.fsum(weights[name] * score for name, score in present.items())
+        return weighted / math.fsum(weights[name] for name in present)
 
     def composite(self, scores: Mapping[str, Any]) -> float | None:
         """Return the composite of the seed where it is defined, elsewhere the strict one."""
@@ -232,7 +231,7 @@ def analyze_length_bias(runs_by_length: Mapping[str, Iterable[Any]]) -> dict[str
     """
     described: dict[str, dict[str, Any]] = {}
     for length_bin, runs in runs_by_length.items():
-        composites = [_composite_of_run(run, length_bin) for run in runs]
+        composites = [_composite_of_run(run, f"length bin {length_bin}") for run in runs]
         scores = [score for score in composites if score is not None]
         described[length_bin] = {
             "mean_score": statistics.fmean(scores) if scores else None,
@@ -270,7 +269,7 @@ class OneShotScore:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the score as plain JSON types."""
-        return {**asdict(self), "weights": list(self.weights)}
+        return asdict(self) | {"weights": list(self.weights)}
 
 
 def one_shot_score(
@@ -344,8 +343,7 @@ def _score_of_judge(result: Any, name: str, scale: tuple[float, float]) -> float
     return score if score is not None and scale[0] <= score <= scale[1] else None
 
 
-def _composite_of_run(run: Any, length_bin: str) -> float | None:
-    where = f"length bin {length_bin}"
+def _composite_of_run(run: Any, where: str) -> float | None:
     names = run if isinstance(run, Mapping) else [n for n in ("composite", "scores") if hasattr(run, n)]
     if "composite" in names:
         return number_or_missing(_member(run, "composite"), where)

@@ -292,8 +292,7 @@ class Study(Reported):
             runs = self.runs()
             return runs.assign(output_tokens=runs["output_tokens"] - runs["reasoning_tokens"].fillna(0))
 
-        names = ("judgements", "human", "judged_otherwise", "elements")
-        sources: dict[str, Any] = {"runs": replies, **{name: getattr(self, name) for name in names}}
+        sources: dict[str, Any] = {"runs": replies}
         rubric = self.plan.rubric
         scored: dict[str, Any] = {"score": settings.score, "dimensions": rubric.titles, "scale": rubric.scale}
         test = cast("KeyedTest", self.plan.test)
@@ -306,6 +305,10 @@ class Study(Reported):
             sources |= {"runs": lambda: scored_runs(replies(), answers()), "keyed_answers": answers}
         return Analyses(
             **sources,
+            judgements=self.judgements,
+            human=self.human,
+            judged_otherwise=self.judged_otherwise,
+            elements=self.elements,
             pairs=self.pairs,
             drift=lambda: drift_frame(self.store, self.name, self.runs(), self.plan.rubric.names),
             name=self.name,

@@ -90,7 +90,9 @@ def frame_of_csv(path: Path | str) -> pd.DataFrame:
 
     frame = pd.read_csv(path).rename(columns=unguard)
     texts = frame.select_dtypes(["object", "str"])
-    return frame.assign(**{str(name): texts[name].map(unguard, na_action="ignore") for name in texts})
+    for name in texts:
+        frame[name] = texts[name].map(unguard, na_action="ignore")
+    return frame
 
 
 def csv_text(rows: Iterable[Sequence[str]], texts: Collection[int]) -> str:

@@ -58,7 +58,12 @@ def scale_words(scale: tuple[float, float], between: str = " to ") -> str:
 
 def counted(number: int, plural: str) -> str:
     """Return a number with its noun."""
-    return f"{number} {plural if number != 1 else _singular(plural)}"
+    words = plural.split(" ")
+    for position, word in enumerate(words if number == 1 else ()):
+        if word in _SINGULAR or (len(word) > 3 and word.endswith("s") and not word.endswith("ss")):
+            words[position] = _SINGULAR.get(word, word[:-1])
+            break
+    return f"{number} {' '.join(words)}"
 
 
 def joined(names: Sequence[str], last: str = "and") -> str:
@@ -109,14 +114,6 @@ def suggestion(name: object, names: Iterable[object]) -> str:
 def choices(name: object, names: Iterable[str], lead: str = "use one of") -> str:
     """Return the names that are allowed in place of a name which is not, after the one that was probably meant."""
     return f"{suggestion(name, allowed := tuple(names))}{lead} {', '.join(allowed)}"
-
-
-def _singular(plural: str) -> str:
-    words = plural.split(" ")
-    for position, word in enumerate(words):
-        if word in _SINGULAR or (len(word) > 3 and word.endswith("s") and not word.endswith("ss")):
-            return " ".join([*words[:position], _SINGULAR.get(word, word[:-1]), *words[position + 1 :]])
-    return plural
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from notebook_files import write_notebook
 
 import toolkit
 from toolkit.batch import run_batch
-from toolkit.batch.plan import Planned, plan_batch
+from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
 from toolkit.store.connection import Store
@@ -80,20 +80,6 @@ def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: St
     assert len(set(seen)) == len(seen)
     store.database[Run._meta["collection"]].insert_one({"study": "other", "call_id": "x"})
     assert held_of("s", folder) == seen[-1]
-
-
-def test_the_store_is_asked_once_for_all_notebooks_of_a_study(
-    tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also the study is loaded once, and all cells are planned from the same state."""
-    asked: list[str] = []
-    monkeypatch.setattr("toolkit.runs.provenance.held_of", lambda study, _: asked.append(study) or "state")
-    template = reading(tmp_path / "t.ipynb", first="study = ''\nk = 0")
-    name = study_file().name
-    plan = plan_batch(template, [{"study": name, "k": k} for k in range(50)], tmp_path, "grid")
-    assert len({cell.identity for cell in plan.cells}) == 50
-    assert asked == ["small"]
-    assert plan.reads_store
 
 
 def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
@@ -165,34 +151,3 @@ def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("toolkit.batch.plan.code_hash", lambda: "other code")
     seen.append(identity())
     assert len(set(seen)) == len(seen) == 5
-
-
-def test_texts_that_are_no_paths_are_texts(tmp_path: Path) -> None:
-    """A zero byte or a very long text names no file, and a word is no path though a file has its name."""
-    template = write_notebook(tmp_path / "t.ipynb", "a = [1]")
-    cells = [{"a": ["security", "\0/x", "long/" * 2000]}]
-    (tmp_path / "security").write_text("1")
-    first = plan_batch(template, cells, tmp_path, "grid")
-    (tmp_path / "security").write_text("2")
-    assert plan_batch(template, cells, tmp_path, "grid") == first
-
-
-@pytest.mark.parametrize(
-    ("parameters", "name"),
-    [
-        ({"study": "../x/gpt4o.toml", "score": "composite"}, "_study=gpt4o,score=composite_0123456789ab"),
-        ({"model": "openai/gpt-4o mini", "k": 3, "x": 0.5}, "_model=gpt-4o-mini,k=3,x=0.5_0123456789ab"),
-        ({"modes": ["a/b.toml", "cot"], "limit": None}, "_modes=b-cot,limit=None_0123456789ab"),
-        ({"figures": "", "t": "../.."}, "_figures=,t=.._0123456789ab"),
-        ({"t": "a\n<b>\x1b[31m;$(rm)"}, "_t=a-b-31m-rm_0123456789ab"),
-        ({}, "0123456789ab"),
-    ],
-)
-def test_a_notebook_is_named_by_its_parameters_with_the_hash_behind(parameters, name):
-    assert Planned("0123456789abcdef", parameters, {}).file_stem == name
-
-
-def test_names_are_short_however_many_parameters_there_are():
-    long = Planned("0" * 64, {f"p{n}": "x" * 300 for n in range(50)}, {}).file_stem
-    assert len(long) < 120
-    assert long.endswith("_" + "0" * 12)

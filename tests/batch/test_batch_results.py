@@ -123,20 +123,6 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None
     assert (first.started, again.started) == (1, 1)
 
 
-def test_long_values_do_not_fill_the_screen(tmp_path: Path) -> None:
-    """Neither in the error of a cell that is there twice, nor in the summary; the CSV has all of it."""
-    template = write_notebook(tmp_path / "t.ipynb", "x = ''")
-    long = "a" * 100_000
-    with pytest.raises(InputError, match="are the same notebook") as error:
-        run_batch(template, {"list": [{"x": long}, {"x": long}]}, out=tmp_path)
-    assert len(str(error.value)) < 300
-    result = BatchResult("t", tmp_path, (CellResult({"x": long}, "failed", error="no"),), 1.0)
-    assert len(result.summary().text) < 1200
-    csv, notebook = result.write()
-    assert long in csv.read_text()
-    assert notebook.stat().st_size < 10_000
-
-
 def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_stands_beside(
     tmp_path: Path,
 ) -> None:
@@ -181,16 +167,3 @@ def test_what_templates_found_stands_beside_their_parameters(tmp_path: Path) -> 
     assert pd.read_csv(tmp_path / "results.csv").equals(found)
     assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
     assert "results.png" in notebook.read_text()
-
-
-def test_a_batch_without_results_leaves_none_of_an_earlier_one(tmp_path: Path) -> None:
-    collected(tmp_path, {"composite": [{"name": "a", "estimate": 1.0, "low": 0.0, "high": 2.0}]}).write()
-    _, notebook = collected(tmp_path, {"composite": []}).write()
-    assert not list(tmp_path.glob("results.*"))
-    assert "What the notebooks found" not in notebook.read_text()
-
-
-def test_a_table_without_intervals_is_collected_and_not_drawn(tmp_path: Path) -> None:
-    collected(tmp_path, {"composite": [{"model": "a", "count": 3}]}).write()
-    assert (tmp_path / "results.csv").is_file()
-    assert not (tmp_path / "results.png").exists()

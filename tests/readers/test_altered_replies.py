@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from importlib import resources
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.models.tokens import count_tokens
-from toolkit.probes.alterations import EMPTY, KINDS, SINGLE_PARAGRAPH, Altering, shipped_attacks
+from toolkit.probes.alterations import KINDS, SINGLE_PARAGRAPH, Altering, shipped_attacks
 from toolkit.probes.alterations import probes_of as made_of
 
 REPLY = """## Containment
@@ -32,9 +30,6 @@ iptables -A OUTPUT -j DROP
 ```
 
 Map it to ISO/IEC 27001 and T1566; CVE-2021-44228 has critical severity."""
-
-
-DATA = tomllib.loads((resources.files("toolkit.judges") / "data" / "probes.toml").read_text("utf-8"))
 
 
 def probes_of(text, seed, attacks=()):
@@ -59,12 +54,6 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
     assert probes != probes_of(REPLY, 6, attacks=attacks)
 
 
-@pytest.mark.parametrize("text", ["", "   \n\n "])
-def test_an_empty_reply_has_no_probe_and_says_why(text: str) -> None:
-    probes = probes_of(text, 1, attacks=shipped_attacks()[:1])
-    assert [(probe.text, probe.reason) for probe in probes] == [(None, EMPTY)] * 4
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> None:
     """At least +50 %, at most one sentence more; the lines of the reply stand there in their order."""
@@ -73,21 +62,6 @@ def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> N
     assert 1.45 * before <= after <= 1.5 * before + 30
     left = iter(lines(probe.text))
     assert all(line in left for line in lines(REPLY))
-
-
-def test_padding_comes_in_several_variants_and_says_nothing_twice_or_that_could_be_scored() -> None:
-    """Three fillers in three places; no sentence twice in 1,000 tokens, no number, standard or word of the work."""
-    assert {one("padded", REPLY, seed).variant for seed in range(30)} == {"preamble", "closing", "between"}
-    long = "\n\n".join(
-        f"Paragraph {n} names host {n} and says what to do with it in detail." for n in range(70)
-    )
-    scored = r"[0-9]|risk|secur|incident|complian|step[s ]*:|ISO|NIST|attack|host"
-    for seed in range(6):
-        added = lines(one("padded", long, seed).text)
-        said = [s for line in added if line not in lines(long) for s in re.split(r"(?<=\.) ", line)]
-        assert len(said) == len(set(said)) > 10
-    for filler in DATA["fillers"]:
-        assert not [sentence for sentence in filler["sentences"] if re.search(scored, sentence)]
 
 
 @pytest.mark.parametrize(("text", "variant", "was", "now"), [
@@ -110,23 +84,6 @@ def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: st
         assert (found.variant, before) == (variant, was)
         assert re.fullmatch(now, after)
         assert found.text == text.replace(was, after, 1) != text
-
-
-def test_the_kind_of_error_is_drawn_from_what_the_reply_holds() -> None:
-    kinds = "port deadline negation action standard technique vulnerability severity"
-    assert {one("planted", REPLY, seed).variant for seed in range(200)} == set(kinds.split())
-
-
-@pytest.mark.parametrize("text", ["Hello.", "No stop", "Two sentences. Here they are!", "汉字。"])
-def test_a_reply_without_such_facts_gets_one_false_sentence(text: str) -> None:
-    """The sentence is one of the list, the rest of the reply stays."""
-    known = {row["text"] for row in DATA["errors"]}
-    for seed in range(8):
-        found = one("planted", text, seed)
-        inserted = found.detail.removeprefix("put in: ")
-        assert found.variant.startswith("inserted: ")
-        assert inserted in known
-        assert found.text.replace(inserted, "").split() == text.split()
 
 
 def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:

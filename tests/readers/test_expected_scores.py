@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.judges.parse import Expected, expected_scores
+from toolkit.judges.parse import expected_scores
 from toolkit.words import DIMENSIONS
 
 LIKELY = {"4": 0.6, "5": 0.2, "3": 0.1}
@@ -38,7 +38,7 @@ def clarity(*tokens, **options):
 
 
 def near(score, mass):
-    return Expected(pytest.approx(score), pytest.approx(mass))
+    return (pytest.approx(score), pytest.approx(mass))
 
 
 FOUR = near((4 * 0.6 + 5 * 0.2 + 3 * 0.1) / 0.9, 0.9)
@@ -87,8 +87,8 @@ def test_tokens_with_the_same_bytes_are_added_up_and_what_was_written_counts():
     assert clarity('{"clarity":', number, "}") == FOUR
     number = entry("4", {"1.": 0.5, "2": 0.3}, logprob=math.log(0.1))
     assert clarity('{"clarity":', number, "}") == near((2 * 0.3 + 4 * 0.1) / 0.4, 0.4)
-    assert clarity('{"clarity":', entry("5", {"5": 1.0}), "}") == Expected(5.0, 1.0)
-    assert clarity('{"clarity":', entry("0", {"0": 1.0}), "}") == Expected(0.0, 1.0)
+    assert clarity('{"clarity":', entry("5", {"5": 1.0}), "}") == (5.0, 1.0)
+    assert clarity('{"clarity":', entry("0", {"0": 1.0}), "}") == (0.0, 1.0)
     assert clarity('{"clarity":', entry("4", {"x": 0.9}, logprob=-9999.0), "}") is None
     assert clarity('{"clarity":', entry("4", {"4": 0.9, " 4": 0.9}), "}") is None
     assert clarity('{"clarity":', entry("4", {"4": 0.9, "5": 0.1 + 1e-9}), "}") == near(4.1, 1.0)
@@ -248,6 +248,6 @@ def test_nothing_a_server_sends_raises_or_leaves_the_scale(entries, content):
     choice = {"message": {"content": content}, "logprobs": {"content": entries}}
     assert expected_scores({"choices": [choice]}, ["clarity"]) == {}
     raw = broken(*TOP, entries)
-    for expected in expected_scores(raw, ["clarity"]).values():
-        assert 0 <= expected.score <= 5
-        assert 0 < expected.mass <= 1
+    for score, mass in expected_scores(raw, ["clarity"]).values():
+        assert 0 <= score <= 5
+        assert 0 < mass <= 1

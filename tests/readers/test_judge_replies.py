@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.judges.parse import REASONS, Parsed, Unreadable, parse_judgement
+from toolkit.judges.parse import Parsed, Unreadable, parse_judgement
 from toolkit.judges.per_sentence import (
-    FINDING_REASONS,
     MOST_FINDINGS,
-    Finding,
-    bounded_score,
     findings_schema,
     parse_findings,
 )
@@ -130,16 +127,6 @@ def test_anything_else_is_missing_with_its_reason(word):
     for text in UNREADABLE[word]:
         reason = why(text)
         assert (reason.split(":")[0], len(reason) < 200) == (word, True), text[:80]
-    assert word in REASONS
-    assert set(REASONS) - set(UNREADABLE) == {"refusal", "filtered"}
-
-
-def test_the_detail_names_the_dimension_and_the_ends_of_the_scale_count():
-    """Zero has no sign."""
-    assert why(with_raw("9.0")) == "out of scale: clarity is 9, the scale is 0 to 5"
-    assert why(UNREADABLE["missing dimension"][1]) == f"missing dimension: {DIMENSIONS[0]}"
-    found = [str(read(with_raw(raw)).scores["clarity"]) for raw in ("0", "5", "-0", "-0.0")]
-    assert found == ["0.0", "5.0", "0.0", "0.0"]
 
 
 @pytest.mark.parametrize("key", ["reasons", "reason"])
@@ -166,18 +153,6 @@ def test_how_the_reply_ended_decides_the_reason(text, finish, word):
     )  # complete is complete
 
 
-MARKS = st.sampled_from([*"\"'`>\n \\“»a", "```\n", "<think>", "</think>", "<<<A>>>", GOOD])
-
-
-@settings(deadline=None, derandomize=True)
-@given(st.lists(MARKS).map("".join))
-def test_no_mark_inside_of_a_text_of_the_object_is_one_of_the_reply(reasons):
-    """An object is read whole, alone or after a thought, whatever its texts hold."""
-    for thought in ("", "<think>5?</think>\n", "Hm.</think>```json\n"):
-        text = f"{thought}{json.dumps({'reasons': reasons, **SCORES})}" + "\n```" * ("```" in thought)
-        assert read(text).scores == SCORES
-
-
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))
 WHOLE = st.dictionaries(st.sampled_from(DIMENSIONS), st.floats(0, 5), min_size=7).map(json.dumps)
 OBJECTS = WHOLE | st.dictionaries(st.sampled_from([*DIMENSIONS, "reasons", "x"]), VALUES).map(json.dumps)
@@ -199,7 +174,7 @@ def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
         assert set(scores) == set(DIMENSIONS)
         assert all(0 <= score <= 5 for score in scores.values())
         assert not text.startswith("{") or scores.items() <= json.loads(text).items()  # as they were written
-    assert not reason or reason.split(":")[0] in REASONS
+    assert not reason or reason.split(":")[0] in {*UNREADABLE, "refusal", "filtered"}
     reason.encode("utf-8")
 
 
@@ -207,7 +182,6 @@ def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
 
 NAMES = ("technical_accuracy", "clarity")
 ONE = {"what": "Port 23 is telnet.", "dimension": "technical_accuracy", "severity": "major"}
-FOUND = Finding("technical_accuracy", "major", "Port 23 is telnet.")
 
 
 def said(*items: object) -> str:
@@ -215,10 +189,10 @@ def said(*items: object) -> str:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    (said(), ()), (said(ONE, ONE), (FOUND, FOUND)), (f"```json\n{said(ONE)}\n```", (FOUND,)),
-    (said(ONE | {"severity": " Critical", "what": ""}), (Finding("technical_accuracy", "critical", ""),)),
-    (said(*[ONE] * MOST_FINDINGS), (FOUND,) * 8),
-    (said(ONE).replace("Port 23", "\\ud800"), (Finding("technical_accuracy", "major", "? is telnet."),)),
+    (said(), []), (said(ONE, ONE), [ONE, ONE]), (f"```json\n{said(ONE)}\n```", [ONE]),
+    (said(ONE | {"severity": " Critical", "what": ""}), [ONE | {"severity": "critical", "what": ""}]),
+    (said(*[ONE] * MOST_FINDINGS), [ONE] * 8),
+    (said(ONE).replace("Port 23", "\\ud800"), [ONE | {"what": "? is telnet."}]),
 ])  # fmt: skip
 def test_a_list_of_findings_is_read(text, expected):
     assert parse_findings(text, NAMES) == expected
@@ -242,7 +216,6 @@ def test_what_is_no_list_of_findings_has_a_reason_and_no_finding(text, reason):
     with pytest.raises(Unreadable) as caught:
         parse_findings(text, NAMES)
     assert str(caught.value).startswith(reason)
-    assert reason.split(":")[0] in (*FINDING_REASONS, *REASONS)
     for finish, refused in (("refusal", "refusal"), ("filter", "filtered")):
         with pytest.raises(Unreadable, match=refused):
             parse_findings(said(), NAMES, finish)
@@ -261,10 +234,3 @@ def test_what_follows_the_schema_of_findings_is_read():
         assert (part["required"], part["additionalProperties"]) == (list(part["properties"]), False)
     made = (json.dumps(example_of(schema, random.Random(seed))) for seed in range(50))
     assert {0, MOST_FINDINGS} <= {len(parse_findings(text, NAMES)) for text in made}
-
-
-@pytest.mark.parametrize(
-    ("weight", "score"), [(0, 5), (1, 4.8), (5, 4), (12.5, 2.5), (25, 0), (26, 0), (1e9, 0)]
-)
-def test_the_bounded_score_falls_in_a_line_and_stays_on_the_scale(weight, score):
-    assert bounded_score(weight) == pytest.approx(score)

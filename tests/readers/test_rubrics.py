@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.judges.per_sentence import per_sentence_requests
-from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import fill, load_rubric
 from toolkit.models.tokens import count_tokens
 from toolkit.words import DIMENSIONS
@@ -96,14 +94,6 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path:
     ]  # fmt: skip
     assert len({DEFAULT.digest, *(DEFAULT.model_copy(update=change).digest for change in changes)}) == 6
     assert len(DEFAULT.digest) == 64
-
-
-def test_a_rubric_of_ones_own_decides_what_is_looked_for_where(tmp_path: Path) -> None:
-    mine = load_rubric(str(own(tmp_path, scoped(risk_awareness="whole", actionability="local"))))
-    spec = JudgeSpec("primary", "a", "scripted", "a", structured=True)
-    whole, segment = per_sentence_requests(spec, mine, Manner(focus="per_sentence"), "Do.", "One.")
-    assert [name in whole.response_schema for name in ("risk_awareness", "actionability")] == [True, False]
-    assert [name in segment.response_schema for name in ("risk_awareness", "actionability")] == [False, True]
 
 
 def test_what_is_put_in_is_never_read_as_a_placeholder_and_other_braces_stay() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 import time
 
@@ -12,10 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.judges.focus import (
-    LINE_LENGTH,
-    NO_SENTENCES,
-    READABLE,
-    REPEATED,
     focus_lines,
     focus_sentences,
     reply_metadata,
@@ -160,47 +155,6 @@ def chosen(text: str, count: int) -> list[str]:
     return [sentence.of(text) for sentence in focus_sentences(text, count)]
 
 
-def by_the_formula(text: str, count: int) -> list[str]:
-    """The sentences that the formula of `focus_sentences` names, word by word and pair by pair."""
-    script = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-    said = [piece.of(text) for piece in segments(text) if piece.kind in READABLE]
-    words = [re.findall(f"[{script}]|[^\\W_{script}]+", one.casefold()) for one in said]
-    every = [word for one in words for word in one]
-    idf = {word: math.log(len(said) / sum(word in one for one in words)) for word in every}
-
-    def centrality(one: list[str]) -> float:
-        norm = math.sqrt(math.fsum((one.count(word) * idf[word]) ** 2 for word in set(one)))
-        shared = math.fsum(one.count(word) * every.count(word) * idf[word] ** 2 for word in set(one))
-        return shared / norm if norm else 0.0
-
-    def alike(one: list[str], other: list[str]) -> float:
-        shared = sum(one.count(word) * other.count(word) for word in set(one))
-        squares = math.prod(sum(who.count(word) ** 2 for word in set(who)) for who in (one, other))
-        return shared / math.sqrt(squares) if squares else float(one == other)
-
-    taken: list[int] = []
-    for place in sorted(range(len(said)), key=lambda place: (-centrality(words[place]), place)):
-        if len(taken) < count and all(alike(words[place], words[other]) < REPEATED for other in taken):
-            taken.append(place)
-    return [said[place] for place in sorted(taken)]
-
-
-PIECES = [
-    *("Isolate the host. ", "isolate host the. ", "The host, the host! ", "Host; the disk? ", "No. 7 "),
-    *("- Call the SOC\n", "| a | host |\n", "# Head\n", "\n\n", "`x. y` ", "✅. ", "…! ", "It is 10.0.0.1. "),
-    *("主機隔離。", "主機。隔離主機。", "Straße STRASSE straße. ", "İ e.g. U.S. The ", "Café cafe\u0301. "),
-    *("3 3 3 5 5. ", "5 3. ", "5 3 3. "),
-]
-
-
-@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join), st.integers(0, 6))
-@settings(max_examples=150, deadline=None)
-def test_the_fast_way_names_what_the_formula_names(text, count):
-    """Ties, repeated words, repeated sentences and other scripts included: to the last bit the same order."""
-    assert chosen(text, count) == by_the_formula(text, count)
-    assert reply_metadata(text, count)["fsp_sentences"] == chosen(text, count)
-
-
 @pytest.mark.parametrize(
     ("text", "count", "expected"),
     [
@@ -227,19 +181,3 @@ def test_headings_and_code_are_never_named_and_nothing_depends_on_the_task():
     assert not any(word in named for word in ("Containment", "ping"))
     for function in (focus_sentences, focus_lines, reply_metadata):
         assert list(inspect.signature(function).parameters) == ["text", "count"]
-
-
-def test_what_is_kept_with_a_reply_has_the_names_of_the_seed():
-    """Seed 002, section 3.1: OutputBlob.metadata."""
-    assert reply_metadata(REPLY, 2) == {
-        "content_length": len(REPLY),
-        "word_count": len(REPLY.split()),
-        "sentence_count": 5,
-        "fsp_sentences": chosen(REPLY, 2),
-    }
-    assert len(reply_metadata(REPLY)["fsp_sentences"]) == 5
-    # Lines for the prompt are one a sentence and never endless.
-    first, second = focus_lines("A sentence over\r\ntwo lines.\n\n" + "x" * 10_000, 5).split("\n")
-    assert (first, len(second), second[-2:]) == ("A sentence over two lines.", LINE_LENGTH, "x…")
-    assert focus_lines("", 5) == focus_lines("# Title", 5) == NO_SENTENCES
-    assert set(map(str, reply_metadata("").values())) == {"0", "[]"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable
@@ -96,17 +95,6 @@ def test_notebooks_are_kept_and_none_that_failed_claims_completion(
             assert states[-1] == "pending" or kind == "exit"  # whose kernel lives a moment longer
             assert any(output.output_type == "error" for output in code[2].outputs)
     assert not list(result.folder.glob("*.running.ipynb"))
-
-
-def test_the_records_agree(batch: tuple[Path, Callable, BatchResult]) -> None:
-    """Each is JSON with the parameters, the status, the time and the process; nothing else is left beside them."""
-    _, _, result = batch
-    files = set((result.folder / "records").iterdir())
-    known = map(record_of, (result.folder / "records").glob("*.json"))
-    records = {record["parameters"]["kind"]: record for record in known}
-    assert [records[kind]["status"] for kind in KINDS] == EXPECTED
-    assert all(record["attempts"] == 1 and record["seconds"] > 0 for record in records.values())
-    assert {path.suffix for path in files} == {".json", ".lock", ".ipynb"}
 
 
 def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch: tuple[Path, Callable, BatchResult]) -> None:
@@ -220,19 +208,3 @@ def test_files_that_are_edited_while_a_batch_runs_and_children_that_do_not_want_
     finally:
         for _, server in told:
             os.kill(int(server), signal.SIGKILL)
-
-
-@pytest.mark.full
-def test_json_and_exit_code_of_a_batch_with_a_failure(tmp_path: Path, toolkit: Callable) -> None:
-    """One object with a row a cell; the progress line stands on standard error and speaks of no money."""
-    template, grid = write_notebook(tmp_path / "t.ipynb", "x = 0", "1 / x"), tmp_path / "grid.toml"
-    grid.write_text("[product]\nx = [0, 1]\n")
-    code, out, err = toolkit("batch", template, grid, "--out", tmp_path / "out", "--json")
-    said = json.loads(out)
-    assert (code, said["counts"]) == (1, {"done": 1, "failed": 1})
-    assert [cell["parameters"] for cell in said["cells"]] == [{"x": 0}, {"x": 1}]
-    assert re.search(r"notebooks:? 2/2.*1 notebook failed", err)
-    assert "AUD" not in err
-    code, out, _ = toolkit("batch", template, grid, "--out", tmp_path / "out")
-    assert code == 1
-    assert "failed  x=0: In [3]: ZeroDivisionError: division by zero" in out

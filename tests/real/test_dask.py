@@ -21,7 +21,7 @@ from stub_server import StubServer
 from waiting import wait_for
 
 from toolkit.batch import BatchResult, run_batch
-from toolkit.batch.run import Cluster, differences, facts
+from toolkit.batch.cluster import Cluster, differences, facts
 from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
 from toolkit.store.documents import Call, Run
@@ -50,8 +50,9 @@ from pathlib import Path
 from toolkit import Study
 
 s = Study.load(study)
-Path(f"{study}-{part}").touch()
-while len(list(s.path.parent.glob(f"{s.path.name}-*"))) < 2:  # so that two ask at the same time
+Path(f"{study}.began").touch()
+kind = s.name.split("-")[0]
+while len(list(s.path.parent.glob(f"{kind}-*.began"))) < 2:  # so that two ask at the same time
     time.sleep(0.02)
 s.execute(progress=False)
 """
@@ -68,19 +69,27 @@ def write_study(folder: Path, address: str, name: str, settings: str = "") -> Pa
     return path
 
 
-def what_came(study: Study) -> tuple[dict[tuple[str, int], str], float, int]:
-    calls = {call.call_id: call for call in study.store.objects(Call) if call.study == study.name}
-    runs = [run for run in study.store.objects(Run) if run.study == study.name]
-    replies = {(run.prompt_id, run.repeat): calls[run.call_id].text for run in runs}
-    return replies, sum(call.aud_cost or 0 for call in calls.values()), len(runs)
+def what_came(study: Study) -> dict[tuple[str, int], str]:
+    calls = {call.call_id: call.text for call in study.store.objects(Call)}
+    return {
+        (run.prompt_id, run.repeat): calls[run.call_id]
+        for run in study.store.objects(Run)
+        if run.study == study.name
+    }
+
+
+def spent(study: Study, *names: str) -> float:
+    return sum(call.aud_cost or 0 for call in study.store.objects(Call) if call.study in names)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
     # The workers compare their code with ours, and a developer may edit it between their start and ours.
-    (tmp_path / "pin.py").write_text("from toolkit.batch import run\nrun.code_hash = lambda: 'the same'\n")
-    monkeypatch.setattr("toolkit.batch.run.code_hash", lambda: "the same")
+    (tmp_path / "pin.py").write_text(
+        "from toolkit.batch import cluster\ncluster.code_hash = lambda: 'the same'\n"
+    )
+    monkeypatch.setattr("toolkit.batch.cluster.code_hash", lambda: "the same")
     script = """
 import sys, time
 from distributed import LocalCluster
@@ -117,12 +126,8 @@ def kill_a_worker_of(records: Path, server: StubServer, killed: list[int], over:
 def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(
     tmp_path: Path, cluster: str
 ) -> None:
-    """Two notebooks ask one study at once and a worker dies; two ask another beyond its budget: each is paid once."""
-    template = write_notebook(
-        tmp_path / "ask.ipynb",
-        "study: str\npart: int",
-        ASK,
-    )
+    """Each cell has its own study: two of the same calls at once and a dead worker, two with half the budget."""
+    template = write_notebook(tmp_path / "ask.ipynb", "study: str", ASK)
     killed: list[int] = []
     over = threading.Event()
     with (
@@ -133,31 +138,36 @@ def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_kil
     ):
         alone = Study.load(write_study(tmp_path / "alone", other.openai_url, "same"))
         alone.execute(progress=False)
-        expected = what_came(alone)
+        expected, price = what_came(alone), spent(alone, "same")
         alone.store.close()
-        budget = expected[1] / 2
-        whole = write_study(tmp_path / "shared", server.openai_url, "same")
-        capped = write_study(
-            tmp_path / "shared", server.openai_url, "capped", f"seed = 5\nbudget = {{ aud = {budget} }}"
-        )
+        budget = price / 2
+        same = [write_study(tmp_path / "shared", server.openai_url, f"same-{part}") for part in (1, 2)]
+        settings = f"seed = 5\nbudget = {{ aud = {budget} }}"
+        capped = [
+            write_study(tmp_path / "shared", server.openai_url, f"capped-{part}", settings) for part in (1, 2)
+        ]
         out = tmp_path / "out"
         killer = threading.Thread(target=kill_a_worker_of, args=(out / "records", server, killed, over))
         killer.start()
-        grid = {"product": {"study": [str(whole), str(capped)], "part": [1, 2]}}
+        grid = {"product": {"study": [str(path) for path in (*same, *capped)]}}
         try:
             result = run_batch(template, grid, out=out, cluster=cluster, progress=False)
             killer.join()
             assert result.counts == {"done": 4}, result.summary().text
-            shared, limited = Study.load(whole), Study.load(capped)
             assert len(killed) == 1
-            assert what_came(shared) == expected
-            replies, spent, _ = what_came(limited)
-            assert 0 < spent <= budget
-            # Every request that arrived is a call that is kept: none was paid twice.
-            assert server.count == RUNS + len([text for text in replies.values() if text])
+            studies = [Study.load(path) for path in (*same, *capped)]
+            assert [what_came(study) for study in studies[:2]] == [expected] * 2
+            assert spent(studies[0], "same-1", "same-2") == pytest.approx(price)
+            assert all(0 < spent(study, study.name) <= budget for study in studies[2:])
+            # Every request that arrived is a call that is stored: none was paid twice.
+            assert (
+                server.count
+                == studies[0].store.objects(Call).count()
+                == len([call for call in studies[0].store.objects(Call) if call.text])
+            )
             assert server.most_at_once <= 4
-            shared.store.close()
-            limited.store.close()
+            for study in studies:
+                study.store.close()
         finally:
             for name in ("alone", "shared"):
                 embedded.stop(tmp_path / name / "results" / ".store")
@@ -181,7 +191,7 @@ def test_without_the_package_or_a_scheduler_it_is_one_line(
 ) -> None:
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     grid = {"list": [{}]}
-    monkeypatch.setattr("toolkit.batch.run.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("toolkit.batch.cluster.CONNECT_SECONDS", 0.3)
     with pytest.raises(InputError, match=r"no Dask scheduler answers there"):
         run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -198,12 +208,9 @@ class Gone:
             done=lambda: bool(error), status="error", exception=lambda: ToolkitError(error)
         )
 
-    def map(self, *_: object, **__: object) -> list[object]:
+    def submit(self, *_: object, **__: object) -> object:
         """Take work that nobody will do."""
-        return [self.future]
-
-    def cancel(self, futures: object) -> None:
-        """Nobody is there to hear it."""
+        return self.future
 
     def nthreads(self) -> dict[str, int]:
         return {}
@@ -217,7 +224,7 @@ def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ev
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Gone, says: str
 ) -> None:
     """What had not begun stays queued and the batch says so; what runs on is waited for, and counts as it ended."""
-    monkeypatch.setattr("toolkit.batch.run.DESERTED_SECONDS", -1.0)
+    monkeypatch.setattr("toolkit.batch.cluster.DESERTED_SECONDS", -1.0)
     monkeypatch.setattr(
         "toolkit.batch.run.connected", lambda *_: contextlib.nullcontext((Cluster(client, {}), 1))
     )
@@ -236,7 +243,6 @@ def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ev
         fcntl.flock(lock, fcntl.LOCK_EX)
         with ThreadPoolExecutor() as threads:
             waiting = threads.submit(batch)
-            wait_for(lambda: list((out / "records").glob("batch-*")))
             (out / "t.ipynb").write_text("{}")
             record.write_text(json.dumps(known | {"status": "done", "notebook": "t.ipynb"}))
             result = waiting.result(30)

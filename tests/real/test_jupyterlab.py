@@ -285,22 +285,3 @@ def test_an_error_and_hostile_text_are_seen_as_they_are(lab: browser.Lab) -> Non
     assert seen.text == "<script>document.title = 1</script> $x^2$ red\n"
     assert seen.cells[3]["count"] is None
     assert seen.title != "1"
-
-
-@pytest.mark.full
-def test_cells_that_do_not_end_in_time_are_an_error_and_leave_no_kernel(lab: browser.Lab) -> None:
-    path = write_notebook(lab.root / "late.ipynb", "import time; time.sleep(600)", tag=None)
-    with pytest.raises(RuntimeError, match="the cells did not come to their end within 3 s"):
-        browser.run_notebook(lab, path, lab.root / "late.png", timeout=3)
-    assert lab.kernels() == []
-
-
-def test_without_chromium_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with (
-        pytest.raises(RuntimeError, match=r"chromium is not installed, .* apt-get install chromium"),
-        browser.open_jupyterlab(tmp_path),
-    ):
-        pass

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import nbformat
-import pandas as pd
 import pytest
 from nbclient import NotebookClient
 from notebook_files import write_notebook
@@ -55,37 +53,6 @@ def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:
     assert "ensemble less human:me = " in said
     assert "Warning" not in said
     assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)
-
-
-def cells_of(path: Path) -> dict[str, str]:
-    """Return the text of each cell by its id."""
-    return {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
-
-
-def test_what_failed_is_counted_by_its_kind_and_has_its_reason() -> None:
-    """Reasons that differ in a word are one line, and a failed run is never without one."""
-    cells = cells_of(NOTEBOOKS / "01_explore_runs.ipynb")
-    base = {"model": "m", "status": "succeeded", "finish_reason": "stop", "failure": None, "defect": None}
-    rows = [
-        {"failure": "timeout: 60 s", "status": "failed", "finish_reason": None},
-        {"failure": "timeout: 61 s", "status": "failed", "finish_reason": None},
-        {"defect": "empty", "excluded": True},
-        {},
-    ]
-    runs = pd.DataFrame([{**base, "run_id": str(n), "excluded": False, **row} for n, row in enumerate(rows)])
-    known = {"runs": runs.astype({"failure": "string", "defect": "string"})}
-    found = eval(_as_expression(cells["failed-runs"], known), known)
-    assert found[["kind", "runs", "example"]].values.tolist() == [
-        ["timeout", 2, "timeout: 60 s"],
-        ["empty", 1, "empty"],
-    ]
-
-
-def _as_expression(source: str, known: dict[str, object]) -> str:
-    """Run all of a cell but its last expression, which is returned."""
-    *body, last = ast.parse(source).body
-    exec(compile(ast.Module(body, []), "cell", "exec"), known)
-    return ast.unparse(last)
 
 
 def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_like_study: Path) -> None:

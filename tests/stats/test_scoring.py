@@ -69,24 +69,6 @@ def test_the_interval_needs_two_judges_and_stays_on_the_scale():
     assert calculate_ci([0.0, 5.0]) == (0.0, 5.0)
 
 
-def test_a_dimension_is_aggregated_over_the_judges_that_scored_it():
-    judges = [{"scores": dict.fromkeys(DIMENSIONS, score), "composite": 1.0} for score in (4.0, 4.5, 5.0)]
-    aggregated = aggregate_ensemble_scores(judges, "clarity")
-    assert (aggregated["mean"], aggregated["median"], aggregated["judge_count"]) == (4.5, 4.5, 3)
-    assert aggregated["confidence_interval"] == calculate_ci([4.0, 4.5, 5.0])
-    failed = {"scores": dict.fromkeys(DIMENSIONS, 0.0), "evaluation_failed": True}
-    gaps = [
-        *judges[:2],
-        {"scores": {"clarity": None}},
-        {"scores": None},
-        {"scores": {"clarity": 9.0}},
-        failed,
-    ]
-    assert aggregate_ensemble_scores(gaps, "clarity")["mean"] == 4.25
-    assert aggregate_ensemble_scores(gaps[1:], "clarity")["mean"] is None
-    assert aggregate_ensemble_scores([])["judge_count"] == 0
-
-
 @pytest.mark.parametrize(
     ("quality", "cost", "found"),
     [
@@ -120,19 +102,6 @@ def test_runs_of_a_bin_may_be_objects_mappings_or_numbers():
         "count": 7,
         "missing": 0,
     }
-
-
-def test_missing_scores_of_a_bin_are_counted_and_enter_no_mean():
-    missing = [None, NAN, pd.NA, {"scores": None}, {"composite": None}]
-    described = analyze_length_bias({"M": [2.0, *missing], "L": []})
-    assert described["M"] == {
-        "mean_score": 2.0,
-        "std_score": 0.0,
-        "std_score_sample": None,
-        "count": 1,
-        "missing": 5,
-    }
-    assert set(described["L"].values()) == {None, 0}
 
 
 def test_more_experiments_narrow_the_interval_and_equal_weights_leave_nothing_to_estimate():

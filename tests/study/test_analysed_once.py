@@ -78,18 +78,6 @@ def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) 
     assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
 
 
-@pytest.mark.full
-def test_scores_of_others_are_calculated_once_too(calls, tmp_path) -> None:
-    """Whoever changes the frame that was given back changes no analysis."""
-    scores = Scores(ratings(), output=tmp_path)
-    first = scores.reliability()
-    judgements = scores.judgements()
-    judgements["composite"] = 0.0
-    assert scores.reliability() is first
-    scores.figures()
-    assert calls["reliability"] == 1
-
-
 def test_length_is_four_frames_from_its_calculation(study: Study, monkeypatch) -> None:
     """A reader of a traceback goes from `Study.length` to `compare_lengths` without plumbing."""
     from toolkit.stats.prompt_length import contrasts

@@ -47,17 +47,6 @@ def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("counts", "raw", "score"), [((6, 1, 3), 0.45, 0.45), ((0, 0, 10), -0.5, 0.0), ((10, 0, 0), 1.0, 1.0)]
-)
-def test_score(toolkit: Callable, counts: tuple[int, ...], raw: float, score: float) -> None:
-    """The one-shot score of seed 000, third term read as H/N: raw and clamped, in words and as JSON."""
-    code, out, _ = toolkit("score", *counts)
-    assert (code, f"score {score:.3f}, raw {raw:.3f}" in out) == (0, True)
-    fields = json.loads(toolkit("score", *counts, "--json")[1])
-    assert (fields["raw"], fields["score"]) == (pytest.approx(raw), pytest.approx(score))
-
-
-@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ("score 1 x 2", "'x' is not a valid integer"),
@@ -82,15 +71,6 @@ def test_bad_input_is_one_line_and_exit_code_2(toolkit: Callable, arguments: str
     said = json.loads(out)
     assert (code, said["exit_code"]) == (2, 2)
     assert err == f"toolkit: {said['error']}\n"
-
-
-@pytest.mark.parametrize("arguments", [(), ("samples",), ("prompts",)], ids=["toolkit", "samples", "prompts"])
-def test_a_group_alone_says_what_it_has_in_lines(toolkit: Callable, arguments: tuple[str, ...]) -> None:
-    """What a newcomer types first is answered by the help as it is, and not by an error that holds all of it."""
-    code, out, err = toolkit(*arguments)
-    assert (code, out) == (2, "")
-    assert err.splitlines()[0] == " ".join(("Usage: toolkit", *arguments, "[OPTIONS] COMMAND [ARGS]..."))
-    assert "Commands:" in err.splitlines()
 
 
 def test_what_a_command_prints_does_not_act_on_the_terminal(
@@ -204,14 +184,6 @@ def test_what_costs_asks_first_and_a_missing_key_is_one_line(
     assert "unexpected" not in err
     said = json.loads(toolkit("status", path, "--json")[1])
     assert (said["abandoned"], said["unsure_aud"]) == (0, 0.0)  # nothing was sent, so nothing is owed
-
-
-def test_doctor_says_what_is_there(toolkit: Callable) -> None:
-    """The doctor starts a store, counts tokens and looks for the demo model."""
-    code, out, _ = toolkit("doctor", "--json")
-    findings = {finding["what"]: finding["ok"] for finding in json.loads(out)["findings"]}
-    assert (findings["store"], findings["tokens"]) == (True, True)
-    assert code == (0 if findings["demo model"] else 2)
 
 
 def test_help_and_import_load_nothing_heavy() -> None:

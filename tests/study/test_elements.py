@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ import toolkit.prompts.dataset as dataset_module
 from toolkit.judges.elements import parse_elements
 from toolkit.judges.parse import Unreadable
 from toolkit.probes.job import ask_elements
-from toolkit.prompts.dataset import TASK, Prompt, load_dataset
 from toolkit.stats import required_elements
 from toolkit.store import embedded
 from toolkit.study import Study
@@ -140,53 +137,3 @@ def test_shares_and_correlation_are_those_of_the_runs() -> None:
     assert (found.shares[0].missing, found.shares[0].n) == (1, {"bases": 3, "answers": 3})
     nothing = required_elements(elements.iloc[:0], runs)
     assert [one.estimate for _, one in nothing.rows()] == [None] * 3
-
-
-def test_repeating_what_a_prompt_states_earns_no_more_elements_when_it_is_longer() -> None:
-    """A scripted answer of a prompt's own facts has, by its words, the same elements at every length."""
-    by_base: dict[str, dict[str, Prompt]] = {}
-    for prompt in load_dataset("rq1_controlled").prompts:
-        by_base.setdefault(prompt.base, {})[prompt.length_bin] = prompt
-    assert {
-        base for base, prompts in by_base.items() if present(prompts["L"]) > present(prompts["S"])
-    } == set()
-    before = by_base["academic_soc_001"]
-    handed = replace(before["L"], text=before["L"].text.replace(TASK, f"\n- {element_words(before)}{TASK}"))
-    assert present(handed) == present(before["S"]) + 1
-
-
-def present(prompt: Prompt) -> int:
-    """Count the elements of which one fact of a prompt has half of the words, three at least."""
-    facts = [stems(line) for line in prompt.text.partition(TASK)[0].splitlines()]
-    elements = [stems(element) for element in prompt.metadata["elements"]]
-    return sum(any(len(words & fact) >= max(3, len(words) / 2) for fact in facts) for words in elements)
-
-
-def stems(words: str) -> set[str]:
-    return {word[:6] for word in re.findall(r"[a-z]{4,}", words.casefold())}
-
-
-def element_words(prompts: dict[str, Prompt]) -> str:
-    """Return an element that S does not state."""
-    elements = prompts["S"].metadata["elements"]
-    return next(
-        element
-        for element in elements
-        if not present(replace(prompts["S"], metadata={"elements": [element]}))
-    )
-
-
-def test_reference_answers_have_every_element_in_words_of_their_own() -> None:
-    """Scored element by element by a reader: the words that meet each stand in the reference of its base."""
-    with (Path(__file__).parent / "data" / "reference_elements.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    bases = {prompt.base: prompt for prompt in load_dataset("rq1_controlled").prompts}
-    with_reference = {base for base, prompt in bases.items() if "reference" in prompt.metadata}
-    assert len(with_reference) == 12
-    scored = {(row["base"], int(row["element_number"])) for row in rows}
-    elements = {base: bases[base].metadata["elements"] for base in with_reference}
-    assert scored == {(base, n) for base, listed in elements.items() for n in range(1, len(listed) + 1)}
-    for row in rows:
-        prompt = bases[row["base"]]
-        assert (row["present"], row["quote"] in prompt.metadata["reference"]) == ("1", True), row
-        assert row["quote"] != elements[row["base"]][int(row["element_number"]) - 1]

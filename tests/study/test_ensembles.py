@@ -9,7 +9,7 @@ import pytest
 from stub_server import Fault, StubServer
 from stub_study import REASONED, is_judge
 
-from toolkit.store.documents import Judgement, OutputBlob, Rubric, Run
+from toolkit.store.documents import Judgement, Rubric, Run
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -147,26 +147,6 @@ def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(
     back = begin()
     assert back.execute(progress=False).new_calls == 0
     assert (back.runs()["composite"] == 4).all()
-
-
-def test_focus_sentences_are_listed_alike_for_every_length_and_kept_with_the_reply(
-    server: StubServer, begin: Begin
-) -> None:
-    """S, M and L get the same number of requests; the blob holds the sentences and counts that the seed names."""
-    study = begin(more=f"{FOCUS}fsp_sentences = 2")
-    study.execute(progress=False)
-    requests = [seen.body for seen in server.seen if is_judge(seen.body)]
-    assert len(requests) == 18
-    assert all("FOCUS SENTENCES" in body["messages"][-1]["content"] for body in requests)
-    assert set(study.judgements().groupby("length_bin", observed=True).size()) == {6}
-    assert set(study.judgements()["focus"]) == {"listed"}
-    controls = study.store.objects(Run).first().bias_controls
-    assert (controls["fsp_enabled"], controls["length_normalization"]) == (True, False)
-    for blob in study.store.objects(OutputBlob):
-        assert blob.metadata["content_length"] == len(blob.content)
-        assert blob.metadata["word_count"] == len(blob.content.split())
-        assert blob.metadata["sentence_count"] >= 4
-        assert "Block 192.0.2.7 at the firewall." in " ".join(blob.metadata["fsp_sentences"])
 
 
 def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_error_costs_the_same(

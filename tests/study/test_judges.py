@@ -15,15 +15,11 @@ import pytest
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
-from toolkit.judges.per_sentence import estimate_segments, per_sentence_requests
-from toolkit.judges.request import FSP_DISABLED, JudgeSpec, Manner, answer_schema, judge_request
+from toolkit.judges.request import FSP_DISABLED, JudgeSpec, Manner, judge_request
 from toolkit.judges.rubric import load_rubric
-from toolkit.judges.segments import segments
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
-from toolkit.models.tokens import count_tokens
-from toolkit.prompts.dataset import load_dataset
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
+from toolkit.words import DIMENSIONS, JUDGE_ROLES
 
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
@@ -185,14 +181,6 @@ def test_everything_of_the_spec_reaches_every_request(manner: Manner) -> None:
     assert requests(replace(SPEC, seed_supported=True, seed=None))[0].seed is None
 
 
-def test_the_schema_asks_for_reasons_first_and_holds_scores_by_enumeration() -> None:
-    schema = json.loads(answer_schema(DEFAULT))
-    assert list(schema["properties"]) == schema["required"] == ["reasons", *DIMENSIONS]
-    assert schema["properties"]["reasons"] == {"type": "string", "maxLength": 160}
-    assert schema["properties"]["clarity"]["enum"] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
-    assert list(json.loads(answer_schema(SEED_V1))["properties"]) == list(DIMENSIONS)
-
-
 # --- segment by segment ---------------------------------------------------------------------------------------------
 
 CLEAN = [f"Step {number} keeps host {number} apart and its memory safe." for number in range(60)]
@@ -276,41 +264,6 @@ def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_find
     assert [r.identity() for r in again.requests] == [r.identity() for r in ask.requests]
 
 
-def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt() -> None:
-    """One for the whole and one for each segment; only the material ends a cached prefix."""
-    reply, questions = planted(7), []
-    for _, tokens in LENGTH_BINS.values():
-        task = TASK + " It burns." * (tokens // 3)
-        requests = per_sentence_requests(SPEC, DEFAULT, SEGMENTS, task, reply)
-        assert len({request.messages[:3] for request in requests}) == 1
-        assert len({request.identity() for request in requests}) == 1 + 7
-        for request in requests:
-            assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
-            assert [message.cached for message in request.messages] == [False, True, False, False]
-            assert reply in request.messages[1].content
-            assert task in request.messages[1].content
-        questions.append([re.sub(r"[0-9a-f]{16}", "-", request.messages[3].content) for request in requests])
-    assert questions[0] == questions[1] == questions[2]
-    whole, *others = per_sentence_requests(
-        replace(SPEC, structured=True), DEFAULT, SEGMENTS, TASK, "One. Two."
-    )
-    assert [*json.loads(whole.response_schema)["properties"]] == ["reasons", "actionability", "completeness"]
-    assert {json.loads(other.response_schema)["required"][0] for other in others} == {"findings"}
-    hidden = per_sentence_requests(SPEC, SEED_V1, SEGMENTS, TASK, "One.")
-    assert not any(TASK in message.content for request in hidden for message in request.messages)
-    assert "Factual correctness in cybersecurity context" in hidden[0].messages[0].content
-
-
-def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> None:
-    rules = set()
-    for repeat in range(6):
-        ask = seeing()
-        found = parts(planted(3), ask, replace(SEGMENTS, shuffle=True), judge=replace(SPEC, repeat=repeat))
-        assert tuple(found.scores) == DIMENSIONS
-        rules |= {request.messages[0].content for request in ask.requests}
-    assert len(rules) > 1
-
-
 @pytest.mark.parametrize("reply", ["", " \n", "---"])
 def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(reply: str) -> None:
     """Nothing was looked for, so no sum says that nothing is wrong, and no dimension gets a 5 for silence."""
@@ -372,13 +325,6 @@ def test_the_first_two_go_alone_and_an_error_is_raised_once_the_others_have_come
     assert at_once == [1, 1, 1, 2, 3, 4, 5]
 
 
-def test_the_estimate_of_segments_is_near_what_the_demo_prompts_have() -> None:
-    assert (estimate_segments(0), estimate_segments(3)) == (0, 1)
-    for prompt in load_dataset("demo").prompts:
-        tokens = count_tokens(prompt.text)
-        assert 0.8 < estimate_segments(tokens) / len(segments(prompt.text)) < 2.5
-
-
 # --- the ensemble ---------------------------------------------------------------------------------------------------
 
 ALL = {*DIMENSIONS, "composite", "composite_strict"}
@@ -424,24 +370,6 @@ def test_fewer_than_two_judges_leave_the_run_unjudged(scores: tuple) -> None:
     assert aggregated["zeros"] is None
 
 
-def test_true_zeros_are_counted_and_only_the_strict_composite_feels_them() -> None:
-    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)])["aggregated"]
-    means = aggregated["mean_scores"]
-    assert (aggregated["zeros"], means["composite"], means["clarity"]) == (1, 4, 2)
-    assert means["composite_strict"] == pytest.approx((24 / 7 + 4) / 2)
-
-
-def test_medians_and_means_without_each_judge_stand_beside_the_mean_in_any_order() -> None:
-    aggregated = ensemble(1, 4, 5)["aggregated"]
-    assert aggregated["median_scores"]["composite"] == 4
-    assert aggregated["leave_one_out"] == {"primary": 4.5, "secondary": 3.0, "tertiary": 2.5}
-    assert ensemble(3, 4)["aggregated"]["leave_one_out"] == {"primary": None, "secondary": None}
-    forward = [said(role, score) for role, score in zip(JUDGE_ROLES, (1.5, 4.5, 3.0), strict=True)]
-    there, back = ensemble_evaluation(forward), ensemble_evaluation(forward[::-1])
-    assert there["aggregated"]["mean_scores"] == pytest.approx(back["aggregated"]["mean_scores"])
-    assert there["judge_results"] == back["judge_results"]
-
-
 def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read() -> None:
     again = [replace(said("primary", score), judge_repeat=n) for n, score in enumerate((1, 4, None))]
     evaluation = ensemble_evaluation([*again, said("secondary", 4.5)])
@@ -453,16 +381,3 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
     for twice in ([said("primary", 4), said("primary", 5)], [again[1]] * 2):
         with pytest.raises(InputError, match="a role may judge a run once"):
             ensemble_evaluation(twice)
-
-
-def test_related_judges_are_counted_and_expected_scores_stand_beside_the_sampled_ones() -> None:
-    others = [said("secondary", 3), said("tertiary", 3)]
-    expected = dict.fromkeys(DIMENSIONS, 3.7)
-    one = replace(said("primary", 5), related=True, expected=expected)
-    evaluation = ensemble_evaluation([one, *others])
-    assert evaluation["aggregated"]["related_count"] == 1
-    primary = evaluation["judge_results"]["primary"]
-    assert (primary["scores"]["clarity"], primary["expected"]["clarity"]) == (5, 3.7)
-    assert primary["related"] is True
-    failed = replace(said("primary", None), related=True)
-    assert ensemble_evaluation([failed, *others])["aggregated"]["related_count"] == 0

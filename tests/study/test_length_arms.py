@@ -21,7 +21,7 @@ from toolkit.errors import InputError, NotAnswerable, StudyError
 from toolkit.models import scripted
 from toolkit.models.tokens import count_tokens
 from toolkit.people.rating import rateable_replies
-from toolkit.probes.job import balanced_sample
+from toolkit.probes.job import balanced_sample, usable_replies
 from toolkit.prompts.check import KINDS, check_dataset, check_summary
 from toolkit.prompts.dataset import load_dataset
 from toolkit.prompts.diff import diff_summary
@@ -151,7 +151,8 @@ def test_no_other_analysis_sees_an_arm(finished: Study) -> None:
         assert len(frame)
         assert frame["length_arm"].isna().all()
     assert len(rateable_replies(finished.plan, finished.store)) == 2 * 3 * (BASES + WITHOUT)
-    assert not any(run.of_arm for run in balanced_sample(finished.plan.runs, 99, 1))
+    stored = usable_replies(finished.plan, finished.store)
+    assert not any(reply.run.of_arm for reply in balanced_sample(stored, 99, 1))
     costs = bank_of(finished.plan)["cost"]  # of S, M and L, as large for a base with arms as for another one
     assert 0 < costs.max() < 1.01 * costs.min()
     mean = plain[plain["length_arm"].isna()].groupby("model")["composite"].mean()

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 from simulated_banks import simulated_bank
 
-from toolkit.adaptive.rounds import next_bases, spread_order
+from toolkit.adaptive.rounds import next_bases
 from toolkit.errors import InputError
-from toolkit.stats import read_bank
 
 NONE = pd.DataFrame(columns=["model", "base", "length_bin", "score"])
 
@@ -43,12 +42,6 @@ def test_a_killed_study_goes_on_with_the_same_choice():
     assert run(bank, scores, 12, 8) != done
 
 
-def test_every_base_is_asked_once_and_then_there_is_none():
-    bank, scores = simulated_bank(3)
-    done = run(bank, scores, 1, 30)
-    assert sorted(done) == sorted(bank["base"])
-
-
 def test_the_noisier_and_the_cheaper_stratum_is_asked_more():
     dice = np.random.default_rng(1)
     bank = pd.DataFrame({"base": [f"b{i:02}" for i in range(80)], "scenario": ["a"] * 40 + ["b"] * 40})
@@ -58,17 +51,6 @@ def test_the_noisier_and_the_cheaper_stratum_is_asked_more():
         scores = values.rename_axis("base").reset_index().melt("base", var_name="model", value_name="score")
         done = run(bank.assign(cost=cost), scores.assign(length_bin="S"), 1, 12)
         assert sum(base >= "b40" for base in done) >= wanted
-
-
-def test_the_beginning_is_spread_over_categories_and_each_base_is_as_likely():
-    bank = pd.DataFrame({"base": range(40), "category": np.repeat(list("abcd"), 10)})
-    read = read_bank(bank)
-    first = [spread_order(read, seed)[:10] for seed in range(400)]
-    per = np.array([np.bincount(read.groups[of], minlength=4) for of in first])
-    assert per.min() >= 1
-    assert per.max() <= 4
-    times = np.bincount(np.concatenate(first), minlength=40)
-    assert abs(times - 100).max() < 4.5 * np.sqrt(400 * 0.25 * 0.75)
 
 
 def test_what_cannot_be_used_is_said():

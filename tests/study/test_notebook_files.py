@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 from pathlib import Path
 
 import nbformat
@@ -19,13 +18,6 @@ LOGIC = (
 
 def code_of(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-
-
-def test_the_notebooks_are_where_the_readme_says():
-    names = "adaptive_benchmark analyse_scores cost_quality dataset_report hallucination judge_reliability "
-    names += "one_shot_test prompt_length run_study thesis_figures"
-    assert [path.stem for path in TEMPLATES] == names.split()
-    assert [path.stem[:2] for path in NOTEBOOKS if path not in TEMPLATES] == [f"0{n}" for n in range(9)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -86,20 +78,3 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
     assert notebook.metadata.get("toolkit", {}) == (
         {} if asks or "study" not in values else {"reads": "store"}
     )
-
-
-def test_the_first_notebook_is_changed_in_one_line_and_asks_no_model():
-    cells = {cell.id: cell.source for cell in code_of(ROOT / "notebooks" / "00_start_here.ipynb")}
-    assert cells["study"] == 'STUDY = "../templates/planted.toml"'
-    assert not any(".run(" in source or ".execute(" in source for source in cells.values())
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_no_text_states_what_a_result_states(path):
-    """How P values were corrected, and how many were, the result prints: a study may have two lengths, or no test."""
-    texts = [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"]
-    stated = re.compile(
-        r"(?i)\bcorrected (?:for|by)\b|\bHolm\b|bonferroni|greenhouse|the seven dimensions|three lengths\."
-    )
-    texts = [text for text in texts if "says what a P value was corrected for" not in text]
-    assert not [match[0] for text in texts for match in stated.finditer(text)]

@@ -192,8 +192,7 @@ def test_probes_go_by_the_scale(study: Study) -> None:
     shifts = result.shifts().shifts
     assert {shift.shift.unit for shift in shifts} == {"score points (1-10)"}
     assert all("0.9 or more" in shift.harmed.name for shift in shifts)
-    assert {"correctness", "composite_strict"} <= {*result.scheme.columns}
-    assert result.frame("plain_words")["original"].dropna().between(1, 10).all()
+    assert result.frame()["original"].dropna().between(1, 10).all()
 
 
 @pytest.mark.full
@@ -210,18 +209,6 @@ def test_what_is_exported_is_read_again_with_its_dimensions_and_scale(study: Stu
     imported = import_archive(tmp_path / "out/archive.zip", tmp_path / "elsewhere")
     assert imported.fields["added"]["judgements"] >= len(study.judgements())
     embedded.stop(tmp_path / "elsewhere" / ".store")
-
-
-def test_scenarios_are_those_of_the_dataset(study: Study, tmp_path: Path) -> None:
-    assert {*study.runs()["scenario"]} == {"CLOUD", "OT"}
-    assert {*study.runs(scenario="OT")["base"]} == {"b1", "b3"}
-    path = written(tmp_path, STUDY.replace("[judges]", 'scenarios = ["OT"]\n[judges]', 1))
-    assert {item.context.base for item, _ in Study.load(path).plan.runs.prompts} == {"b1", "b3"}
-    path.write_text(STUDY.replace("[judges]", 'scenarios = ["CLUOD"]\n[judges]', 1))
-    with pytest.raises(StudyError, match="no 'CLUOD'") as error:
-        _ = Study.load(path).plan
-    assert "did you mean CLOUD? " in str(error.value)
-    assert "CLOUD, OT" in str(error.value)
 
 
 def of(names: list[str], scale: tuple[float, float], step: float | None = None, **weights: float) -> Rubric:
@@ -307,14 +294,3 @@ def test_what_does_not_fit_the_rubric_is_one_line(tmp_path: Path, old: str, new:
     with pytest.raises(StudyError, match=reason) as error:
         Study.load(path)
     assert "\n" not in str(error.value)
-
-
-def test_per_sentence_goes_by_the_scale() -> None:
-    from toolkit.judges.per_sentence import bounded_score, per_sentence_requests
-
-    whole, segment = per_sentence_requests(
-        JudgeSpec("primary", "a", "scripted", "a"), RUBRIC, Manner(focus="per_sentence"), "Do.", "One."
-    )
-    assert "scored from 1 to 10 in steps of 1" in whole.messages[0].content
-    assert "plain_words: Can an analyst on shift follow it at once?" in segment.messages[0].content
-    assert [bounded_score(weight, (1, 10)) for weight in (0, 12.5, 30)] == [10, 5.5, 1]

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from stub_server import Fault, StubServer
+from stub_server import StubServer
 
 from toolkit.analyses import QUESTIONS
 from toolkit.errors import InputError, StudyError
-from toolkit.prompt_test import SHIPPED, find_test
+from toolkit.prompt_test import find_test
 from toolkit.store.documents import Prompt, Run
 from toolkit.study import Study
 
@@ -104,38 +104,12 @@ def test_a_test_in_an_empty_folder_runs_from_the_command_line(
     assert study.manifest()["judges"] == {}
 
 
-def test_a_failed_run_is_missing_with_its_reason_and_counted(server: StubServer, begin: Begin) -> None:
-    """A run without a reply leaves the denominator and is named; it is no wrong answer."""
-    refused = Fault(status=400)
-    server.faults = lambda number, body: refused if "dns" in body["messages"][0]["content"] else None
-    study = begin()
-    outcome = study.execute(progress=False)
-    ((_, result),) = outcome.results
-    assert (result.estimate, result.missing, outcome.failed) == (1.0, 2, 2)
-    missing = study.measurements().query("value.isna()")
-    assert missing["reason"].str.startswith("bad_request").all()
-
-
-def test_options_reach_the_test(server: StubServer, begin: Begin) -> None:
-    """The table [options] is the constructor's arguments; other options are other prompts and other calls."""
-    for language in ("English", "German"):
-        study = begin(more=f'[options]\nlanguage = "{language}"\n')
-        assert study.execute(progress=False).new_calls == 6
-    assert any("German" in str(seen.body) for seen in server.seen)
-
-
 def test_a_package_of_the_study_folder_and_a_dotted_name_are_found(tmp_path: Path) -> None:
     """module:Class and module.Class name the same class."""
     (tmp_path / "ports_of_a_test.py").write_text(OWN)
     found = find_test("ports_of_a_test:Ports", tmp_path)
     assert find_test("ports_of_a_test.Ports", tmp_path) is found
     assert str(tmp_path) not in sys.path
-
-
-def test_everything_that_ships_is_found() -> None:
-    """Each shipped name is a whole test."""
-    for name in SHIPPED:
-        assert find_test(name, Path()).name == name
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,6 @@ SLOTS = [
 ]
 
 
-def test_every_pair_of_models_meets_on_every_prompt_once_where_nothing_limits_them() -> None:
-    pairs = draw_pairs(SLOTS, ["a", "b", "c"], None, 1)
-    assert len(pairs) == len(set(pairs)) == 3 * len(SLOTS)
-    assert draw_pairs(SLOTS, ["a", "b", "c"], 10**6, 1) == pairs
-    assert draw_pairs([], ["a", "b"], None, 1) == draw_pairs(SLOTS, ["a"], 3, 1) == ()
-
-
 @pytest.mark.parametrize("size", [1, 5, 12, 24, 50])
 @pytest.mark.parametrize("seed", [0, 7])
 def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios_and_lengths(
@@ -195,11 +188,6 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(
     (tmp_path / "p.toml").write_text(text_of(**parts))
     with pytest.raises(StudyError, match=message):
         load_study_file(tmp_path / "p.toml")
-
-
-def test_a_test_without_judges_has_no_pairs(tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"judges\.mode: test one_shot has no replies that judges compare"):
-        _ = study_in(tmp_path, top='test = "one_shot"\n').plan
 
 
 # --- the whole of it, by the command line ----------------------------------------------------------------------------
@@ -377,16 +365,6 @@ def test_excluded_replies_are_not_paired_and_votes_that_are_none_are_missing_wit
     study.close()
 
 
-def test_equal_replies_are_compared_by_two_calls(folder: Path) -> None:
-    """In both orders the judge sees one text: one call would count as two votes for a position."""
-    same = 'models = [{ name = "x", provider = "scripted", replies = ["Same."] }, { name = "y", provider = "scripted", '
-    study = study_in(folder, models=same + 'replies = ["Same."] }]\n', top="bases = 1\n")
-    study.execute(progress=False)
-    assert len(study.pairs()) == 4
-    assert study.pairs()["call_id"].is_unique
-    study.close()
-
-
 PAID = JUDGES.replace("planted =", "usd_per_million_input = 100, usd_per_million_output = 100, planted =")
 
 
@@ -448,19 +426,6 @@ def test_a_vote_is_of_one_text_one_judge_and_one_wording(folder: Path) -> None:
         each.close()
 
 
-def test_a_judge_does_not_compare_its_own_family_where_that_is_excluded(tmp_path: Path) -> None:
-    models = MODELS.replace('name = "weak",', 'name = "weak", family = "own",')
-    judges = JUDGES.replace('name = "judge-b",', 'name = "judge-b", family = "own",')
-    study = study_in(tmp_path, models=models, judges=judges, more='related = "exclude"\n')
-    from toolkit.store.votes import ballots
-
-    seen = Counter((ballot.role, *ballot.pair.models) for ballot in ballots(study.plan))
-    assert seen["secondary", "strong", "middle"] == 24
-    assert {key for key in seen if "weak" in key} == {
-        ("primary", "strong", "weak"), ("primary", "middle", "weak"),
-    }  # fmt: skip
-
-
 # --- agreement of votes and scores -----------------------------------------------------------------------------------
 
 
@@ -496,12 +461,3 @@ def test_ties_missing_votes_and_missing_scores_are_counted_and_never_agreement()
     backwards = runs.assign(composite_strict=-runs["composite_strict"])
     assert pair_agreement(votes, backwards).replies.estimate == 0.5
     assert pair_agreement(votes, backwards).models.estimate == -agreement.models.estimate
-
-
-@pytest.mark.parametrize("vote", [None, "tie"])
-def test_where_nothing_is_decided_there_is_no_agreement_and_a_reason(vote: str | None) -> None:
-    agreement = pair_agreement(votes_of(("1", "x", "y", vote)), runs_of(x1=1.0, y1=2.0))
-    assert agreement.replies.estimate is None
-    assert agreement.replies.reason
-    assert agreement.models.estimate is None
-    assert agreement.models.reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ from stub_server import Fault, StubServer
 from stub_study import REASONED, is_judge, plain, stub_study
 
 from toolkit.errors import PriceError
-from toolkit.store import records
 from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.study import Study
 
@@ -129,15 +127,6 @@ def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_u
     assert not (judgements["composite"] == 0).any()
 
 
-def test_an_empty_reply_is_kept_and_not_judged(served: Callable[..., Any]) -> None:
-    """A reply without text was paid for and stays, but no judge is paid to look at nothing."""
-    with served(answer=lambda body: "", bins=SHORT) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, server.count) == (2, 0, 2)
-        assert study.execute(progress=False).new_calls == 0
-        assert study.runs()["composite"].isna().all()
-
-
 def cut_off(below: int) -> dict[str, Any]:
     """Return a server whose replies end for want of tokens when asked for fewer than ``below``."""
 
@@ -209,42 +198,6 @@ def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(
         study.close()
 
 
-def test_a_study_finished_before_unknown_ends_were_told_apart_stays_as_it_is(
-    served: Callable[..., Any],
-) -> None:
-    """Its replies are stored as "other", and were judged; nothing of it is asked, lost or listed as changed."""
-    with served(bins=SHORT) as (_, study):
-        study.execute(progress=False)
-        database, before = study.store.database, study.runs()["composite_strict"]
-        for kind in ("calls", "runs"):
-            database[kind].update_many({}, {"$set": {"finish_reason": "other"}})
-        entry = database["decisions"].find_one({})
-        content = json.loads(entry["content"])
-        content.pop("replies.unknown_finish")
-        database["decisions"].update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(content)}})
-        study = again(study, "", "")
-        outcome = study.execute(progress=False)
-        assert (outcome.new_calls, outcome.judged, outcome.excluded) == (0, 2, {})
-        assert before.notna().all()
-        assert study.runs()["composite_strict"].equals(before)
-        assert study.execute(progress=False, replay=True).judged == 2
-        assert study.runs()["defect"].isna().all()
-        assert study.deviations().empty
-        study.close()
-
-
-def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served: Callable[..., Any]) -> None:
-    """Two retries with twice the tokens each, all paid for, all counted, and still not scored."""
-    retry = '[replies]\ntruncated = "retry"\nretries = 2\n'
-    with served(**cut_off(10**6), more=retry) as (server, study):
-        outcome = study.execute(progress=False)
-        assert (outcome.excluded, outcome.judged, server.count) == ({"truncated": 2}, 0, 6)
-        asked = sorted(seen.body["max_tokens"] for seen in server.seen)
-        assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
-        assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
-        assert study.execute(progress=False).new_calls == 0
-
-
 def test_a_model_without_a_price_is_refused_before_the_first_call(served: Callable[..., Any]) -> None:
     """Not a single request is sent when the cost cannot be counted."""
     with served() as (server, study):
@@ -270,25 +223,3 @@ def test_replay_makes_everything_again_without_a_network(served: Callable[..., A
         assert study.runs().drop(columns=new).equals(before.drop(columns=new))
         assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
         assert server.count == seen
-
-
-def test_a_text_that_is_kept_is_not_taken_apart_again(
-    served: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Equal replies are one text, looked through once; a replay looks through those alone that are gone."""
-    looked: list[str] = []
-
-    def looking(text: str) -> dict[str, int]:
-        looked.append(text)
-        return {"content_length": len(text)}
-
-    monkeypatch.setattr(records, "reply_metadata", looking)
-    with served(answer=lambda body: REASONED) as (_, study):  # every request is answered alike
-        assert study.execute(progress=False).succeeded == 6
-        assert len(looked) == study.store.objects(OutputBlob).count() == 1
-        assert study.execute(progress=False, replay=True).succeeded == 6
-        assert len(looked) == 1
-        study.store.database["output_blobs"].delete_many({})
-        assert study.execute(progress=False, replay=True).succeeded == 6
-        assert len(looked) == 2
-        assert study.store.objects(OutputBlob).count() == 1

@@ -12,13 +12,14 @@ import pytest
 from stub_server import Fault, StubServer
 from stub_study import is_judge
 
-from toolkit.errors import BudgetReached, InputError
+from toolkit.errors import BudgetReached
 from toolkit.probes.alterations import KINDS, shipped_attacks
 from toolkit.probes.job import (
     balanced_sample,
     probe_judges,
     probe_requests,
     probe_targets,
+    usable_replies,
 )
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
@@ -141,33 +142,23 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
         assert Counter(target.length_bin for target in targets) == {"S": 4, "M": 4, "L": 4}
         assert len({target.base for target in targets}) == 12
         assert targets == probe_targets(study.plan, study.store)
-        runs = study.plan.runs
-        assert balanced_sample(runs, 12, 1) != balanced_sample(runs, 12, 2)
-        assert len({run.key for run in balanced_sample(runs, 99, 1)}) == 36
-        assert balanced_sample((), 5, 1) == balanced_sample(runs, 0, 1) == ()
+        stored = usable_replies(study.plan, study.store)
+        assert balanced_sample(stored, 12, 1) != balanced_sample(stored, 12, 2)
+        assert len({reply.run_id for reply in balanced_sample(stored, 99, 1)}) == 36
+        assert balanced_sample((), 5, 1) == balanced_sample(stored, 0, 1) == ()
         assert len({p.variant for t in targets for p in t.probes if p.kind == "attacked"}) == 36
         everything = probe_targets(study.plan, study.store, replies=1, attacks=999)
         assert len(everything[0].probes) == 4 + len(shipped_attacks())
     assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
 
 
-def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> None:
-    with (
-        Study.load(study_file()) as study,
-        pytest.raises(InputError, match="no stored reply to probe; run the study first"),
-    ):
-        probe_judges(study.plan, study.store, progress=False)
-
-
-def test_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(study_file) -> None:
+def test_shifts_rest_on_the_study_and_on_its_probes(study_file) -> None:
     """Of every judge and kind; what a probe did to a judge stands in the summary."""
     with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
         study.execute(progress=False)
         result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
-        with pytest.raises(InputError, match="score 'beauty' is unknown"):
-            result.frame("beauty")
-        originals = result.frame("clarity")["original"].tolist()
-        assert originals == [pair.original.scores["clarity"] for pair in result.pairs]
+        originals = result.frame()["original"].tolist()
+        assert originals == [pair.original.composite_strict for pair in result.pairs]
         shifts = result.shifts()
         assert [one.kind for one in shifts.of("primary")] == list(HARM)
         assert f"primary: {shifts.of('primary')[1].harmed.sentence()}" in result.summary().text

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import FrozenInstanceError
 
 import pytest
 
-from toolkit.errors import BudgetReached, InputError
+from toolkit.errors import BudgetReached
 from toolkit.prompt_test import (
-    MeasuredTestItem,
     Measurement,
     PromptReply,
     PromptResponseTest,
@@ -110,14 +108,3 @@ def test_a_cancelled_annotation_is_cancelled():
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(main())
-
-
-def test_items_are_frozen_measurements_are_named_and_a_test_lacks_no_method():
-    measured = MeasuredTestItem(ITEM, (Measurement("a", 1.0), Measurement("b", float("nan"))), "m")
-    assert (measured.value("a"), measured.value("b")) == (1.0, None)
-    with pytest.raises(InputError, match="no measurement 'c'"):
-        measured.value("c")
-    with pytest.raises(FrozenInstanceError):
-        ITEM.item_id = "b"
-    with pytest.raises(TypeError):
-        PromptResponseTest()

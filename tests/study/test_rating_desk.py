@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import ipywidgets as widgets
 import pytest
 
 from toolkit.errors import StoreError
-from toolkit.people.desk import Desk, plain
+from toolkit.people.desk import Desk
 from toolkit.people.rating import open_round, running_rounds
-from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame, human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -88,35 +86,6 @@ def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
     assert kept(study) == [(first.run_id, False, 1.0)]
 
 
-def test_skip_passes_over_and_the_last_one_left_says_so(study):
-    desk = opened(study, size=2)
-    first, second = desk.round.replies
-    desk.skip.click()
-    assert desk.reply == second
-    desk.skip.click()
-    assert desk.reply == first
-    press(desk, *[4.0] * 7)
-    desk.save.click()
-    desk.skip.click()
-    assert desk.reply == second
-    assert "the only one left" in desk.status.value
-
-
-def test_a_finished_round_says_so_and_stays_finished(study):
-    desk = opened(study, size=2)
-    for _ in range(2):
-        press(desk, *[4.0] * 7)
-        desk.save.click()
-    assert "is finished:</b> 2 of 2 rated" in desk.header.value
-    assert desk.save not in desk.box.children
-    again = opened(study)
-    assert "is finished" in again.header.value
-    again.save.click()
-    assert len(kept(study)) == 2
-    again.back.click()
-    assert again.reply == again.round.replies[1]
-
-
 def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monkeypatch):
     first = desk.reply
 
@@ -142,20 +111,6 @@ def test_seven_scores_can_be_typed_in_one_line(desk, study):
         assert [desk.scores[name].value for name in DIMENSIONS] == scores
 
 
-def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study, tmp_path):
-    first = desk.reply
-    path = tmp_path / "ratings.csv"
-    path.write_text(f"run_id,{','.join(DIMENSIONS)}\n{first.run_id},4.2,1,1,1,1,1,\n")
-    import_ratings(study.plan, study.store, path, "anna")
-    again = opened(study)
-    again.back.click()
-    assert again.scores[DIMENSIONS[0]].value == 4.2
-    again.scores["clarity"].value = 3.0
-    again.save.click()
-    frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
-    assert frame.iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]
-
-
 def test_what_a_model_wrote_is_text_and_nothing_else(study):
     round_ = open_round(study.plan, study.store, "anna")
     hostile = "<img src=x onerror=alert(1)> $x$ \x1b[31m</pre><script>1</script>"
@@ -166,16 +121,6 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     assert desk.texts.value.count("</pre>") == desk.texts.value.count('dir="auto"') == 2
     assert "&lt;img src=x onerror=alert(1)&gt; $x$ &lt;/pre&gt;" in desk.texts.value
     assert "a &lt; b &amp;  c" in desk.texts.value
-    assert plain("a\r\nb\rc\td\u202e\u200b") == "a\nb\nc\td"
-
-
-def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
-    _, scores = desk.box.children[-1].children
-    texts = [row.children[0].value for row in scores.children if isinstance(row, widgets.VBox)]
-    assert len(texts) == 7
-    for text, dimension in zip(texts, study.plan.rubric.dimensions, strict=True):
-        assert dimension.title in text
-        assert all(anchor in text for anchor in dimension.anchors.values())
 
 
 def test_a_round_is_ended_by_a_second_press_and_waits_for_nothing_then(study):
@@ -224,11 +169,3 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     press(again, *[3.0] * 7)
     again.save.click()
     assert study.human()["composite"].tolist() == [3.0]
-
-
-def test_task_and_reply_have_the_height_of_the_window(desk):
-    """The task at most two fifths of it, and never so little that a small window cannot be read in."""
-    high = "max(26em, 100vh - 26em)"
-    assert f"<div style='display: flex; flex-direction: column; max-height: {high}'>" in desk.texts.value
-    assert desk.texts.value.count(f"max-height: calc(0.4 * {high}); min-height: 3em") == 1
-    assert desk.texts.value.count("max-height: none; min-height: 3em") == 1

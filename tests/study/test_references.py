@@ -106,28 +106,6 @@ def test_focus_and_reference_are_compared_each_with_the_other_unchanged(begin: C
     assert study.frames().sides("reference")[1] is sides("reference")[1]  # calculated once
 
 
-def test_a_changed_reference_is_judged_anew_and_only_its_base_is_paid(begin: Callable[..., Study]) -> None:
-    first = begin("reference = true")
-    first.execute(progress=False)
-    base = first.prompts()["test_item"].iloc[0]
-    changed = begin("reference = true", **{base: "Another right answer."})
-    assert changed.status()["judgements"]["missing"] == 9
-    assert changed.estimate().set_index("who")["calls"].tolist() == [0, 3, 3, 3]
-    assert changed.execute(progress=False).new_calls == 9
-    assert changed.execute(progress=False).new_calls == 0
-    assert len(changed.judgements()) == 18
-
-
-def test_what_reference_answers_add_is_estimated(begin: Callable[..., Study]) -> None:
-    plain = begin().estimate()["input_tokens"]
-    shown = begin("reference = true").estimate()["input_tokens"]
-    base = load_dataset("demo").prompts[-1].base
-    longer = begin("reference = true", **{base: "word " * 1000}).estimate()["input_tokens"]
-    assert (shown - plain).tolist()[0] == (longer - plain).tolist()[0] == 0
-    assert min((shown - plain)[1:]) > 6 * 60  # six replies, a section of some 70 tokens
-    assert min((longer - shown)[1:]) == pytest.approx(3 * 990, rel=0.02)
-
-
 def test_studies_without_references_are_refused_before_anything_is_sent(
     begin: Callable[..., Study], tmp_path: Path
 ) -> None:
@@ -174,28 +152,6 @@ def test_a_reference_stands_in_a_fence_whose_code_it_cannot_know(name: str, mann
     assert requests[0].identity() != other[0].identity()
 
 
-def test_a_code_that_the_reference_holds_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a task or a reply: the next code is."""
-    codes = [f"{number:016x}" for number in (1, 2, 3)]
-    monkeypatch.setattr("toolkit.judges.request._candidate", lambda *given: codes[given[-1]])
-    material = {
-        "task": f"Task {codes[0]}.",
-        "response": "Reply.",
-        "reference": f"Reference {codes[1].upper()}.",
-    }
-    (request,) = judgement_requests(JUDGE, load_rubric("default"), manner=SHOWN, **material)
-    assert f"END REPLY {codes[2]}" in request.messages[-1].content
-
-
-@pytest.mark.parametrize("manner", [Manner(), Manner(focus="per_sentence")], ids=str)
-@pytest.mark.parametrize("name", ["default", "seed-v1"])
-def test_where_judges_see_no_reference_no_byte_moves(name: str, manner: Manner) -> None:
-    """A dataset with references, judged without them, sends what a dataset without any does."""
-    material = {"task": "Task.", "response": "Reply."}
-    plain = judgement_requests(JUDGE, load_rubric(name), manner=manner, **material)
-    assert plain == judgement_requests(JUDGE, load_rubric(name), manner=manner, **material, reference="R.")
-
-
 def test_references_of_a_dataset_are_checked_and_compared(tmp_path: Path) -> None:
     """Some bases may have none; one for a base, none in its prompt; `prompts diff` names the change."""
     right = load_dataset(write_dataset(tmp_path / "right.csv"))
@@ -214,13 +170,3 @@ def test_references_of_a_dataset_are_checked_and_compared(tmp_path: Path) -> Non
     assert f"reference: The right answer of {first}. -> None" in changes[0].labels
     assert {change.kind for change in changes} == {"changed"}
     assert right.digest != wrong.digest
-
-
-def test_a_base_of_a_folder_may_have_a_reference(tmp_path: Path) -> None:
-    """As a key of its TOML file; without it the digest of a shipped dataset is what it was."""
-    source = Path(__file__).parents[2] / "toolkit/prompts/data/demo"
-    for path in source.glob("*.toml"):
-        own = "" if path.name == "dataset.toml" else 'reference = "Right."\n'
-        (tmp_path / path.name).write_text(own + path.read_text())
-    assert {p.metadata["reference"] for p in load_dataset(tmp_path).prompts} == {"Right."}
-    assert not any("reference" in prompt.metadata for prompt in load_dataset("demo").prompts)

@@ -83,16 +83,6 @@ def results_of(test: RubricStudy, ask: Script | None = None, **how) -> list:
     return test.aggregate_measurements(measured(test, ask or Script(), **how))
 
 
-def test_every_prompt_is_one_item_and_its_context_stays_out_of_the_prompt():
-    items = study().make_test_items()
-    assert [item.item_id for item in items] == [prompt.prompt_id for prompt in PROMPTS]
-    assert items[0].prompts[0].text == PROMPTS[0].text
-    assert (items[0].context.base, items[0].context.length_bin) == ("b0", "S")
-    assert items == study().make_test_items()
-    with pytest.raises(InputError, match="used twice"):
-        study(judges=[JUDGES[0], JUDGES[0]])
-
-
 @pytest.mark.parametrize(("script", "failed", "composite", "count", "reason"), [
     (Script(), (), 2.0, 3, None), (Script(broken=(0,)), (), 2.125, 2, None),
     (Script(broken=(0,), down=(2,)), (), None, 1,
@@ -148,20 +138,3 @@ def test_the_seed_s_composite_says_how_many_zeros_it_left_out_and_models_are_not
     assert "left out" not in results[3].note
     with pytest.raises(InputError, match="claude, gpt are not pooled"):
         test.aggregate_measurements([replace(items[0], model="claude"), items[1]])
-
-
-def test_a_dataset_without_a_length_bin_announces_no_result_for_it():
-    test = study([prompt for prompt in PROMPTS if prompt.length_bin != "M"])
-    names = [kind.name for kind in test.result_types()]
-    means = [f"mean {score}, {size}" for score in ("composite", "composite_strict") for size in "SL"]
-    assert names == [*means, "unjudged share"]
-    assert [r.name for r in results_of(test)] == names
-    nothing = test.aggregate_measurements([])
-    assert [result.estimate for result in nothing] == [None] * 5
-    assert nothing[-1].note == "there are no runs"
-
-
-def test_each_judge_and_each_repeat_is_a_call_of_its_own():
-    script = Script()
-    measured(study(PROMPTS[:2]), script, repeats=3)
-    assert len(script.seen) == len(set(script.seen)) == 2 * 3 * 3

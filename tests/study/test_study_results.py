@@ -15,9 +15,7 @@ from small_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
-from toolkit.report.tables import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -52,16 +50,6 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
     with under(study, equivalence_margin=0.25) as other:
         found = other.length().equivalence
     assert ["±0.25" in one.remarks for one in found] == [True] * 3
-
-
-def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
-    found, model = study.generalizability(), study.generalizability("clarity", of="model", target=0.8)
-    assert found.result.of == ("base", "answer")
-    assert found.result.phi.n["scores"] == int(study.judgements()["composite_strict"].notna().sum())
-    assert 0 <= found.result.phi.low <= found.result.phi.high <= 1
-    assert {"component", "curve"} == set(found.figure_frame()["part"])
-    # The study asks one model, so the variance between models cannot be known.
-    assert ("one model only" in model.result.phi.remarks, model.score) == (True, "clarity")
 
 
 def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) -> None:
@@ -176,16 +164,6 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -
     for number in ("estimate", "low", "high"):
         assert getattr(other, number) == pytest.approx(getattr(between, number))
     assert other.method == between.method
-
-
-def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty() -> None:
-    """In a sentence, a caption and a table."""
-    cost = Estimate("cost", 0.0200012, 0.0200004, 0.0200021, unit="AUD", method="t", confidence=0.995)
-    assert "0.020001 AUD, 99.5% interval [0.020000, 0.020002]" in cost.sentence()
-    small = Estimate("cost", 0.00512, 0.00507, 0.00516, unit="AUD", method="t", confidence=0.995)
-    table = estimates_table("t", "Cost.", [("", small)])
-    assert r"0.00512 {[}0.00507, 0.00516{]}" in table.latex
-    assert "99.5% intervals" in table.caption
 
 
 @pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])

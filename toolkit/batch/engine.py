@@ -194,29 +194,23 @@ class ToolkitEngine:
 
         watch = watch or Watch()
 
-        def execute() -> None:
-            watch.client = PapermillNotebookClient(
-                nb_man,
-                km=new_manager(kernel_name),
-                kernel_name=kernel_name,
-                startup_timeout=start_timeout,
-                iopub_timeout=OUTPUT_SECONDS,
-                log=logger,
-                **{name: options.get(name) for name in ("log_output", "stdout_file", "stderr_file")},
-                on_notebook_start=lambda notebook: watch.ready(),
-                on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
-                on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
-            )
-            watch.client.execute(cleanup_kc=True)
-
+        watch.client = PapermillNotebookClient(
+            nb_man,
+            km=new_manager(kernel_name),
+            kernel_name=kernel_name,
+            startup_timeout=start_timeout,
+            iopub_timeout=OUTPUT_SECONDS,
+            log=logger,
+            log_output=options.get("log_output"),
+            stdout_file=options.get("stdout_file"),
+            stderr_file=options.get("stderr_file"),
+            on_notebook_start=lambda notebook: watch.ready(),
+            on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
+            on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
+        )
         watch.end_after(notebook_timeout, "timeout", "the notebook took {}")
         try:
-            try:
-                execute()
-            except RuntimeError:
-                if watch.process is not None or watch.status:
-                    raise
-                execute()  # the kernel died before it ran anything: start another one
+            watch.client.execute(cleanup_kc=True)
         except DeadKernelError:
             raise _failed(nb_man.nb, watch, *watch.death()) from None
         except CellTimeoutError:

@@ -214,8 +214,15 @@ def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, 
         return None
     path = folder / name
     digest = sha256_of(path)
-    plan = _study_plan(path) if path.suffix == ".toml" else None
-    if plan is None:
+    if path.suffix != ".toml":
+        return [digest], {}
+    from toolkit.plan import make_plan
+    from toolkit.study_loading import load_study_file
+
+    try:
+        study, file = load_study_file(path)
+        plan = make_plan(study, file.parent)
+    except ToolkitError:  # other TOML, or a faulty study, which its notebook will report
         return [digest], {}
     files = {str(path.resolve()): digest} | {str(file): sha256_of(file) for file in _study_files(plan)}
     digests = [digest, *files.values(), _hash([list(plan.call_ids), plan.ensemble_key])]
@@ -245,18 +252,6 @@ def _is_file(folder: Path, name: str) -> bool:
         return False
 
 
-def _study_plan(path: Path) -> Plan | None:
-    """Return the plan of a study file; nothing for other TOML or a faulty study, which its notebook will report."""
-    from toolkit.plan import make_plan
-    from toolkit.study_loading import load_study_file
-
-    try:
-        study, file = load_study_file(path)
-        return make_plan(study, file.parent)
-    except ToolkitError:
-        return None
-
-
 def _study_files(plan: Plan) -> Iterator[Path]:
     """Yield the files that a study and the options of its test name; files of the toolkit count as code."""
     import inspect
@@ -277,8 +272,7 @@ _NAMES: Final[dict[str, Any]] = {
     "Literal": Literal,
     "Optional": Optional,
     "Union": Union,
-    **{kind.__name__: kind for kind in _KINDS},
-}
+} | {kind.__name__: kind for kind in _KINDS}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,6 @@ FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
 STATUSES: Final = (QUEUED, RUNNING, COMPLETED, *FAILED)
 LOOK_SECONDS: Final = 0.3
 AT_ONCE: Final = "now"  # in the stop file: kill notebooks instead of interrupting them
-DIED: Final = "the process that ran it died"
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -62,11 +61,9 @@ class Order:
     folder: str
     identity: str
     records: str
-    batch: str = ""
+    batch: str
     timeout: float | None = None
     cell_timeout: float | None = None
-    retry: bool = False
-    tried: int = 0
     toolkit: str = ""
     copy: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -83,11 +80,10 @@ class Order:
 
     def read(self) -> Record:
         """Return the record; one that waits where there is none or it cannot be read."""
-        names = {column.name for column in fields(Record)}
         try:
             content = json.loads((Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8"))
-            record = Record(**{name: value for name, value in content.items() if name in names})
-        except (OSError, ValueError, TypeError, AttributeError):
+            record = Record(**content)
+        except (OSError, ValueError, TypeError):
             return Record(self.identity)
         valid = record.identity == self.identity and record.status in STATUSES
         return record if valid else Record(self.identity)
@@ -97,18 +93,33 @@ class Order:
         content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
         write_atomically(Path(self.records) / f"{self.identity}.json", content.encode())
 
+    @property
+    def stop(self) -> Path:
+        """The file that stops the notebooks of the batch."""
+        return Path(self.records) / f"batch-{self.batch}.stop"
+
     def is_finished(self, record: Record | None = None) -> bool:
-        """Return whether the notebook needs no run: it is done, or it failed and is not to be run again."""
+        """Return whether the notebook is done and there, or has failed."""
         record = record or self.read()
         completed = record.status == COMPLETED and (Path(self.records).parent / record.notebook).is_file()
-        return completed or (record.status in FAILED and (not self.retry or record.attempts > self.tried))
+        return completed or record.status in FAILED
+
+    def is_running(self) -> bool:
+        """Return whether a process runs the notebook."""
+        with self.claimed() as free:
+            return not free
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[bool]:
         """Lock the notebook during the block; false where another process holds it."""
         Path(self.records).mkdir(parents=True, exist_ok=True)
         with (Path(self.records) / f"{self.identity}.lock").open("a") as lock:
-            yield locked(lock.fileno(), fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
 
     def settle(self, status: str, error: str, record: Record) -> None:
         """Name the file by its status and write the record; the caller must hold the claim."""
@@ -124,24 +135,6 @@ class Order:
         relative = os.path.relpath(final, Path(self.records).parent) if final.exists() else ""
         record = replace(record, status=status, notebook=relative, seconds=seconds, ended=ended)
         self.write(replace(record, error=one_line(_COLOURS.sub("", error), 300)))
-
-
-def is_called_for(orders: Path) -> bool:
-    """Return whether the batch that wrote a file of orders still runs: it holds a lock on the file."""
-    try:
-        with orders.open() as file:
-            return not locked(file.fileno(), fcntl.LOCK_SH)
-    except FileNotFoundError:
-        return False
-
-
-def locked(handle: int, operation: int) -> bool:
-    """Lock an open file until it is closed; false where another process holds it."""
-    try:
-        fcntl.flock(handle, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def ending(code: int | None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -102,19 +103,29 @@ class BatchResult:
         """Return the rows that notebooks gave to `toolkit.result`, beside the parameters of each cell."""
         import pandas as pd
 
-        rows = [
-            {"cell": number, **{f"parameter_{name}": value for name, value in cell.parameters.items()}, **row}
-            for number, cell in enumerate(self.cells, 1)
-            if cell.status == COMPLETED
-            for row in _collected(self.folder / cell.notebook)
-        ]
+        rows = []
+        for number, cell in enumerate(self.cells, 1):
+            if cell.status == COMPLETED:
+                named = {f"parameter_{name}": value for name, value in cell.parameters.items()}
+                content = json.loads((self.folder / cell.notebook).read_text(encoding="utf-8"))
+                outputs = chain.from_iterable(part.get("outputs", ()) for part in content.get("cells", ()))
+                for output in outputs:
+                    collected = output.get("data", {}).get(RESULT_TYPE, ())
+                    rows += [{"cell": number} | named | row for row in collected]
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
-        names = ("template", "counts", "started", "already_done", "reads_store", "seconds")
-        values = {name: getattr(self, name) for name in names}
-        return {**values, "folder": str(self.folder), "cells": [asdict(cell) for cell in self.cells]}
+        return {
+            "template": self.template,
+            "counts": self.counts,
+            "started": self.started,
+            "already_done": self.already_done,
+            "reads_store": self.reads_store,
+            "seconds": self.seconds,
+            "folder": str(self.folder),
+            "cells": [asdict(cell) for cell in self.cells],
+        }
 
     def sentence(self, template: str = "") -> str:
         """Return the result in one sentence; ``template`` is another name for the template."""
@@ -193,13 +204,6 @@ class BatchResult:
             cell["id"] = f"summary-{number}"
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
-
-
-def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    for cell in content.get("cells", ()):
-        for output in cell.get("outputs", ()):
-            yield from output.get("data", {}).get(RESULT_TYPE, ())
 
 
 def draw_grid(results: pd.DataFrame, path: Path) -> None:

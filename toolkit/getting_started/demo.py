@@ -19,12 +19,10 @@ from toolkit.words import LENGTH_BINS, Summary, money
 _STEPS: Final = {"M-S": "m_minus_s", "L-M": "l_minus_m"}
 _BASE: Final = len(LENGTH_BINS)
 """Runs of one base; a part of a base says nothing of prompt length."""
-MINUTES: Final = 5.0
-"""Time in which the local model is asked, unless ``--minutes`` says otherwise."""
 TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 
 
-def run_demo(*, limit: int | None = None, minutes: float = MINUTES, progress: bool = True) -> Summary:
+def run_demo(*, limit: int | None = None, minutes: float = 5.0, progress: bool = True) -> Summary:
     """Run the planted study, then the demo study as far as the time allows, and everything that follows from both."""
     started = monotonic()
     templates = workspace() / "templates"
@@ -37,12 +35,13 @@ def run_demo(*, limit: int | None = None, minutes: float = MINUTES, progress: bo
     _say("figures and tables")
     files = study.figures()
     _say(f"notebooks: {', '.join(TEMPLATES)} (papermill, a real kernel each)")
-    parameters: dict[str, dict[str, Any]] = {name: {"study": str(study.path)} for name in TEMPLATES}
-    parameters["run_study"]["limit"] = outcome.planned  # else it would ask the runs that were left out
-    target = study.output / "notebooks"
-    notebooks = run_templates(
-        [(templates / f"{name}.ipynb", target / f"{name}.ipynb", parameters[name]) for name in TEMPLATES]
-    )
+    target, jobs = study.output / "notebooks", []
+    for name in TEMPLATES:
+        parameters: dict[str, Any] = {"study": str(study.path)}
+        if name == "run_study":  # else it would ask the runs that were left out
+            parameters["limit"] = outcome.planned
+        jobs.append((templates / f"{name}.ipynb", target / f"{name}.ipynb", parameters))
+    notebooks = run_templates(jobs)
     status = study.status()
     seconds = monotonic() - started
     kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".pdf", ".png", ".tex")}
@@ -109,20 +108,8 @@ def _run_planted(path: Path, progress: bool, started: float) -> None:
 def planted_and_found(study: Study) -> pd.DataFrame:
     """Return what a study file plants beside what the study finds: one row a value, with its interval.
 
-    Parameters
-    ----------
-    study
-        A study whose models and judges are scripted with a ``planted`` truth.
-
-    Returns
-    -------
-    DataFrame
-        what, planted, found, low, high (score points, or a share of runs), and inside: whether the interval has what
-        is planted. No rows where nothing is planted.
-
-    Examples
-    --------
-    ``planted_and_found(Study.load("templates/planted.toml"))``
+    The columns are what, planted, found, low, high (score points, or a share of runs), and inside: whether the interval
+    has what is planted. No rows where nothing is planted.
     """
     truths = {entry.label: entry.planted for entry in study.file.under_test if entry.planted}
     rows: list[tuple[str, float, Estimate]] = []

@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,21 +30,24 @@ def examine() -> Summary:
     """Look at everything the toolkit needs, a line for each; exit code 2 when something needed is missing."""
     from toolkit.models.catalogue import model_names, model_spec
     from toolkit.models.registry import read_environment
+    from toolkit.models.weights import find_weights
 
     environment = read_environment()
     names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
     keys = [(name, environment.get(name)) for name in names]
     tshark = shutil.which("tshark")
     advice = tshark or "apt-get install tshark (for network captures)"
-    findings = [
-        Check("python", sys.version_info >= (3, 11), platform.python_version()),
-        *(_check(name, look) for name, look in _LOOKS.items()),
-        Check("tshark", tshark is not None, advice, needed=False),
-        *(
+    findings = [Check("python", sys.version_info >= (3, 11), platform.python_version())]
+    for name, look in {"store": _store, "tokens": _tokens, "demo model": lambda: find_weights().name}.items():
+        try:
+            findings.append(Check(name, True, look()))
+        except (ToolkitError, ImportError, OSError) as error:
+            findings.append(Check(name, False, str(error)))
+    findings.append(Check("tshark", tshark is not None, advice, needed=False))
+    for name, key in keys:
+        findings.append(
             Check(name, bool(key), "set" if key else "not set (environment or .env)", needed=False)
-            for name, key in keys
-        ),
-    ]
+        )
     lines = [
         f"{'ok     ' if f.ok else 'MISSING' if f.needed else 'absent '}  {f.what:<12} {f.detail}"
         for f in findings
@@ -53,13 +55,6 @@ def examine() -> Summary:
     bad = [f for f in findings if f.needed and not f.ok]
     fields = {"findings": [vars(f) for f in findings], "ready": not bad}
     return Summary(fields, "\n".join(lines), 2 if bad else 0)
-
-
-def _check(name: str, look: Callable[[], str]) -> Check:
-    try:
-        return Check(name, True, look())
-    except (ToolkitError, ImportError, OSError) as error:
-        return Check(name, False, str(error))
 
 
 def _store() -> str:
@@ -84,15 +79,6 @@ def _tokens() -> str:
     return f"{' and '.join(ENCODINGS)} counted offline"
 
 
-def _demo_model() -> str:
-    from toolkit.models.weights import find_weights
-
-    return str(find_weights().name)
-
-
-_LOOKS: dict[str, Callable[[], str]] = {"store": _store, "tokens": _tokens, "demo model": _demo_model}
-
-
 def open_lab() -> None:
     """Become JupyterLab on copies of the notebooks: a signal that ends this process ends it."""
     folder = workspace()
@@ -104,7 +90,7 @@ def open_lab() -> None:
     # Messages of widgets over subshells run beside the cells (jupyterlab#19719), and some were never answered.
     ours = str(Path(__file__).resolve().parents[1] / "viewer")
     paths = os.pathsep.join(filter(None, (ours, os.environ.get("JUPYTER_CONFIG_PATH"))))
-    os.execve(sys.executable, command, {**os.environ, "JUPYTER_CONFIG_PATH": paths})
+    os.execve(sys.executable, command, os.environ | {"JUPYTER_CONFIG_PATH": paths})
 
 
 def open_docs() -> Summary:

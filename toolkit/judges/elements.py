@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from toolkit.judges.judgement import Judgement, with_costs
+from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted
 from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
 from toolkit.judges.rubric import fill, shipped_words
@@ -59,19 +59,7 @@ async def find_elements(
     """Have one judge look for the required elements in one reply."""
     request = elements_request(judge, elements, task, response)
     outcome = await ask_and_read(request, lambda text, end: parse_elements(text, end, elements), ask)
-    judgement = Judgement(
-        judge=judge.role,
-        model=judge.name,
-        rubric=INSTRUMENT,
-        rubric_digest=DIGEST,
-        scores=outcome.read.scores if outcome.read else None,
-        reason=outcome.reason,
-        call_id=outcome.call_id,
-        related=related,
-        repaired=len(outcome.answers) > 1,
-        detail=outcome.read.detail if outcome.read else None,
-    )
-    return with_costs(judgement, outcome.answers)
+    return judgement_of(judge, outcome, INSTRUMENT, DIGEST, related)
 
 
 def _names(elements: Sequence[str]) -> list[str]:

@@ -26,7 +26,6 @@ NO_SENTENCES: Final = "(none: the reply has no sentences)"
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
 """A word, or one character of a script that puts no spaces between words."""
-_PLAIN_WORD: Final = re.compile("[a-z0-9]++")
 
 
 def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
@@ -48,26 +47,28 @@ def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
 
 
 def _most_central(text: str, candidates: Sequence[Segment], count: int) -> tuple[Segment, ...]:
-    word_lists = [_words(candidate.of(text).casefold()) for candidate in candidates]
+    word_lists = [_WORD.findall(candidate.of(text).casefold()) for candidate in candidates]
     # Of sentences with the same words only the first counts.
     first: dict[tuple[str, ...], int] = {}
     for number, words in enumerate(word_lists):
         first.setdefault(tuple(words), number)
-    counts = {number: _counted(words) for words, number in first.items()}
+    counts = {number: Counter(words) for words, number in first.items()}
     reply = Counter(chain.from_iterable(word_lists))
     containing = Counter(chain.from_iterable(map(set, word_lists)))
-    # Most words stand in one sentence or two: a logarithm for each number, not for each word.
-    idf = {number: math.log(len(word_lists) / number) for number in set(containing.values())}
-    squared = {number: weight**2 for number, weight in idf.items()}
-    weights = {word: (reply[word], idf[number], squared[number]) for word, number in containing.items()}
-    # The reply's own norm is the same for every sentence and changes no order.
-    central = {number: _projection(vector, weights) for number, vector in counts.items()}
+    idf = {word: math.log(len(word_lists) / number) for word, number in containing.items()}
+    central = {}
+    for number, vector in counts.items():
+        # Exact sums, whatever the order of words: two equally central sentences must get equal numbers. The reply's own
+        # norm is the same for every sentence and changes no order.
+        norm = math.sqrt(math.fsum((n * idf[word]) ** 2 for word, n in vector.items()))
+        shared = math.fsum(n * reply[word] * idf[word] ** 2 for word, n in vector.items())
+        central[number] = shared / norm if norm else 0.0
     chosen: list[int] = []
     # `sorted` is stable, so equally central sentences keep their order.
     for number in sorted(counts, key=lambda n: -central[n]):
         if len(chosen) >= count:
             break
-        if all(_alike(counts[number], counts[earlier]) < REPEATED for earlier in chosen):
+        if all(_cosine(counts[number], counts[earlier]) < REPEATED for earlier in chosen):
             chosen.append(number)
     return tuple(candidates[number] for number in sorted(chosen))
 
@@ -78,14 +79,14 @@ def focus_lines(text: str, count: int) -> str:
     return "\n".join(lines) or NO_SENTENCES
 
 
-def reply_metadata(text: str, count: int = 5) -> dict[str, Any]:
+def reply_metadata(text: str) -> dict[str, Any]:
     """Return what is stored with a reply: its length and its focus sentences (seed 002, section 3.1)."""
     sentences = _sentences(text)
     return {
         "content_length": len(text),
         "word_count": len(text.split()),
         "sentence_count": len(sentences),
-        "fsp_sentences": [sentence.of(text) for sentence in _most_central(text, sentences, count)],
+        "fsp_sentences": [sentence.of(text) for sentence in _most_central(text, sentences, 5)],
     }
 
 
@@ -93,26 +94,8 @@ def _sentences(text: str) -> list[Segment]:
     return [piece for piece in segments(text) if piece.kind in READABLE]
 
 
-def _words(folded: str) -> list[str]:
-    # Most sentences are ASCII, where the plain pattern finds the same in half the time.
-    return (_PLAIN_WORD if folded.isascii() else _WORD).findall(folded)
-
-
-def _counted(words: Sequence[str]) -> Mapping[str, int]:
-    once = dict.fromkeys(words, 1)  # a tenth of the time of a Counter, and most sentences repeat no word
-    return once if len(once) == len(words) else Counter(words)
-
-
-def _projection(sentence: Mapping[str, int], weights: Mapping[str, tuple[int, float, float]]) -> float:
-    # Exact sums, whatever the order of words: two equally central sentences must get equal numbers.
-    terms = [(n, *weights[word]) for word, n in sentence.items()]
-    norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in terms]))
-    shared = math.fsum([n * times * square for n, times, _, square in terms])
-    return shared / norm if norm else 0.0
-
-
-def _alike(first: Mapping[str, int], second: Mapping[str, int]) -> float:
-    shared = sum([first[word] * second[word] for word in first.keys() & second.keys()])
+def _cosine(first: Mapping[str, int], second: Mapping[str, int]) -> float:
+    shared = sum(first[word] * second[word] for word in first.keys() & second.keys())
     if not shared:  # two sentences of symbols alone have no words to differ in
         return float(not (first or second))
-    return shared / math.sqrt(sum([n * n for n in first.values()]) * sum([n * n for n in second.values()]))
+    return shared / math.sqrt(sum(n * n for n in first.values()) * sum(n * n for n in second.values()))

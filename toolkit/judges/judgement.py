@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolkit.judges.parse import expected_scores, parse_judgement
+from toolkit.judges.parse import Parsed, expected_scores, parse_judgement
 from toolkit.judges.per_sentence import judge_per_sentence, per_sentence_requests
-from toolkit.judges.request import PLAIN, UNANSWERED, Focus, JudgeSpec, Manner, ask_and_read, judge_request
+from toolkit.judges.request import (
+    PLAIN,
+    UNANSWERED,
+    Focus,
+    JudgeReply,
+    JudgeSpec,
+    Manner,
+    ask_and_read,
+    judge_request,
+)
 from toolkit.judges.rubric import Rubric
-from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.models.base import Ask, ModelRequest
 from toolkit.scoring import Scheme
 
 
@@ -99,33 +108,53 @@ async def judge(
         outcome = await judge_per_sentence(
             response, task, judge=judge, rubric=rubric, manner=manner, ask=ask, reference=reference
         )
-    parsed, answers = outcome.read, outcome.answers
-    scores = parsed.scores if parsed and outcome.reason is None else None
-    judgement = Judgement(
-        judge=judge.role,
-        model=judge.name,
-        rubric=rubric.name,
-        rubric_digest=rubric.digest,
+    judgement = replace(
+        judgement_of(judge, outcome, rubric.name, rubric.digest, related),
         judge_repeat=judge_repeat,
         focus=manner.focus,
         reference=manner.reference,
-        related=related,
-        reason=outcome.reason,
-        reasons=parsed.reasons if parsed else None,
-        call_id=outcome.call_id,
-        repaired=at_once and len(answers) > 1,
-        detail=parsed.detail if parsed and outcome.reason is None else None,
-        interrupted=outcome.interrupted,
     )
-    judgement = with_costs(judgement, answers)
-    if scores is None:
+    if not at_once:
+        judgement = replace(judgement, repaired=False)  # of its many answers none is a repair of the whole
+    if judgement.scores is None:
         return judgement
-    names = rubric.names if manner.expected and at_once else ()
-    expected = expected_scores(answers[-1].reply.raw, names, rubric.scale) if names else {}
+    judgement = with_scores(judgement, judgement.scores, rubric.scheme)
+    if not (manner.expected and at_once):
+        return judgement
+    expected = expected_scores(outcome.answers[-1].reply.raw, rubric.names, rubric.scale)
+    scores = {name: score for name, (score, _) in expected.items()}
+    masses = {name: mass for name, (_, mass) in expected.items()}
+    return replace(judgement, expected=scores or None, expected_mass=masses or None)
+
+
+def judgement_of(
+    judge: JudgeSpec, reply: JudgeReply[Parsed], rubric: str, digest: str, related: bool
+) -> Judgement:
+    """Return the judgement in the reply of a judge, with the cost of its answers and without composites."""
+    parsed, answers = reply.read if reply.reason is None else None, reply.answers
+    judgement = Judgement(
+        judge=judge.role,
+        model=judge.name,
+        rubric=rubric,
+        rubric_digest=digest,
+        scores=parsed.scores if parsed else None,
+        reason=reply.reason,
+        reasons=reply.read.reasons if reply.read else None,
+        call_id=reply.call_id,
+        call_ids=tuple(answer.call_id for answer in answers),
+        related=related,
+        repaired=len(answers) > 1,
+        detail=parsed.detail if parsed else None,
+        interrupted=reply.interrupted,
+    )
+    if not answers:  # it has no cost
+        return judgement
     return replace(
-        with_scores(judgement, scores, rubric.scheme),
-        expected={name: estimate.score for name, estimate in expected.items()} or None,
-        expected_mass={name: estimate.mass for name, estimate in expected.items()} or None,
+        judgement,
+        aud_cost=sum(answer.aud_cost for answer in answers),
+        latency_ms=sum(answer.latency_ms for answer in answers),
+        input_tokens=sum(answer.reply.usage.input for answer in answers),
+        output_tokens=sum(answer.reply.usage.output for answer in answers),
     )
 
 
@@ -133,17 +162,3 @@ def with_scores(judgement: Judgement, scores: Mapping[str, float], scheme: Schem
     """Return a judgement with scores and the numbers that follow from them."""
     composite, strict, zeros = scheme.composite(scores), scheme.strict(scores), scheme.zeros(scores)
     return replace(judgement, scores=scores, composite=composite, composite_strict=strict, zeros=zeros)
-
-
-def with_costs(judgement: Judgement, answers: Sequence[Answer]) -> Judgement:
-    """Return a judgement with the cost of its answers; one without an answer has no cost."""
-    if not answers:
-        return judgement
-    return replace(
-        judgement,
-        call_ids=tuple(answer.call_id for answer in answers),
-        aud_cost=sum(answer.aud_cost for answer in answers),
-        latency_ms=sum(answer.latency_ms for answer in answers),
-        input_tokens=sum(answer.reply.usage.input for answer in answers),
-        output_tokens=sum(answer.reply.usage.output for answer in answers),
-    )

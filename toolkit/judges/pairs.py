@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Final, Literal, NamedTuple
 
-from toolkit.judges.judgement import Judgement, with_costs
+from toolkit.judges.judgement import Judgement, judgement_of
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted, storable
 from toolkit.judges.request import (
     REASONS_LENGTH,
@@ -65,12 +65,12 @@ def draw_pairs(slots: Iterable[Slot], models: Sequence[str], size: int | None, s
     """
     order = _balanced(slots, seed)
     size = min(size or len(order), len(order))
-    return tuple(
-        Pair(slot.prompt_id, slot.repeat, two)
-        for turn in range(size)
-        for number, two in enumerate(combinations(models, 2))
-        for slot in [order[(number * size + turn) % len(order)]]
-    )
+    pairs = []
+    for turn in range(size):
+        for number, two in enumerate(combinations(models, 2)):
+            slot = order[(number * size + turn) % len(order)]
+            pairs.append(Pair(slot.prompt_id, slot.repeat, two))
+    return tuple(pairs)
 
 
 def _balanced(slots: Iterable[Slot], seed: int) -> list[Slot]:
@@ -120,13 +120,7 @@ def vote_key(judge: JudgeSpec, rubric: Rubric, *, repair: bool) -> str:
 
 
 def parse_vote(text: str, finish_reason: str) -> Parsed:
-    """Read exactly one vote, or raise `Unreadable`; a vote that is only hinted at is none.
-
-    Examples
-    --------
-    >>> parse_vote('{"reason": "B names the host.", "better": "B"}', "stop").detail
-    {'vote': 'second'}
-    """
+    """Read exactly one vote, or raise `Unreadable`; a vote that is only hinted at is none."""
     answer = one_object(text, finish_reason)
     reasons = answer.pop("reason", None)
     check_keys(answer, ("better",))
@@ -141,18 +135,4 @@ async def compare(
 ) -> Judgement:
     """Have one judge compare two replies; the vote is in ``detail``, and there are no scores."""
     outcome = await ask_and_read(request, parse_vote, ask, repair)
-    judgement = Judgement(
-        judge=judge.role,
-        model=judge.name,
-        rubric=INSTRUMENT,
-        rubric_digest="",
-        scores={} if outcome.read else None,
-        reason=outcome.reason,
-        reasons=outcome.read.reasons if outcome.read else None,
-        call_id=outcome.call_id,
-        related=related,
-        repaired=len(outcome.answers) > 1,
-        detail=outcome.read.detail if outcome.read else None,
-        interrupted=outcome.interrupted,
-    )
-    return with_costs(judgement, outcome.answers)
+    return judgement_of(judge, outcome, INSTRUMENT, "", related)

@@ -20,13 +20,6 @@ from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import after_thoughts
 from toolkit.words import SCALE, one_line
 
-REASONS: Final = (
-    *("empty", "refusal", "filtered", "truncated", "prose", "not an object", "malformed", "too deep"),
-    *("two objects", "trailing text", "duplicate key", "nested", "extra key", "missing dimension"),
-    *("not a number", "nan", "out of scale"),
-)
-"""The fixed words that a reason starts with; detail follows a colon."""
-_REASON_KEYS: Final = ("reasons", "reason")
 _FENCE: Final = "```"
 _MARKS: Final = "\ufeff\u200b"
 
@@ -41,7 +34,7 @@ class Parsed:
 
 
 class Unreadable(Exception):
-    """Why a reply cannot be read: one of `REASONS`, with an excerpt."""
+    """Why a reply cannot be read: a fixed reason, with an excerpt."""
 
     def __init__(self, word: str, detail: str = "") -> None:
         super().__init__(f"{word}: {detail}" if detail else word)
@@ -52,7 +45,7 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
     answer = one_object(text, finish_reason)
     reasons = None
     if rubric.asks_reasons:
-        texts = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
+        texts = [answer.pop(key) for key in ("reasons", "reason") if isinstance(answer.get(key), str)]
         reasons = storable(" ".join(texts)) or None
     for key, value in answer.items():
         if isinstance(value, dict | list):
@@ -86,7 +79,15 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
     try:
         value, end = _DECODER.raw_decode(body)
     except json.JSONDecodeError as error:
-        raise _not_json(body, error, finish_reason) from error
+        # A decoder that reached the end of the text had read the beginning of an object.
+        opened = body[0] in "{["
+        ran_out = opened and (error.pos >= len(body) or error.msg.startswith("Unterminated string"))
+        if finish_reason in BROKE_OFF or ran_out:
+            raise Unreadable("truncated", quoted(body[-40:])) from error
+        if not opened:
+            raise Unreadable("prose", quoted(body)) from error
+        excerpt = body[max(0, error.pos - 20) : error.pos + 20]
+        raise Unreadable("malformed", quoted(excerpt)) from error
     except RecursionError as error:
         raise Unreadable("too deep") from error
     tail = body[end:].strip()
@@ -112,16 +113,6 @@ def storable(text: str) -> str:
 def quoted(text: str, length: int = 60) -> str:
     """Return an excerpt on one line, in quotes."""
     return repr(one_line(text, length))
-
-
-def _not_json(body: str, error: json.JSONDecodeError, finish_reason: str) -> Unreadable:
-    # A decoder that reached the end of the text had read the beginning of an object.
-    ran_out = error.pos >= len(body) or error.msg.startswith("Unterminated string")
-    if finish_reason in BROKE_OFF or (body[0] in "{[" and ran_out):
-        return Unreadable("truncated", quoted(body[-40:]))
-    if body[0] not in "{[":
-        return Unreadable("prose", quoted(body))
-    return Unreadable("malformed", quoted(body[max(0, error.pos - 20) : error.pos + 20]))
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -153,38 +144,15 @@ _DIGIT: Final = re.compile(rb"(.*)([0-9])[\s,}]*", re.DOTALL)
 """A token that ends in a digit: the text before it, and the digit; a comma or a brace may follow."""
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The expected score of one dimension, and the probability of all digits it rests on."""
-
-    score: float
-    mass: float
-
-
 def expected_scores(
     raw: Mapping[str, Any], names: Sequence[str], scale: tuple[float, float] = SCALE
-) -> Mapping[str, Expected]:
-    r"""Return the expected score of each dimension for which the reply holds one.
+) -> dict[str, tuple[float, float]]:
+    r"""Return the expected score of each dimension that has one, with the probability of the digits it rests on.
 
     :math:`E = \sum_d d \, p_d / m` with :math:`m = \sum_d p_d`, over the digits d of the scale and their
     probabilities at the place where the judge wrote the dimension's number (Liu et al. 2023, G-Eval, equation 1,
-    here with the probabilities of the digits made to sum to 1).
-
-    A dimension is left out where there are no log-probabilities, where the reply is not one JSON object, where the
-    number is not one digit of the scale, and where no digit has a probability. 4.5 is not in the distribution of a
-    digit, so the request allows whole numbers only. Nothing in the raw reply is trusted. llama.cpp gives probabilities
-    from before its grammar was applied: ``mass`` is small where the model wanted to write something else.
-
-    Examples
-    --------
-    >>> from math import log
-    >>> likeliest = [{"token": "4", "logprob": log(0.6)}, {"token": "5", "logprob": log(0.2)}]
-    >>> tokens = [{"token": '{"clarity":', "logprob": 0.0, "top_logprobs": []}]
-    >>> tokens += [{"token": "4", "logprob": log(0.6), "top_logprobs": likeliest}]
-    >>> tokens += [{"token": "}", "logprob": 0.0, "top_logprobs": []}]
-    >>> choice = {"message": {"content": '{"clarity":4}'}, "logprobs": {"content": tokens}}
-    >>> expected_scores({"choices": [choice]}, ["clarity"])
-    {'clarity': Expected(score=4.25, mass=0.8)}
+    here with the probabilities of the digits made to sum to 1). Nothing in the raw reply is trusted. llama.cpp gives
+    probabilities from before its grammar was applied: m is small where the model wanted to write something else.
     """
     try:
         choice = raw["choices"][0]
@@ -218,7 +186,7 @@ def _token_bytes(entry: Mapping[str, Any]) -> bytes:
     return bytes(listed) if isinstance(listed, list) else entry["token"].encode("utf-8", "replace")
 
 
-def _expected(entry: Mapping[str, Any], position: int, scale: tuple[float, float]) -> Expected:
+def _expected(entry: Mapping[str, Any], position: int, scale: tuple[float, float]) -> tuple[float, float]:
     """Return the mean over the digits that could stand at a position; raise where they are not known."""
     token, likeliest = _token_bytes(entry), entry["top_logprobs"]
     written = _digit(token, scale)
@@ -240,7 +208,7 @@ def _expected(entry: Mapping[str, Any], position: int, scale: tuple[float, float
         raise ValueError("no probability on the digits")
     mean = math.fsum(digit * chance for digit, chance in digits) / mass
     # Division may exceed the scale in the last bit.
-    return Expected(min(max(mean, scale[0]), scale[1]), min(mass, 1.0))
+    return min(max(mean, scale[0]), scale[1]), min(mass, 1.0)
 
 
 def _digit(token: bytes, scale: tuple[float, float]) -> re.Match[bytes] | None:

@@ -1,20 +1,11 @@
 """Focus sentence prompting, segment by segment: every request shows the whole reply and asks about one segment.
 
-After Domhan and Zhu (2025), "Same evaluation, more tokens: On the effect of input length for machine translation
-evaluation using Large Language Models", EMNLP 2025, arXiv:2505.01761: a judge that is asked about more text at once
-reports fewer of its errors. Faults of segments decide the local dimensions. Completeness and actionability are scored
-in one request about the whole reply, so that omissions count.
-
-The unit of the findings decides what one error costs:
-
-- The *sum* of weights gives an error the same cost in a short and in a long reply. Where a judge raises false alarms
-  about a share of all segments, a long reply loses more by them.
-- The sum *per 100 tokens* gives false alarms the same cost in every reply, but an error costs a reply of 900 tokens a
-  quarter of what it costs one of 225.
-
-Both are stored with every judgement; the score uses the sum unless the study sets ``length_normalization``. The sum is
-fair to long replies only where the rate of false alarms, which a planted-error probe measures, is near 0. A local
-dimension says only that no fault was found: a reply without a word on risk has no finding about risk.
+After Domhan and Zhu (2025), arXiv:2505.01761: a judge that is asked about more text at once reports fewer of its
+errors. Faults of segments decide the local dimensions; completeness and actionability are scored in one request about
+the whole reply, so that omissions count. The *sum* of weights gives an error the same cost in a short and in a long
+reply, but a judge that raises false alarms takes more from a long one; the sum *per 100 tokens* gives false alarms the
+same cost in every reply, but an error in 900 tokens a quarter of what it costs in 225. Both are stored; the score uses
+the sum unless the study sets ``length_normalization``.
 """
 
 from __future__ import annotations
@@ -22,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quoted, storable
@@ -47,24 +38,12 @@ from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.words import SCALE
 
 SEVERITY_WEIGHTS: Final[Mapping[str, float]] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
-"""What one finding weighs.
-
-Minor 1 and major 5 are the MQM weights of Freitag et al. (2021), "Experts, Errors, and Context: A Large-Scale Study
-of Human Evaluation for Machine Translation", TACL 9, 1460-1474; 25 is their weight of a passage that is no
-translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error.
-"""
+"""What one finding weighs: the MQM weights of Freitag et al. (2021), TACL 9, 1460-1474; 25 is their weight of a passage
+that is no translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error."""
 WORST: Final = 25.0  # weight at which a score reaches 0: one critical finding
 MOST_FINDINGS: Final = 8  # most findings a judge may report of one segment
 TOKENS_PER_SEGMENT: Final = 20.0
-"""Tokens (o200k_base) of one segment, on average.
-
-Measured here: 26 to 29 in the prompts of the demo dataset, which are prose, and 13 to 30 in Markdown documents.
-"""
-FINDING_REASONS: Final = (
-    *("extra key", "missing key", "not a list", "not a finding", "not text", "too many findings"),
-    *("unknown dimension", "unknown severity"),
-)
-"""The fixed words that a reason starts with, beside `toolkit.judges.parse.REASONS`."""
+"""Tokens (o200k_base) of one segment, on average: measured 26 to 29 in prose and 13 to 30 in Markdown documents."""
 _KEYS: Final = ("what", "dimension", "severity")
 
 
@@ -85,8 +64,7 @@ def per_sentence_requests(
     overall, local = _parts(rubric, pieces)
     words = shipped_words("per_sentence")
     faults = words["faults"]
-    fixed = {
-        **rubric.static(),
+    fixed = rubric.static() | {
         "nonce": fence_code(shown_before(rubric, manner, task, reference), response, judge.seed),
         "local": "\n".join(
             f"{d.name}: " + (f"{faults[d.name]} ({d.question})" if d.name in faults else d.question)
@@ -106,12 +84,12 @@ def per_sentence_requests(
     }
     prefix = (
         Message("system", fill(words["rules"], fixed)),
-        Message("user", fill("{reference}" + material, {**fixed, **shown}), cached=bool(pieces)),
+        Message("user", fill("{reference}" + material, fixed | shown), cached=bool(pieces)),
         Message("assistant", fill(words["ready"], fixed)),
     )
 
     def request(question: str, schema: str, **values: str) -> ModelRequest:
-        message = Message("user", fill(words[question], {**fixed, **values}))
+        message = Message("user", fill(words[question], fixed | values))
         return judge.request((*prefix, message), schema)
 
     schema = findings_schema(local.names)
@@ -129,9 +107,13 @@ def findings_schema(dimensions: Sequence[str]) -> str:
         "dimension": {"type": "string", "enum": list(dimensions)},
         "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
     }
-    items = object_schema(properties)
-    listed = {"type": "array", "minItems": 0, "maxItems": MOST_FINDINGS, "items": items}
-    return compact_json(object_schema({"findings": listed}))
+    findings = {
+        "type": "array",
+        "minItems": 0,
+        "maxItems": MOST_FINDINGS,
+        "items": object_schema(properties),
+    }
+    return compact_json(object_schema({"findings": findings}))
 
 
 def estimate_segments(tokens: float) -> float:
@@ -151,19 +133,7 @@ def _parts(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
 # --- replies --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One fault that a judge found, and its segment."""
-
-    dimension: str
-    severity: str
-    what: str
-    segment: int = 0
-    start: int = 0
-    end: int = 0
-
-
-def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> tuple[Finding, ...]:
+def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> list[dict[str, Any]]:
     """Read exactly one JSON object with a list of findings; one unreadable finding makes the reply `Unreadable`."""
     answer = one_object(text, finish_reason)
     check_keys(answer, ("findings",))
@@ -185,8 +155,8 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
             raise Unreadable("unknown dimension", quoted(item["dimension"]))
         if severity not in SEVERITY_WEIGHTS:
             raise Unreadable("unknown severity", quoted(item["severity"]))
-        findings.append(Finding(dimension, severity, storable(item["what"])))
-    return tuple(findings)
+        findings.append({"dimension": dimension, "severity": severity, "what": storable(item["what"])})
+    return findings
 
 
 def bounded_score(weight: float, scale: tuple[float, float] = SCALE) -> float:
@@ -217,7 +187,7 @@ async def judge_per_sentence(
     overall, local = _parts(rubric, pieces)
     first, *segment_requests = per_sentence_requests(judge, rubric, manner, task, response, reference)
 
-    def look_at(request: ModelRequest) -> Awaitable[JudgeReply[tuple[Finding, ...]]]:
+    def look_at(request: ModelRequest) -> Awaitable[JudgeReply[list[dict[str, Any]]]]:
         return ask_and_read(
             request, lambda text, end: parse_findings(text, local.names, end), ask, manner.repair
         )
@@ -225,7 +195,7 @@ async def judge_per_sentence(
     overall_answer = await ask_and_read(
         first, lambda text, end: parse_judgement(text, overall, end), ask, manner.repair
     )
-    looks: list[JudgeReply[tuple[Finding, ...]]] = []
+    looks: list[JudgeReply[list[dict[str, Any]]]] = []
     if overall_answer.reason is None and segment_requests:
         looks.append(await look_at(segment_requests[0]))
         if looks[0].reason is None:
@@ -243,21 +213,21 @@ async def judge_per_sentence(
     if combined.reason is not None or overall_answer.read is None:
         return combined
     findings = [
-        replace(finding, segment=number, start=piece.start, end=piece.end)
+        finding | {"segment": number, "start": piece.start, "end": piece.end}
         for number, (piece, outcome) in enumerate(zip(pieces, looks, strict=True), 1)
-        for finding in (outcome.read or ())
+        for finding in outcome.read or ()
     ]
     # A reply without segments has no sums: 0 would say that nothing is wrong.
     sums = dict.fromkeys(local.names, 0.0) if pieces else {}
     for finding in findings:
-        sums[finding.dimension] += SEVERITY_WEIGHTS[finding.severity]
+        sums[finding["dimension"]] += SEVERITY_WEIGHTS[finding["severity"]]
     tokens = count_tokens(response)
     rates = {name: 100 * weight / tokens for name, weight in sums.items()}
     weights = rates if manner.length_normalization else sums
     scores = {name: bounded_score(weight, rubric.scale) for name, weight in weights.items()}
     scores |= overall_answer.read.scores
     detail = {
-        "findings": [asdict(finding) for finding in findings],
+        "findings": findings,
         "sums": sums,
         "per_100_tokens": rates,
         "tokens": tokens,
@@ -270,14 +240,12 @@ async def judge_per_sentence(
 def _reason(overall: JudgeReply[Any], looks: Sequence[JudgeReply[Any]], count: int) -> str | None:
     locations = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
     located = zip(locations, (overall, *looks), strict=False)
-    failed = [
-        (location, reply.reason, reply.answers) for location, reply in located if reply.reason is not None
-    ]
-    # An unreadable reply stays unreadable. Only without one does asking again help.
-    for location, reason, answers in failed:
-        if answers and not reason.startswith(UNANSWERED):
-            word, _, detail = reason.partition(": ")
+    unanswered = None
+    for location, reply in located:
+        # An unreadable reply stays unreadable. Only without one does asking again help.
+        if reply.reason and reply.answers and not reply.reason.startswith(UNANSWERED):
+            word, _, detail = reply.reason.partition(": ")
             return f"{word}: {location}: {detail}" if detail else f"{word}: {location}"
-    for location, reason, _ in failed:
-        return f"{UNANSWERED}: {location}: {reason.removeprefix(f'{UNANSWERED}: ')}"
-    return None
+        if reply.reason and not unanswered:
+            unanswered = f"{UNANSWERED}: {location}: {reply.reason.removeprefix(f'{UNANSWERED}: ')}"
+    return unanswered

@@ -8,7 +8,6 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
@@ -122,8 +121,7 @@ def judge_request(
     nonce = fence_code(shown_before(rubric, manner, task, reference), response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
     static = rubric.static(whole=manner.expected)
-    values = {
-        **static,
+    values = static | {
         "focus": fill(rubric.focus, {"nonce": nonce, "key_sentences": key_sentences}) if listed else "",
         "key_sentences": key_sentences,
         "nonce": nonce,
@@ -168,13 +166,12 @@ def fence_code(task: str, response: str, seed: int | None) -> str:
     # A hash and not a random number, so that a resumed study sends the same call. A reply cannot contain its own hash
     # on purpose; where it does by chance, the next code is taken. JSON keeps the parts apart.
     material = (task + "\n" + response).lower()
-    codes = (_candidate(task, response, seed, number) for number in itertools.count())
-    return next(code for code in codes if code not in material)
-
-
-def _candidate(task: str, response: str, seed: int | None, number: int) -> str:
-    text = json.dumps([task, response, seed, number])
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+    for number in itertools.count():
+        text = json.dumps([task, response, seed, number])
+        code = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+        if code not in material:
+            return code
+    raise AssertionError
 
 
 def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
@@ -183,14 +180,11 @@ def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
     # of the schema.
     low, high = rubric.scale
     steps = tuple(map(float, range(int(low), int(high) + 1))) if integers else rubric.steps
-    return _answer_schema(rubric.names, steps, rubric.asks_reasons)
-
-
-@cache
-def _answer_schema(names: tuple[str, ...], steps: tuple[float, ...], reasons: bool) -> str:
     score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
-    first = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}} if reasons else {}
-    return compact_json(object_schema({**first, **dict.fromkeys(names, score)}))
+    properties: dict[str, object] = {}
+    if rubric.asks_reasons:
+        properties["reasons"] = {"type": "string", "maxLength": REASONS_LENGTH}
+    return compact_json(object_schema(properties | dict.fromkeys(rubric.names, score)))
 
 
 def object_schema(properties: dict[str, object]) -> dict[str, object]:

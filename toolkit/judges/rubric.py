@@ -106,7 +106,7 @@ class Rubric(Strict):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Rubric:
         """Return a copy with other fields; cached properties are not copied."""
-        return Rubric.model_construct(**{**dict(self), **(update or {})})
+        return Rubric.model_construct(**dict(self) | dict(update or {}))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -171,12 +171,11 @@ class Rubric(Strict):
         """The content as JSON text."""
         content = self.model_dump()
         # A rubric that says nothing of them has the content, and the digest, of before there were any.
-        for part, name, unset in (
-            (content, "step", None),
-            *((d, "weight", 1.0) for d in content["dimensions"]),
-        ):
-            if part[name] == unset:
-                del part[name]
+        if content["step"] is None:
+            del content["step"]
+        for dimension in content["dimensions"]:
+            if dimension["weight"] == 1.0:
+                del dimension["weight"]
         return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
     @cached_property
@@ -230,10 +229,10 @@ class Rubric(Strict):
         return self
 
 
-_OTHERS: Final = (
-    *("reason", "task", "reply", "target", "run", "bin", "strict", "sd", "judges", "people", "raters", "aud"),
-    *("tokens", "ms", "s"),
-)
+_OTHERS: Final = {
+    "reason", "task", "reply", "target", "run", "bin", "strict", "sd", "judges", "people", "raters", "aud", "tokens",
+    "ms", "s",
+}  # fmt: skip
 """What ratings files, replies of judges and the viewer call other things."""
 
 
@@ -243,7 +242,7 @@ def _column_names() -> frozenset[str]:
     text = (resources.files("toolkit") / "store" / "columns.csv").read_text("utf-8")
     frames = ("runs", "judgements", "dimensions", "human")
     names = {row["column"] for row in csv.DictReader(text.splitlines()) if row["frame"] in frames}
-    return frozenset({*names, *_OTHERS} - {*DIMENSIONS})
+    return frozenset((names | _OTHERS) - {*DIMENSIONS})
 
 
 def scheme_in(content: str) -> Scheme:

@@ -110,22 +110,17 @@ class RubricStudy(PromptResponseTest):
             counting = len({judgement.judge for judgement in judgements if not judgement.failed})
             reasons = "".join(f"; {judgement.label}: {judgement.reason}" for judgement in failed)
             reason = f"unjudged: {counting} of {len(self.judges)} judges count{reasons}"
-        return [
-            *(Measurement(name, mean, self.unit, reason) for name, mean in aggregated["mean_scores"].items()),
-            Measurement("zeros", aggregated["zeros"], "scores", reason),
-            Measurement("judge_count", aggregated["judge_count"], "judges"),
-        ]
+        means = aggregated["mean_scores"].items()
+        measurements = [Measurement(name, mean, self.unit, reason) for name, mean in means]
+        measurements.append(Measurement("zeros", aggregated["zeros"], "scores", reason))
+        measurements.append(Measurement("judge_count", aggregated["judge_count"], "judges"))
+        return measurements
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of both composites for each length bin of the dataset, and the unjudged share."""
-        return (
-            *(
-                ResultType(f"mean {score}, {name}", self.unit)
-                for score in self._composites()
-                for name in self._bins()
-            ),
-            ResultType(UNJUDGED, SHARE),
-        )
+        names = [f"mean {score}, {name}" for score in self._composites() for name in self._bins()]
+        means = [ResultType(name, self.unit) for name in names]
+        return (*means, ResultType(UNJUDGED, SHARE))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over bases: the prompts of a base are one block."""
@@ -134,15 +129,10 @@ class RubricStudy(PromptResponseTest):
         measured_items = [item for item in measured_items if "length_arm" not in item.item.context.metadata]
         clusters = clusters_of(self.prompts)
         bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
-        numbers = (*COMPOSITES, "zeros")
-        runs = pd.DataFrame(
-            {
-                "base": bases,
-                "cluster": bases.map(clusters),
-                "length_bin": [measured.item.context.length_bin for measured in measured_items],
-                **{n: [measured.value(n) for measured in measured_items] for n in numbers},
-            }
-        ).astype(dict.fromkeys(numbers, "float64"))
+        length_bins = [measured.item.context.length_bin for measured in measured_items]
+        runs = pd.DataFrame({"base": bases, "cluster": bases.map(clusters), "length_bin": length_bins})
+        for name in (*COMPOSITES, "zeros"):
+            runs[name] = pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
         runs.attrs["scale"] = self.rubric.scale
         means = [mean for score in self._composites() for mean in self._means(runs, score)]
         return [*means, _unjudged_share(runs)]
@@ -156,9 +146,7 @@ class RubricStudy(PromptResponseTest):
         results = []
         for name in self._bins():
             note = means[name].note
-            if (
-                score == "composite" and self.rubric.scheme.is_of_seed
-            ):  # the seed's composite leaves out true zeros, so say how many
+            if score == "composite" and self.rubric.scheme.is_of_seed:  # it leaves out true zeros
                 zeros = int(runs.loc[runs["length_bin"] == name, "zeros"].sum())
                 note = "; ".join(filter(None, [note, f"{counted(zeros, 'scores')} of 0 left out"]))
             results.append(replace(means[name], name=f"mean {score}, {name}", note=note))

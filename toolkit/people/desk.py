@@ -48,11 +48,6 @@ def typed_scores(text: str, rubric: Rubric) -> tuple[float | None, ...]:
     return tuple(values[word] for word in words)
 
 
-def plain(text: str) -> str:
-    """Return text of a model as escaped HTML without control characters."""
-    return html.escape(plain_text(text))
-
-
 class Desk:
     """The widgets of one rater; a notebook shows ``box``."""
 
@@ -62,11 +57,12 @@ class Desk:
         self.reply: Reply | None = None
         self._pending: str | None = None  # action of a button that must be pressed again
         rubric = plan.rubric
-        pressed: dict[str, Any] = {"options": _options(rubric.steps), "index": 0}
+        options = _options(rubric.steps)
         if len(rubric.steps) <= MOST_BUTTONS:
-            buttons = partial(widgets.ToggleButtons, **pressed, style={"button_width": "2.6em"})
+            style = {"button_width": "2.6em"}
+            buttons = partial(widgets.ToggleButtons, options=options, index=0, style=style)
         else:
-            buttons = partial(widgets.Dropdown, **pressed)
+            buttons = partial(widgets.Dropdown, options=options, index=0)
         self.scores = {name: buttons() for name in rubric.names}
         self.typed = widgets.Text(
             placeholder=" ".join(
@@ -196,29 +192,23 @@ class Desk:
             self._say("")
 
     def _say(self, text: str) -> None:
-        self.status.value = status_line(html.escape(text))
+        """Show a message, which screen readers announce."""
+        self.status.value = f'<div role="status" aria-live="polite"><b>{html.escape(text)}</b></div>'
 
     def _guarded(self, work: Callable[[], None]) -> Callable[[Any], None]:
-        return guarded(work, self._say, "Not kept ({}). The scores are still here; try again.")
+        """Return a callback that shows its error at the button: JupyterLab would write it to its log."""
 
+        def callback(_: Any) -> None:
+            try:
+                work()
+            except InputError as error:
+                self._say(str(error))
+            except Exception as error:
+                self._say(
+                    f"Not kept ({type(error).__name__}: {error}). The scores are still here; try again."
+                )
 
-def status_line(text: str) -> str:
-    """Return a status message as HTML that screen readers announce."""
-    return f'<div role="status" aria-live="polite"><b>{text}</b></div>'
-
-
-def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: str) -> Callable[[Any], None]:
-    """Return a callback that shows its error at the button: JupyterLab would write it to its log."""
-
-    def callback(_: Any) -> None:
-        try:
-            work()
-        except InputError as error:
-            say(str(error))
-        except Exception as error:
-            say(unexpected.format(f"{type(error).__name__}: {error}"))
-
-    return callback
+        return callback
 
 
 def _options(scores: Sequence[float], score: float | None = None) -> tuple[tuple[str, float | None], ...]:
@@ -252,7 +242,7 @@ def _text_box(title: str, text: str, high: str = "none") -> str:
         f"<b>{title}</b>"
         # JupyterLab would use the arrow keys to change the cell.
         f'<pre dir="auto" tabindex="0" data-lm-suppress-shortcuts="true" role="region" aria-label="{title}" '
-        f'style="{style}">{plain(text)}</pre>'
+        f'style="{style}">{html.escape(plain_text(text))}</pre>'
     )
 
 

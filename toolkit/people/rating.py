@@ -12,13 +12,13 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import run_anywhere
-from toolkit.scoring import Scheme, on_scale
+from toolkit.scoring import on_scale
 from toolkit.store.connection import Store
 from toolkit.store.documents import RatingRound, Run
 from toolkit.store.ratings import (
@@ -204,7 +204,13 @@ def rate(
     reasons: str = "",
 ) -> Round:
     """Save a rating, and return the round with it."""
-    checked = checked_scores(scores, plan.rubric.scheme)
+    scheme = plan.rubric.scheme
+    for name in scores:
+        if name not in scheme.names:
+            message = f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
+            raise InputError(message)
+    values = {name: on_scale(scores.get(name), name, scheme.scale) for name in scheme.names}
+    checked = {name: score for name, score in values.items() if score is not None}
     if not checked and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
     rating = Rating(
@@ -216,7 +222,7 @@ def rate(
         rubric_hash=plan.rubric.digest,
         scores=checked,
         reasons=reasons.strip() or None,
-        scheme=plan.rubric.scheme,
+        scheme=scheme,
     )
     if round_.unkept is not None:
         key = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
@@ -224,43 +230,26 @@ def rate(
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.equals(rating):
         _at_once(keep_ratings, store, [rating])
-    return replace(round_, ratings={**round_.ratings, reply.run_id: rating}, unkept=None)
-
-
-def checked_scores(scores: Mapping[str, float | None], scheme: Scheme) -> dict[str, float]:
-    """Return the given scores in the order of the dimensions."""
-    for name in scores:
-        if name not in scheme.names:
-            message = f"dimension {name!r} is unknown; {choices(name, scheme.names, 'the rubric has')}"
-            raise InputError(message)
-    values = {name: on_scale(scores.get(name), name, scheme.scale) for name in scheme.names}
-    return {name: score for name, score in values.items() if score is not None}
+    return replace(round_, ratings=dict(round_.ratings) | {reply.run_id: rating}, unkept=None)
 
 
 def _extended(
     order: Sequence[str], rateable: Iterable[tuple[PlannedRun, Reply]], seed: str, size: int | None
 ) -> tuple[str, ...]:
     """Return an order with missing replies at its end, shuffled and balanced, up to the size."""
-    present = set(order)
+    present, extended = set(order), list(order)
     cells: dict[tuple[Any, str], list[str]] = defaultdict(list)
     for run, reply in rateable:
         if reply.run_id not in present:
             cells[getattr(run.item.context, "length_bin", None), run.model].append(reply.run_id)
-    most = None if size is None else max(size, len(order))
-    return tuple(chain(order, _balanced(list(cells.values()), seed)))[:most]
-
-
-def _balanced(cells: list[list[str]], seed: str) -> list[str]:
-    """Return the members of all cells in turns, one of each; the order within a turn is drawn."""
-    source = random.Random(seed)
-    for cell in cells:
-        source.shuffle(cell)
-    members_in_order: list[str] = []
-    for turn in zip_longest(*cells):
+    rng = random.Random(seed)
+    for cell in cells.values():
+        rng.shuffle(cell)
+    for turn in zip_longest(*cells.values()):  # one of each cell
         members = [member for member in turn if member is not None]
-        source.shuffle(members)
-        members_in_order += members
-    return members_in_order
+        rng.shuffle(members)
+        extended += members
+    return tuple(extended[: None if size is None else max(size, len(order))])
 
 
 def _at_once(work: Any, *arguments: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -27,40 +27,6 @@ _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Imported:
-    """The result of an import."""
-
-    file: Path
-    raters: tuple[str, ...]
-    new: int
-    changed: int
-    unchanged: int
-    unfinished: int
-    empty: int
-
-    def summary(self) -> Summary:
-        """Return the summary of the command line."""
-        lines = [
-            f"{self.file}: {self.new} new ratings, {self.changed} changed (the earlier versions are kept), "
-            f"{self.unchanged} unchanged; raters: {', '.join(self.raters) or 'none'}"
-        ]
-        if self.unfinished:
-            lines.append(f"{self.unfinished} lack a dimension: they are kept, and count once it is there")
-        if self.empty:
-            lines.append(f"{self.empty} lines hold neither score nor reasons")
-        fields = {**asdict(self), "file": str(self.file), "raters": list(self.raters)}
-        return Summary(fields, "\n".join(lines))
-
-
-@dataclass
-class _Entry:
-    """Scores and reasons of one rater for one run, collected from several lines."""
-
-    scores: dict[str, float] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class _Line:
     """One line of the file, with its cells by column."""
 
@@ -72,7 +38,7 @@ class _Line:
         raise InputError(f"{self.file}, line {self.number}, column {column}: {problem}")
 
 
-def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None = None) -> Imported:
+def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None = None) -> Summary:
     """Save the ratings of a CSV file as judgements of human judges, or nothing where a line is wrong.
 
     An empty dimension keeps the rater's earlier score. A second import of the same file changes nothing.
@@ -87,11 +53,11 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     entries, empty = _gathered(plan, store, lines, rater, blobs)
     stored = newest_ratings(store, blobs, plan.rubric.digest)
     ratings = []
-    for (name, run_id), entry in entries.items():
+    for (name, run_id), (given_scores, given_reasons) in entries.items():
         before = stored.get((name, run_id))
-        merged = {**(before.scores if before else {}), **entry.scores}
+        merged = dict(before.scores if before else {}) | given_scores
         scores: dict[str, float] = {part: merged[part] for part in scheme.names if part in merged}
-        reasons = "\n".join(entry.reasons) or (before.reasons if before else None)
+        reasons = "\n".join(given_reasons) or (before.reasons if before else None)
         key = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
         ratings.append(Rating(*key, scores, reasons, source="file", scheme=scheme))
     new = [rating for rating in ratings if (rating.rater, rating.run_id) not in stored]
@@ -103,25 +69,36 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
         await keep_judgements(store, ratings)  # also of an import that was killed before this step
 
     run_anywhere(keep, threading.Event())
-    return Imported(
-        file=file,
-        raters=tuple(sorted({name for name, _ in entries})),
-        new=len(new),
-        changed=len(changed),
-        unchanged=len(repeated) - len(changed),
-        unfinished=sum(not rating.finished for rating in ratings),
-        empty=empty,
+    raters = sorted({name for name, _ in entries})
+    unchanged, unfinished = len(repeated) - len(changed), sum(not rating.finished for rating in ratings)
+    text = (
+        f"{file}: {len(new)} new ratings, {len(changed)} changed (the earlier versions are kept), "
+        f"{unchanged} unchanged; raters: {', '.join(raters) or 'none'}"
     )
+    if unfinished:
+        text += f"\n{unfinished} lack a dimension: they are kept, and count once it is there"
+    if empty:
+        text += f"\n{empty} lines hold neither score nor reasons"
+    fields = {
+        "file": str(file),
+        "raters": raters,
+        "new": len(new),
+        "changed": len(changed),
+        "unchanged": unchanged,
+        "unfinished": unfinished,
+        "empty": empty,
+    }
+    return Summary(fields, text)
 
 
 def _gathered(
     plan: Plan, store: Store, lines: Iterable[_Line], rater: str | None, blobs: Mapping[str, str]
-) -> tuple[dict[tuple[str, str], _Entry], int]:
-    """Return the entries by rater and run, and the number of empty lines."""
+) -> tuple[dict[tuple[str, str], tuple[dict[str, float], list[str]]], int]:
+    """Return scores and reasons by rater and run, and the number of empty lines."""
     study = plan.study.name
     refused = {run.run_id: why_not(run) for run in stored_runs(store, study, plan.call_ids).values()}
     names: dict[str, str] = {}
-    entries: dict[tuple[str, str], _Entry] = {}
+    entries: dict[tuple[str, str], tuple[dict[str, float], list[str]]] = {}
     empty = 0
     for line in lines:
         name = _line_rater(line, rater, names, store, study)
@@ -137,15 +114,15 @@ def _gathered(
         if not scores and not reasons:
             empty += 1
             continue
-        entry = entries.setdefault((name, run_id), _Entry())
+        earlier, texts = entries.setdefault((name, run_id), ({}, []))
         for dimension, score in scores.items():
-            if entry.scores.setdefault(dimension, score) != score:
+            if earlier.setdefault(dimension, score) != score:
+                problem = f"{name} gave {dimension} of this run {earlier[dimension]:g} further up"
                 line.refuse(
-                    "score" if "score" in line.cells else dimension,
-                    f"{name} gave {dimension} of this run {entry.scores[dimension]:g} further up; keep one of the two",
+                    "score" if "score" in line.cells else dimension, f"{problem}; keep one of the two"
                 )
-        if reasons and reasons not in entry.reasons:
-            entry.reasons.append(reasons)
+        if reasons and reasons not in texts:
+            texts.append(reasons)
     return entries, empty
 
 

@@ -87,15 +87,27 @@ _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
 def shipped_attacks() -> tuple[Attack, ...]:
     """Return the attacks that ship with the toolkit, in the order of their file."""
     rows = shipped_words("attacks")["attacks"]
-    texts = (_WRITTEN[row.get("written", "plain")](row["text"]) for row in rows)
     return tuple(
-        Attack(row["id"], row["kind"], row["language"], row["place"], text)
-        for row, text in zip(rows, texts, strict=True)
+        Attack(
+            row["id"],
+            row["kind"],
+            row["language"],
+            row["place"],
+            _WRITTEN[row.get("written", "plain")](row["text"]),
+        )
+        for row in rows
     )
 
 
 def _attacked(source: Altering) -> list[Probe]:
-    cut = _middle(source.text)
+    # The end of the paragraph, line or word nearest to the middle.
+    cut = round(len(source.text) / 2)
+    begin, end = len(source.text) - len(source.text.lstrip()), len(source.text.rstrip())
+    for pattern in (r"\n[ \t]*\n", r"\n", r"\s"):
+        cuts = [match.start() for match in re.finditer(pattern, source.text)]
+        if cuts := [position for position in cuts if begin < position < end]:
+            cut = min(cuts, key=lambda position: abs(position - len(source.text) / 2))
+            break
     probes = []
     for attack in source.attacks:
         words = attack.text.replace(PRIOR, source.prior)
@@ -106,17 +118,6 @@ def _attacked(source: Altering) -> list[Probe]:
         }[attack.position]
         probes.append(Probe("attacked", attack.attack_id, text, f"{attack.kind}, at the {attack.position}"))
     return probes
-
-
-def _middle(reply: str) -> int:
-    """Return the end of the paragraph, line or word nearest to the middle."""
-    half = len(reply) / 2
-    begin, end = len(reply) - len(reply.lstrip()), len(reply.rstrip())
-    for pattern in (r"\n[ \t]*\n", r"\n", r"\s"):
-        cuts = [match.start() for match in re.finditer(pattern, reply) if begin < match.start() < end]
-        if cuts:
-            return min(cuts, key=lambda cut: abs(cut - half))
-    return round(half)
 
 
 def deal(attacks: Sequence[Attack], replies: int, per_reply: int, seed: int) -> list[tuple[Attack, ...]]:

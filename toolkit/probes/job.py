@@ -9,9 +9,9 @@ import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -23,10 +23,9 @@ from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.probes.alterations import Altering, Probe, deal, probes_of, shipped_attacks
-from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import judgement_record, reply_texts, stored_runs
-from toolkit.words import Summary, choices, counted, money, total_aud
+from toolkit.words import SCORE, Summary, counted, money, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -34,31 +33,118 @@ if TYPE_CHECKING:
 
 REPLIES: Final = 12  # probed replies by default
 ATTACKS: Final = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
-STRICT: Final = "composite_strict"
-"""The score of shifts: a dimension that falls to 0 must not raise it, as it would raise the seed's composite."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """One probed reply: its origin, its text, and its altered versions with the control."""
+class Reply:
+    """A stored reply: its run, the id of the run's record, and its text."""
 
+    run: PlannedRun
     run_id: str
-    base: str
-    length_bin: str
-    model: str
-    repeat: int
-    task: str
     text: str
+
+    @property
+    def task(self) -> str:
+        """The prompt."""
+        return self.run.prompt.text
+
+    @property
+    def reference(self) -> str:
+        """The reference answer, empty where there is none."""
+        return str(self.run.prompt.context or "")
+
+    @property
+    def base(self) -> str:
+        """The base of its prompt."""
+        return str(getattr(self.run.item.context, "base", self.run.item.item_id))
+
+    @property
+    def length_bin(self) -> str:
+        """The length bin of its prompt, empty where it has none."""
+        return str(getattr(self.run.item.context, "length_bin", ""))
+
+    async def judgement(self, plan: Plan, spec: JudgeSpec, ask: Ask) -> Judgement:
+        """Have one judge of the study score the reply."""
+        return await judge(
+            self.text,
+            self.task,
+            judge=spec,
+            rubric=plan.rubric,
+            ask=ask,
+            manner=plan.manner,
+            related=self.run.model in spec.related,
+            reference=self.reference,
+        )
+
+    def requests(self, plan: Plan, spec: JudgeSpec) -> tuple[ModelRequest, ...]:
+        """Return the requests of this judgement, repairs aside; the first one names it."""
+        return judgement_requests(
+            spec,
+            plan.rubric,
+            task=self.task,
+            response=self.text,
+            manner=plan.manner,
+            reference=self.reference,
+        )
+
+
+@dataclass(frozen=True)
+class Target(Reply):
+    """One probed reply with its altered versions and the control."""
+
     probes: tuple[Probe, ...]
-    reference: str = ""
 
 
-def usable_replies(plan: Plan, store: Store) -> dict[tuple[str, str, int], tuple[str, str]]:
-    """Return run id and text of every stored reply that the study counts, by the key of its run."""
+T = TypeVar("T")
+
+
+def ask_each(
+    plan: Plan,
+    store: Store,
+    targets: Sequence[T],
+    look: Callable[[T, Ask], Coroutine[Any, Any, Judgement]],
+    requests: Sequence[ModelRequest],
+    *,
+    label: str = "judge calls",
+    purpose: str = "judge",
+    progress: bool,
+) -> tuple[list[Judgement], list[Answer]]:
+    """Have ``look`` make a judgement of each target; return them with the answers that were paid for now."""
+    paid: list[Answer] = []
+
+    async def work(ask: Ask, stop: threading.Event) -> list[Judgement]:
+        async def counted(request: ModelRequest) -> Answer:
+            answer = await ask(request)
+            if not answer.from_ledger:
+                paid.append(answer)
+            return answer
+
+        # All at once: the gateway enforces the limits.
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(look(target, counted)) for target in targets]
+        return [task.result() for task in tasks]
+
+    judgements = ask_study(
+        plan, store, work, requests=requests, label=label, purpose=purpose, progress=progress
+    )
+    return judgements, paid
+
+
+def outcome_counts(judgements: Sequence[Judgement]) -> tuple[dict[str, int], str]:
+    """Return the numbers of judgements, of unreadable and of unanswered ones, and the start of a line with them."""
+    unreadable = sum(judgement.failed and judgement.answered for judgement in judgements)
+    unanswered = sum(not judgement.answered for judgement in judgements)
+    line = f"{counted(len(judgements), 'judgements')}, {unreadable} unreadable, {unanswered} unanswered"
+    return {"judgements": len(judgements), "unreadable": unreadable, "unanswered": unanswered}, line
+
+
+def usable_replies(plan: Plan, store: Store) -> list[Reply]:
+    """Return every stored reply that the study counts, in the order of its runs."""
     stored = stored_runs(store, plan.study.name, plan.call_ids)
     usable = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
     texts = reply_texts(store, usable.values())
-    return {key: (run.run_id, texts.get(run.blob_id or "", "")) for key, run in usable.items()}
+    runs = [(run, usable[run.key]) for run in plan.runs if run.key in usable]
+    return [Reply(run, record.run_id, texts.get(record.blob_id or "", "")) for run, record in runs]
 
 
 def probe_targets(
@@ -69,75 +155,65 @@ def probe_targets(
     if not (plan.test.judged and plan.judges):
         message = f"study {name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
         raise InputError(message)
-    usable = {key: reply for key, reply in usable_replies(plan, store).items() if reply[1].strip()}
-    chosen = balanced_sample([run for run in plan.runs if run.key in usable], replies, seed)
+    usable = [reply for reply in usable_replies(plan, store) if reply.text.strip()]
+    chosen = balanced_sample(usable, replies, seed)
     if not chosen:
         raise InputError(
             f"study {name}: there is no stored reply to probe; run the study first, and ask for one or more"
         )
     targets = []
-    for run, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
-        task, (run_id, text) = run.prompt.text, usable[run.key]
-        reference = str(run.prompt.context or "")
-        prior = fence_code(shown_before(plan.rubric, plan.manner, task, reference), text, seed)
-        probes = (Probe(CONTROL, "unaltered", text), *probes_of(Altering(text, seed, hand, prior)))
-        targets.append(Target(run_id, *_cell(run), run.model, run.repeat, task, text, probes, reference))
+    for reply, hand in zip(chosen, deal(shipped_attacks(), len(chosen), attacks, seed), strict=True):
+        prior = fence_code(
+            shown_before(plan.rubric, plan.manner, reply.task, reply.reference), reply.text, seed
+        )
+        altered = probes_of(Altering(reply.text, seed, hand, prior))
+        probes = (Probe(CONTROL, "unaltered", reply.text), *altered)
+        targets.append(Target(reply.run, reply.run_id, reply.text, probes))
     return tuple(targets)
 
 
-def _cell(run: PlannedRun) -> tuple[str, str]:
-    """Return base and length bin of a run."""
-    context = run.item.context
-    return str(getattr(context, "base", run.item.item_id)), str(getattr(context, "length_bin", ""))
-
-
-def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[PlannedRun, ...]:
-    """Return a seeded sample of runs, balanced over models and length bins, that repeats bases as little as it can.
+def balanced_sample(replies: Sequence[Reply], size: int, seed: int) -> tuple[Reply, ...]:
+    """Return a seeded sample of replies, balanced over models and length bins, that repeats bases as little as it can.
 
     Replies to prompts of length arms are left out, as analyses leave them out.
     """
-    dice = random.Random(f"replies {seed}")
-    cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
-    plain = [run for run in runs if not run.of_arm]
-    for run in dice.sample(plain, len(plain)):
-        cells[run.model, _cell(run)[1]].append(run)
+    rng = random.Random(f"replies {seed}")
+    cells: dict[tuple[str, str], list[Reply]] = defaultdict(list)
+    plain = [reply for reply in replies if not reply.run.of_arm]
+    for reply in rng.sample(plain, len(plain)):
+        cells[reply.run.model, reply.length_bin].append(reply)
     order = [cells[name] for name in sorted(cells)]
-    dice.shuffle(order)
+    rng.shuffle(order)
     counts: Counter[str] = Counter()
-    chosen: list[PlannedRun] = []
+    chosen: list[Reply] = []
     while len(chosen) < min(size, len(plain)):
         for cell in order:
             if cell and len(chosen) < size:
-                run = min(cell, key=lambda candidate: counts[_cell(candidate)[0]])
-                cell.remove(run)
-                counts[_cell(run)[0]] += 1
-                chosen.append(run)
+                reply = min(cell, key=lambda candidate: counts[candidate.base])
+                cell.remove(reply)
+                counts[reply.base] += 1
+                chosen.append(reply)
     return tuple(chosen)
 
 
 def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest, ...]:
     """Return every request of a probe, repairs aside, to estimate its cost."""
-    requests = (
-        request
-        for target in targets
-        for _, spec, _, text in _judge_texts(plan, target)
-        for request in judgement_requests(
-            spec, plan.rubric, task=target.task, response=text, manner=plan.manner, reference=target.reference
-        )
-    )
+    judged = [item for target in targets for item in _judged_texts(plan, target)]
+    requests = (request for reply, spec, _, _ in judged for request in reply.requests(plan, spec))
     return tuple({request.identity(): request for request in requests}.values())
 
 
-def _judge_texts(plan: Plan, target: Target) -> Iterator[tuple[JudgeSpec, JudgeSpec, Probe | None, str]]:
-    """Yield each judge, the same with its repeat index, and each text: the original (``None``) and the altered."""
+def _judged_texts(plan: Plan, target: Target) -> Iterator[tuple[Reply, JudgeSpec, str, Probe | None]]:
+    """Yield each text with a judge and its role: the original (no probe) and the altered ones."""
     # Original and altered text have the same repeat index, so that they differ in the text alone; the control is the
     # next repeat of the judge on this run (test-retest).
-    for judge_spec in plan.judges_of(target.model).values():
+    for role, spec in plan.judges_of(target.run.model).items():
         for probe in (None, *target.probes):
             text = target.text if probe is None else probe.text
             if text is not None:
                 again = 1 if probe is not None and probe.kind == CONTROL else 0
-                yield judge_spec, judge_spec.of_run(target.repeat, again), probe, text
+                reply = replace(target, text=text)
+                yield reply, spec.of_run(target.run.repeat, again), role, probe
 
 
 def probe_judges(
@@ -145,37 +221,29 @@ def probe_judges(
 ) -> ProbeResult:
     """Ask every judge about stored replies and their altered versions; replies in the ledger are used again."""
     targets = probe_targets(plan, store, replies=replies, attacks=attacks)
-    new: list[Answer] = []
+    tasks = [(target.run_id, *item) for target in targets for item in _judged_texts(plan, target)]
 
-    async def work(ask: Ask, stop: threading.Event) -> ProbeResult:
-        async def counted(request: ModelRequest) -> Answer:
-            answer = await ask(request)
-            if not answer.from_ledger:
-                new.append(answer)
-            return answer
+    async def look(task: tuple[str, Reply, JudgeSpec, str, Probe | None], ask: Ask) -> Judgement:
+        return await task[1].judgement(plan, task[2], ask)
 
-        async def judge_text(target: Target, spec: JudgeSpec, text: str) -> Judgement:
-            options: dict[str, Any] = {"rubric": plan.rubric, "manner": plan.manner, "ask": counted}
-            options["reference"] = target.reference
-            return await judge(text, target.task, judge=spec, related=target.model in spec.related, **options)
-
-        # All at once: the gateway enforces the limits.
-        tasks: dict[tuple[int, str, Probe | None], asyncio.Task[Judgement]] = {}
-        async with asyncio.TaskGroup() as group:
-            for index, target in enumerate(targets):
-                for spec, repeat_spec, probe, text in _judge_texts(plan, target):
-                    tasks[index, spec.role, probe] = group.create_task(judge_text(target, repeat_spec, text))
-        judgements = {key: task.result() for key, task in tasks.items()}
-        pairs = []
-        for index, target in enumerate(targets):
-            for spec in plan.judges_of(target.model).values():
-                original = judgements[index, spec.role, None]
-                altered = ((probe, judgements.get((index, spec.role, probe))) for probe in target.probes)
-                pairs += [Pair(target, spec, probe, original, judgement) for probe, judgement in altered]
-        spent = total_aud(answer.aud_cost for answer in new)
-        return ProbeResult(plan.study.name, targets, tuple(pairs), len(new), spent, plan.rubric.scheme)
-
-    return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
+    requests = probe_requests(plan, targets)
+    judgements, paid = ask_each(plan, store, tasks, look, requests, progress=progress)
+    by_text = {
+        (run_id, role, probe): judgement
+        for (run_id, _, _, role, probe), judgement in zip(tasks, judgements, strict=True)
+    }
+    pairs = []
+    for target in targets:
+        for role, spec in plan.judges_of(target.run.model).items():
+            for probe in target.probes:
+                original, altered = (by_text.get((target.run_id, role, part)) for part in (None, probe))
+                assert original is not None
+                pairs.append(Pair(target, spec, probe, original, altered))
+    spent = total_aud(answer.aud_cost for answer in paid)
+    unanswered = sum(not judgement.answered for judgement in judgements)
+    return ProbeResult(
+        plan.study.name, targets, tuple(pairs), len(paid), spent, unanswered, plan.rubric.scale
+    )
 
 
 class Pair(NamedTuple):
@@ -187,15 +255,22 @@ class Pair(NamedTuple):
     original: Judgement
     altered: Judgement | None
 
-    def row(self, score: str) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """Return the pair as a row of `ProbeResult.frame`."""
-        row = {name: getattr(self.target, name) for name in ("run_id", "base", "length_bin", "model")}
-        row |= {"judge": self.spec.role, "judge_model": self.spec.name}
-        row |= {name: getattr(self.probe, name) for name in ("kind", "variant", "detail")}
+        row: dict[str, Any] = {
+            "run_id": self.target.run_id,
+            "base": self.target.base,
+            "length_bin": self.target.length_bin,
+            "model": self.target.run.model,
+            "judge": self.spec.role,
+            "judge_model": self.spec.name,
+            "kind": self.probe.kind,
+            "variant": self.probe.variant,
+            "detail": self.probe.detail,
+        }
+        # The strict composite: a dimension that falls to 0 must not raise it, as it would raise the seed's.
         for name, judgement in (("original", self.original), ("altered", self.altered)):
-            row[name] = None
-            if judgement and (scores := judgement.scores) is not None:
-                row[name] = scores[score] if score in scores else getattr(judgement, score)
+            row[name] = judgement.composite_strict if judgement else None
         reason = ""
         if self.altered is None:
             reason = self.probe.reason or "not made"
@@ -215,27 +290,18 @@ class ProbeResult:
     pairs: tuple[Pair, ...]
     new_calls: int
     spent_aud: float
-    scheme: Scheme = SEED_SCHEME
+    unanswered: int
+    scale: tuple[float, float]
 
-    def frame(self, score: str = STRICT) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
-        allowed = (STRICT, "composite", *self.scheme.names)
-        if score not in allowed:
-            raise InputError(f"score {score!r} is unknown; {choices(score, allowed)}")
-        frame = pd.DataFrame([pair.row(score) for pair in self.pairs])
-        frame.attrs["scale"] = self.scheme.scale
+        frame = pd.DataFrame([pair.row() for pair in self.pairs])
+        frame.attrs["scale"] = self.scale
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
-    def shifts(self, score: str = STRICT) -> ProbeShifts:
+    def shifts(self) -> ProbeShifts:
         """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.probe_shift`."""
-        return probe_shifts(self.frame(score))
-
-    @property
-    def unanswered(self) -> int:
-        """Number of judgements without an answer; the same command asks them again."""
-        judgements = (judgement for pair in self.pairs for judgement in (pair.original, pair.altered))
-        by_identity = {id(judgement): judgement for judgement in judgements if judgement}
-        return sum(not judgement.answered for judgement in by_identity.values())
+        return probe_shifts(self.frame())
 
     def summary(self) -> Summary:
         """Return the summary of the command line; exit code 1 where a judge did not answer."""
@@ -257,7 +323,7 @@ class ProbeResult:
             "new_calls": self.new_calls,
             "spent_aud": self.spent_aud,
             "unanswered": self.unanswered,
-            "score": STRICT,
+            "score": SCORE,
             "shifts": shifts.to_dict(),
         }
         return Summary(fields, "\n".join(lines), int(self.unanswered > 0))
@@ -266,68 +332,52 @@ class ProbeResult:
 # --- required elements, a second instrument beside the rubric ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ElementTarget:
-    """One reply, the elements that its base requires, and one judge."""
-
-    run: PlannedRun
-    run_id: str
-    text: str
-    elements: Sequence[str]
-    judge: JudgeSpec
-    related: bool
-
-    @property
-    def request(self) -> ModelRequest:
-        """The request to the judge."""
-        return elements_request(self.judge, self.elements, self.run.prompt.text, self.text)
-
-
-def element_targets(plan: Plan, store: Store) -> tuple[ElementTarget, ...]:
+def element_targets(plan: Plan, store: Store) -> list[tuple[Reply, JudgeSpec]]:
     """Return every stored reply of a base with elements, once for each judge; no model is called."""
-    prompts = plan.dataset.prompts
-    required = {p.prompt_id: p.metadata["elements"] for p in prompts if p.metadata.get("elements")}
-    if not required:
+    targets = [
+        (reply, spec.of_run(reply.run.repeat))
+        for reply in usable_replies(plan, store)
+        if _elements(reply)
+        for spec in plan.judges_of(reply.run.model).values()
+    ]
+    if not (targets or any(prompt.metadata.get("elements") for prompt in plan.dataset.prompts)):
         raise InputError(
             f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
             'elements, or take dataset = "rq1_controlled"'
         )
-    replies, targets = usable_replies(plan, store), []
-    for run in (run for run in plan.runs if run.key in replies and run.prompt.prompt_id in required):
-        for spec in plan.judges_of(run.model).values():
-            related, elements = run.model in spec.related, required[run.prompt.prompt_id]
-            targets.append(ElementTarget(run, *replies[run.key], elements, spec.of_run(run.repeat), related))
-    return tuple(targets)
+    return targets
 
 
-def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Judgement, ...]:
+def _elements(reply: Reply) -> Sequence[str]:
+    metadata: Mapping[str, Any] = getattr(reply.run.item.context, "metadata", {})
+    return metadata.get("elements") or ()
+
+
+def element_requests(targets: Sequence[tuple[Reply, JudgeSpec]]) -> list[ModelRequest]:
+    """Return the request to each judge about each reply, to estimate the cost."""
+    return [elements_request(spec, _elements(reply), reply.task, reply.text) for reply, spec in targets]
+
+
+def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> list[Judgement]:
     """Have every judge look for the required elements in every reply; replies in the ledger are used again."""
     targets = element_targets(plan, store)
     store.add_rubric(DIGEST, INSTRUMENT, DIGEST[:12], CONTENT)
 
-    async def work(ask: Ask, stop: threading.Event) -> tuple[Judgement, ...]:
-        async def look(target: ElementTarget) -> Judgement:
-            judgement = await find_elements(
-                target.text, target.run.prompt.text, target.elements, judge=target.judge, ask=ask,
-                related=target.related,
-            )  # fmt: skip
-            if judgement.answered:
-                store.writer.post(judgement_record(target.run_id, plan.study.name, judgement))
-            return judgement
+    async def look(target: tuple[Reply, JudgeSpec], ask: Ask) -> Judgement:
+        reply, spec = target
+        related = reply.run.model in spec.related
+        judgement = await find_elements(
+            reply.text, reply.task, _elements(reply), judge=spec, ask=ask, related=related
+        )
+        if judgement.answered:
+            store.writer.post(judgement_record(reply.run_id, plan.study.name, judgement))
+        return judgement
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(look(target)) for target in targets]
-        return tuple(task.result() for task in tasks)
-
-    return ask_study(plan, store, work, requests=[target.request for target in targets], progress=progress)
+    return ask_each(plan, store, targets, look, element_requests(targets), progress=progress)[0]
 
 
 def elements_summary(study: Study, judgements: Sequence[Judgement]) -> Summary:
     """Summarise the judgements and their agreement with the rubric; exit code 1 where a judge did not answer."""
-    result = study.required_elements()
-    unanswered = sum(not judgement.answered for judgement in judgements)
-    unread = sum(judgement.failed and judgement.answered for judgement in judgements)
-    line = f"elements  {counted(len(judgements), 'judgements')}, {unread} unreadable, {unanswered} unanswered"
-    fields = {"judgements": len(judgements), "unreadable": unread, "unanswered": unanswered}
-    fields |= {"elements": result.to_dict()}
-    return Summary(fields, f"{line}\n{result.sentence()}", int(unanswered > 0))
+    result, (counts, line) = study.required_elements(), outcome_counts(judgements)
+    fields = counts | {"elements": result.to_dict()}
+    return Summary(fields, f"elements  {line}\n{result.sentence()}", int(counts["unanswered"] > 0))
