@@ -1,0 +1,180 @@
+"""Verify a folder of `toolkit export` with nothing else: no store, no network, no key.
+
+The sums of its files and of the fields of its records say what was edited. Then the records are put into a temporary
+store, the study is made again from its ledger there, and every file is written again and compared cell by cell: that
+finds an edit whose sums were written again, too.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
+from toolkit.audit.verify import record_differences
+from toolkit.errors import InputError
+from toolkit.files import read_toml
+from toolkit.plan import STORE
+from toolkit.prompt_test import SHIPPED
+from toolkit.report.manifest import MANIFEST, differing_files
+from toolkit.store import embedded
+from toolkit.store.connection import Store
+from toolkit.store.frame_files import FORMATS, KINDS
+from toolkit.store.record_files import differing_records, load_records
+from toolkit.store.writer import is_as_sealed
+from toolkit.study import Study
+from toolkit.study_loading import load_study_file
+from toolkit.table_files import arrow_csv
+from toolkit.words import Summary, counted, one_line
+
+_CELL: Final = 60  # signs of a cell that a line shows
+_CLOSE: Final = 1e-9
+"""By how much a number may differ, relatively, where other versions of packages have calculated it."""
+_Rows = list[list[str]]
+
+
+def verify_export(folder: Path) -> Summary:
+    """Name every edited, added or missing file, record and cell of a folder that `toolkit export` wrote."""
+    if not (folder / MANIFEST).is_file():
+        message = f"holds no {MANIFEST}; name a study file, or a folder that `toolkit export` wrote"
+        raise InputError(f"{folder}: {message}")
+    lines = differing_files(folder, "export")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        try:
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            if not is_as_sealed(manifest):
+                lines.append(f"{MANIFEST}: was changed after it was written")
+            path = folder / STUDY_FOLDER / Path(manifest["inputs"]["study_file"]["name"]).name
+            changed = [*differing_records(folder)]
+            reason = "its records were changed" if changed else _foreign(path)
+            lines += changed if reason else _made_again(folder, path, place)
+        except Exception as error:  # whatever edited records and study files lead to
+            reason = one_line(str(error) or type(error).__name__, 200)
+            lines.append("its frames cannot be made again from its records")
+        lines += _differing_frames(folder, place / "again")
+    differences = [f"{folder.name}/{line}" for line in dict.fromkeys(lines)]
+    note = f"CSV and Parquet are compared with each other alone: {reason}" if reason else None
+    verdict = counted(len(differences), "differences") if differences else "all as its records give"
+    text = [*differences, *([note] if note else []), f"export {folder.name}: {verdict}"]
+    fields = {"export": folder.name, "differences": differences, "agrees": not differences, "note": note}
+    return Summary(fields, "\n".join(text), 1 if differences else 0)
+
+
+def _foreign(path: Path) -> str | None:
+    """Return why a study is not made again: nothing outside of its folder is read, and no code in it is run."""
+    content = read_toml(path)
+    scorer = str(content.get("options", {}).get("scorer"))
+    if content.get("test", "rubric_study") not in SHIPPED or ":" in scorer:
+        return f"the test or scorer of {path.name} is code of its own, which is not run"
+    for name in named_inputs(path):
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            return f"{path.name} names {name}, which is outside of its folder"
+    return None
+
+
+def _made_again(folder: Path, path: Path, place: Path) -> list[str]:
+    """Return what differs in the records of a study, and write the export anew from them."""
+    file, path = load_study_file(path)
+    study = Study(file.model_copy(update={"output": place / "results" / "study"}), path)
+    # Never the server that MONGODB_URI names: what is in the folder must not meet what is stored.
+    store_folder = place / STORE
+    study.store = Store(embedded.address(store_folder), store_folder)
+    try:
+        load_records(folder, study.store)
+        differences = record_differences(study)
+        export_study(study, place / "again")
+        if (place / "again" / DICTIONARY).read_bytes() != (folder / DICTIONARY).read_bytes():
+            differences.append(f"{DICTIONARY}: is not that of this study")
+        return differences
+    finally:
+        study.close()
+        embedded.stop(store_folder)
+
+
+def _versions(folder: Path) -> Any:
+    """Return the versions that an export was written under."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return manifest["versions"], manifest["commit"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def _differing_frames(folder: Path, again: Path) -> Iterator[str]:
+    """Yield every cell of the CSV and Parquet files that is not as in those made again, or else as in each other."""
+    is_close = again.is_dir() and _versions(folder) != _versions(again)
+    for kind in KINDS:
+        table, packed = (folder / f"{kind}{suffix}" for suffix in FORMATS)
+        expected = again / table.name
+        try:
+            if expected.is_file():
+                rows = _csv_rows(expected)
+                if table.is_file() and table.read_bytes() != expected.read_bytes():
+                    yield from _differing_cells(table.name, _csv_rows(table), rows, is_close=is_close)
+                if packed.is_file() and packed.read_bytes() != expected.with_suffix(".parquet").read_bytes():
+                    given = _parquet_rows(packed, len(rows))
+                    yield from _differing_cells(packed.name, given, rows, is_close=is_close)
+            elif table.is_file() and packed.is_file():
+                rows = _csv_rows(table)
+                yield from _differing_cells(table.name, rows, _parquet_rows(packed, len(rows)))
+        except Exception as error:  # a damaged file of either format
+            yield f"{kind}: is no whole table ({one_line(str(error), 200)})"
+
+
+def _csv_rows(path: Path) -> _Rows:
+    csv.field_size_limit(1 << 30)
+    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+
+
+def _parquet_rows(path: Path, count: int) -> _Rows:
+    """Return the rows of a Parquet file as those of a CSV file, unless it claims to have many more."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        if file.metadata.num_rows > 2 * count + 1000:
+            raise InputError(f"{path.name} has {file.metadata.num_rows} rows")
+        table = file.read()
+    for number, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(number, field.name, table[number].cast(pa.string()))
+    texts = [field.name for field in table.schema if field.type in (pa.string(), pa.large_string())]
+    content = arrow_csv(table, texts).decode()
+    return list(csv.reader(io.StringIO(content, newline="")))
+
+
+def _differing_cells(name: str, rows: _Rows, expected: _Rows, *, is_close: bool = False) -> Iterator[str]:
+    """Yield a line for every cell that differs, with its row below the header and its column."""
+    header = expected[0]
+    if rows[:1] != [header]:
+        yield f"{name}: its header is not that of the frame"
+    matcher = SequenceMatcher(None, [*map(tuple, rows)], [*map(tuple, expected)], autojunk=False)
+    for _, start, end, first, last in (code for code in matcher.get_opcodes() if code[0] != "equal"):
+        pairs = zip_longest(range(start, end), range(first, last))
+        for number, place in pairs:
+            if place is None:
+                yield f"{name}: row {number} is not among those of the records"
+            elif number is None:
+                yield f"{name}: row {place} of the records is missing"
+            else:
+                cells = zip_longest(header, rows[number], expected[place], fillvalue="")
+                for column, cell, value in cells:
+                    if cell != value and not (is_close and _are_close(cell, value)):
+                        shown = f"{one_line(cell, _CELL)!r} and not {one_line(value, _CELL)!r}"
+                        yield f"{name}: row {number}, column {column}: {shown}"
+
+
+def _are_close(cell: str, value: str) -> bool:
+    try:
+        return math.isclose(float(cell), float(value), rel_tol=_CLOSE)
+    except ValueError:
+        return False
