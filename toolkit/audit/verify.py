@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
@@ -53,7 +53,10 @@ def verify_study(study: Study) -> Summary:
     Nobody is asked and nothing is changed. The ledger is compared with itself, figures and tables are drawn again and
     compared byte by byte, and a bundle also with the SHA-256 of its manifest.
     """
-    runs, judgements = _counts_of(study.store, study.name, study.plan.call_ids)
+    runs, judgements = (
+        len(study.store.find_where(kind, {"study": study.name}, only=("study",)))
+        for kind in (documents.Run, documents.Judgement)
+    )
     if not runs:
         message = "has no run in its store, so there is nothing to verify; run it first"
         raise InputError(f"study {study.name}: {message}")
@@ -102,7 +105,7 @@ def record_differences(study: Study) -> list[str]:
             # Every call that has ended, also of other studies: one of them may have paid.
             store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
             run_plan(plan, rebuilt, progress=False, replay=True)
-            differences = [*_differing_runs(plan, store, rebuilt), *_differing_votes(plan, store, rebuilt)]
+            differences = [*_differing_records(plan, store, rebuilt)]
         finally:
             rebuilt.close()
             embedded.stop(folder)
@@ -149,54 +152,45 @@ def _differing_inputs(study: Study, path: Path) -> Iterator[str]:
             yield f"made from another {name.replace('_', ' ')}"
 
 
-def _counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
-    """Return how many runs of a study the store holds, and how many judgements of them count."""
-    runs = judgements = 0
-    for ids in windows(dict.fromkeys(call_ids)):
-        stored = store.find_by(documents.Run, "call_id", ids, only=("study", "run_id", "judge_calls"))
-        named = {run["run_id"]: run.get("judge_calls") or {} for run in stored if run["study"] == study}
-        of_runs = store.find_by(documents.Judgement, "run_id", named, only=("run_id", "call_id"))
-        existing = {(judgement["run_id"], judgement["call_id"]) for judgement in of_runs}
-        runs += len(named)
-        judgements += sum(
-            (run_id, call_id) in existing for run_id, calls in named.items() for call_id in calls.values()
-        )
-    return runs, judgements
-
-
-def _differing_runs(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str]:
-    """Yield a line for every run, judgement, reply, prompt and rubric that is not what the rebuilt store has.
+def _differing_records(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str]:
+    """Yield a line for each record that is not what the rebuilt store has.
 
     What got no reply, or was never sent, is not in the ledger, so it is right not to be rebuilt.
     """
-    ids = tuple(dict.fromkeys(plan.call_ids))
-    shared = cache(partial(_shared_calls, plan, store, rebuilt, ids))
+    shared = cache(partial(_shared_calls, plan, store, rebuilt))
     run_lines: list[str] = []
     reply_lines: list[str] = []
-    prompts: set[tuple[str, ...]] = set()
-    for some in windows(ids):
-        stored, expected = (kept_documents(each, plan.study.name, some) for each in (store, rebuilt))
-        ours, theirs = _by_name(stored), _by_name(expected)
+    prompts: set[str] = set()
+    for some in windows(dict.fromkeys(plan.call_ids)):
+        stored, again = (kept_documents(each, plan.study.name, some) for each in (store, rebuilt))
+        ours, theirs = _by_name(stored), _by_name(again)
         for name in {*ours, *theirs}:
-            run_lines += _differing_run(
-                plan, name, ours.get(name, _ABSENT), theirs.get(name, _ABSENT), shared
-            )
+            judged, expected = ours.get(name, _ABSENT), theirs.get(name, _ABSENT)
+            run_lines += _differing_run(plan, name, judged, expected, shared)
         reply_lines += _differing_replies(store, stored)
-        prompts |= {(run["prompt_id"], run["dataset_version"]) for run in stored.runs.values()}
+        prompts |= {run["prompt_id"] for run in stored.runs.values()}
     yield from sorted(run_lines)
-    yield from _differing_instruments(store, rebuilt, prompts)
+    for kind, name, key in (
+        (documents.Prompt, "prompt", ("prompt_id", "dataset_version")),
+        (documents.Rubric, "rubric", ("_id",)),
+    ):
+        for document in rebuilt.find_where(kind, {}, MOMENTS):
+            instrument = store.get(kind, {part: document[part] for part in key}, MOMENTS) or {}
+            if instrument or document[key[0]] in prompts or kind is documents.Rubric:
+                yield from _differing_document(f"{name} {document[key[0]]}", instrument, document)
     yield from reply_lines
+    yield from _differing_votes(plan, store, rebuilt, shared)
 
 
-def _shared_calls(plan: Plan, store: Store, rebuilt: Store, ids: Iterable[str]) -> set[str]:
-    """Return the calls that other studies paid for, or that a run or judgement in the store rests on."""
-    others = {"study": {"$ne": plan.study.name}}
-    calls = {call["_id"] for call in rebuilt.each_where(documents.Call, others, only=("study",))}
-    for some in windows(ids):
-        for run, judgements in _by_name(kept_documents(store, plan.study.name, some)).values():
-            calls.add(run["call_id"])
-            for judgement in judgements.values():
-                calls.update(judgement["call_ids"])
+def _shared_calls(plan: Plan, store: Store, rebuilt: Store) -> set[str]:
+    """Return the calls that other studies paid for, or that a run, judgement or vote in the store rests on."""
+    study, fields = {"study": plan.study.name}, ("call_id", "call_ids")
+    others = rebuilt.each_where(documents.Call, {"study": {"$ne": plan.study.name}}, only=("study",))
+    calls = {call["_id"] for call in others}
+    calls.update(run["call_id"] for run in store.each_where(documents.Run, study, only=fields[:1]))
+    for kind in (documents.Judgement, documents.PairVote):
+        for record in store.each_where(kind, study, only=fields):
+            calls.update(record["call_ids"])
     return calls
 
 
@@ -252,23 +246,17 @@ def _differing_document(name: str, stored: _Document, expected: _Document) -> It
             yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
 
 
-def _differing_votes(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str]:
+def _differing_votes(plan: Plan, store: Store, rebuilt: Store, shared: _Calls) -> Iterator[str]:
     """Yield what differs in the votes on pairs: by models and prompt, because run ids are given anew."""
     votes, expected = (
         stored_votes(plan, each, stored_runs(each, plan.study.name, plan.call_ids))
         for each in (store, rebuilt)
     )
-    # A study that was stopped may lack a vote whose call was paid for by another vote, or by another study.
-    shared = {call_id for vote in votes.values() for call_id in vote["call_ids"]}
-    absent = expected.keys() - votes.keys()
-    lacking = (call_id for ballot in absent for call_id in expected[ballot]["call_ids"])
-    calls = rebuilt.find_by(documents.Call, "_id", lacking, only=("study",))
-    shared |= {call["_id"] for call in calls if call["study"] != plan.study.name}
     for ballot in sorted({*votes, *expected}):
         (first, second), pair = ballot.shown, ballot.pair
         name = f"vote of {ballot.role} on {pair.prompt_id} by {first} and {second}, repeat {pair.repeat}"
         vote, again = votes.get(ballot, {}), expected.get(ballot, {})
-        if not vote and (not again["answered"] or shared.issuperset(again["call_ids"])):
+        if not vote and (not again["answered"] or shared().issuperset(again["call_ids"])):
             continue
         if not vote or vote["answered"]:
             yield from _differing_document(name, vote, again)
@@ -283,22 +271,3 @@ def _differing_replies(store: Store, stored: Kept) -> Iterator[str]:
             yield f"reply of run {run.run_id}: its text is missing"
         elif hashlib.sha256(text.encode()).hexdigest() != run.blob_id:
             yield f"reply of run {run.run_id}: its text was changed"
-
-
-def _differing_instruments(store: Store, rebuilt: Store, prompts: set[tuple[str, str]]) -> Iterator[str]:
-    for label, kind, key in (
-        ("prompt", documents.Prompt, ("prompt_id", "dataset_version")),
-        ("rubric", documents.Rubric, ("_id",)),
-    ):
-        expected = rebuilt.find_where(kind, {}, MOMENTS)
-        stored = {
-            tuple(document[part] for part in key): document
-            for document in store.find_by(kind, key[0], (again[key[0]] for again in expected), MOMENTS)
-        }
-        for again in expected:
-            name = tuple(again[part] for part in key)
-            if (mine := stored.get(name)) is None:
-                if label == "rubric" or name in prompts:
-                    yield f"{label} {name[0]}: is missing"
-            elif parts := differing(mine, {part: again.get(part) for part in {*mine, *again} - {"_id"}}):
-                yield f"{label} {name[0]}: {', '.join(parts)} differ from what the study names"

@@ -12,11 +12,11 @@ import io
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from toolkit.audit.export import DICTIONARY, STUDY_FOLDER, export_study, named_inputs
 from toolkit.audit.verify import record_differences
@@ -37,8 +37,7 @@ from toolkit.words import Summary, counted, one_line
 
 _CELL: Final = 60  # signs of a cell that a line shows
 _CLOSE: Final = 1e-9
-"""By how much a number may differ, relatively, where other versions of packages have calculated it."""
-_Rows = list[list[str]]
+_MOST: Final = 10_000_000  # rows
 
 
 def verify_export(folder: Path) -> Summary:
@@ -60,7 +59,7 @@ def verify_export(folder: Path) -> Summary:
         except Exception as error:  # whatever edited records and study files lead to
             reason = one_line(str(error) or type(error).__name__, 200)
             lines.append("its frames cannot be made again from its records")
-        lines += _differing_frames(folder, place / "again")
+        lines += _differing_frames(folder, place / "again", lines)
     differences = [f"{folder.name}/{line}" for line in dict.fromkeys(lines)]
     note = f"CSV and Parquet are compared with each other alone: {reason}" if reason else None
     verdict = counted(len(differences), "differences") if differences else "all as its records give"
@@ -100,80 +99,70 @@ def _made_again(folder: Path, path: Path, place: Path) -> list[str]:
         embedded.stop(store_folder)
 
 
-def _versions(folder: Path) -> Any:
-    """Return the versions that an export was written under."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        return manifest["versions"], manifest["commit"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-
-
-def _differing_frames(folder: Path, again: Path) -> Iterator[str]:
+def _differing_frames(folder: Path, again: Path, changed: Collection[str]) -> Iterator[str]:
     """Yield every cell of the CSV and Parquet files that is not as in those made again, or else as in each other."""
-    is_close = again.is_dir() and _versions(folder) != _versions(again)
+    names = {line.partition(": ")[0] for line in changed}
     for kind in KINDS:
-        table, packed = (folder / f"{kind}{suffix}" for suffix in FORMATS)
-        expected = again / table.name
+        files = [folder / f"{kind}{suffix}" for suffix in FORMATS if (folder / f"{kind}{suffix}").is_file()]
+        if (again / f"{kind}.csv").is_file():
+            source = again / f"{kind}.csv"
+        elif len(files) < 2:
+            continue
+        else:
+            source = min(files, key=lambda path: path.name in names)
         try:
-            if expected.is_file():
-                rows = _csv_rows(expected)
-                if table.is_file() and table.read_bytes() != expected.read_bytes():
-                    yield from _differing_cells(table.name, _csv_rows(table), rows, is_close=is_close)
-                if packed.is_file() and packed.read_bytes() != expected.with_suffix(".parquet").read_bytes():
-                    given = _parquet_rows(packed, len(rows))
-                    yield from _differing_cells(packed.name, given, rows, is_close=is_close)
-            elif table.is_file() and packed.is_file():
-                rows = _csv_rows(table)
-                yield from _differing_cells(table.name, rows, _parquet_rows(packed, len(rows)))
+            expected = _rows(source)
+            for path in files:
+                twin = again / path.name
+                if path != source and not (twin.is_file() and twin.read_bytes() == path.read_bytes()):
+                    given = _rows(path, len(expected))
+                    yield from _differing_cells(path.name, given, expected, path.name in names)
         except Exception as error:  # a damaged file of either format
             yield f"{kind}: is no whole table ({one_line(str(error), 200)})"
 
 
-def _csv_rows(path: Path) -> _Rows:
-    csv.field_size_limit(1 << 30)
-    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
-
-
-def _parquet_rows(path: Path, count: int) -> _Rows:
-    """Return the rows of a Parquet file as those of a CSV file, unless it claims to have many more."""
+def _rows(path: Path, count: int = _MOST) -> list[list[str]]:
+    """Return the rows of a file as texts; a Parquet file that claims to have many more than ``count`` is not read."""
     import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
-        if file.metadata.num_rows > 2 * count + 1000:
-            raise InputError(f"{path.name} has {file.metadata.num_rows} rows")
-        table = file.read()
-    for number, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(number, field.name, table[number].cast(pa.string()))
-    texts = [field.name for field in table.schema if field.type in (pa.string(), pa.large_string())]
-    content = arrow_csv(table, texts).decode()
-    return list(csv.reader(io.StringIO(content, newline="")))
+    content = path.read_bytes()
+    if path.suffix == ".parquet":
+        with parquet.ParquetFile(path) as file:
+            if file.metadata.num_rows > 2 * count + 1000:
+                raise InputError(f"{path.name} has {file.metadata.num_rows} rows")
+            table = file.read()
+        for number, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(number, field.name, table[number].cast(pa.string()))
+        content = arrow_csv(
+            table, [field.name for field in table.schema if str(field.type).endswith("string")]
+        )
+    csv.field_size_limit(1 << 30)
+    return list(csv.reader(io.StringIO(content.decode(), newline="")))
 
 
-def _differing_cells(name: str, rows: _Rows, expected: _Rows, *, is_close: bool = False) -> Iterator[str]:
+def _differing_cells(
+    name: str, rows: list[list[str]], expected: list[list[str]], is_exact: bool
+) -> Iterator[str]:
     """Yield a line for every cell that differs, with its row below the header and its column."""
-    header = expected[0]
-    if rows[:1] != [header]:
-        yield f"{name}: its header is not that of the frame"
     matcher = SequenceMatcher(None, [*map(tuple, rows)], [*map(tuple, expected)], autojunk=False)
     for _, start, end, first, last in (code for code in matcher.get_opcodes() if code[0] != "equal"):
-        pairs = zip_longest(range(start, end), range(first, last))
-        for number, place in pairs:
+        for number, place in zip_longest(range(start, end), range(first, last)):
             if place is None:
                 yield f"{name}: row {number} is not among those of the records"
             elif number is None:
                 yield f"{name}: row {place} of the records is missing"
             else:
-                cells = zip_longest(header, rows[number], expected[place], fillvalue="")
+                cells = zip_longest(expected[0], rows[number], expected[place], fillvalue="")
                 for column, cell, value in cells:
-                    if cell != value and not (is_close and _are_close(cell, value)):
+                    if cell != value and (is_exact or not _are_close(cell, value)):
                         shown = f"{one_line(cell, _CELL)!r} and not {one_line(value, _CELL)!r}"
                         yield f"{name}: row {number}, column {column}: {shown}"
 
 
 def _are_close(cell: str, value: str) -> bool:
+    """Return whether two numbers differ by no more than other versions of packages calculate them."""
     try:
         return math.isclose(float(cell), float(value), rel_tol=_CLOSE)
     except ValueError:
