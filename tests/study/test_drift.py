@@ -12,12 +12,10 @@ from stub_server import StubServer
 from stub_study import REASONED, is_judge, stub_study
 
 from toolkit import Study, stats
-from toolkit.audit.export import export_study, import_archive
 from toolkit.audit.verify import verify_study
 from toolkit.cli import main
 from toolkit.errors import BudgetReached, InputError
 from toolkit.probes.drift import drift_job, measure_drift
-from toolkit.store import embedded
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
 from toolkit.words import cents
 
@@ -89,19 +87,6 @@ def test_two_sets_of_one_day_keep_their_rows_and_the_methods_have_cost_and_shift
     assert "The judges judged the same again on 1 day" in methods
     assert "; 5 replies, set" in methods
     assert f"The study cost AUD {cents(judged.status()['spent_aud'])} " in methods
-
-
-@pytest.mark.full
-def test_an_archive_gives_the_same_frame_elsewhere(judged: Study, tmp_path: Path) -> None:
-    """Scores, and the order of the dimensions, are the same in a store that an archive was brought into."""
-    measure_drift(judged, drift_job(judged.plan, judged.store, 5), progress=False)
-    export_study(judged, tmp_path / "out")
-    import_archive(tmp_path / "out" / "archive.zip", tmp_path / "elsewhere" / "results")
-    (tmp_path / "elsewhere" / "moving.toml").write_text(STUDY)
-    with Study.load(tmp_path / "elsewhere" / "moving.toml") as other:
-        frames = [next(iter(one.judge_drift().values())).frame() for one in (judged, other)]
-        pd.testing.assert_frame_equal(*frames)
-        embedded.stop(other.plan.store_folder)
 
 
 def test_what_was_asked_before_a_kill_is_not_asked_again(

@@ -1,11 +1,9 @@
-"""Faults planted in a finished study, its figures, bundle and export: `toolkit verify` names each, and no other."""
+"""Faults planted in a finished study, its figures and bundle: `toolkit verify` names each, and no other."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from toolkit.audit.export import export_study
 from toolkit.audit.verify import verify_study
 from toolkit.people.rating import next_reply, open_round, rate
 from toolkit.store import embedded
-from toolkit.store.archive import KEYS
+from toolkit.store.record_files import KEYS
 from toolkit.store.writer import sealed
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -75,7 +72,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         reply = next_reply(round_)
         assert reply is not None
         rate(study.plan, study.store, round_, reply, dict.fromkeys(DIMENSIONS, 4.0), "Well said.")
-        kept = {name: list(study.store.database[name].find({}, sort=[("_id", 1)])) for name in KEYS}
+        names = [kind._meta["collection"] for kind in KEYS]
+        kept = {name: list(study.store.database[name].find({}, sort=[("_id", 1)])) for name in names}
         yield Place(path, study, kept)
     embedded.stop(folder / "results" / ".store")
 
@@ -266,26 +264,9 @@ def last_row(path: Path) -> None:
     path.write_text(f"{head}\n{re.sub('[0-9]', '9', last)}9\n")
 
 
-def member(path: Path) -> None:
-    """Change a record of an archive, and pack it again."""
-    with zipfile.ZipFile(path) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    members["calls.jsonl"] = members["calls.jsonl"].replace(b"planted quality 3", b"planted quality 5", 1)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-    path.write_bytes(buffer.getvalue())
-
-
 def edited(path: Path) -> None:
     """Say another seed in a manifest."""
     path.write_text(re.sub(r'"seed": \d+', '"seed": 1', path.read_text()))
-
-
-def sum_line(path: Path) -> None:
-    """Break the line of one file."""
-    path.write_text(path.read_text().replace("  human.csv", "  people.csv"))
 
 
 def new(path: Path) -> None:
@@ -309,38 +290,27 @@ IN_FILES: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
     "a file of the bundle removed": ("bundle/preamble.tex", Path.unlink, "is missing"),
     "a file added to the bundle": ("bundle/tables/mine.csv", new, "is no file of the bundle"),
     "the bundle's manifest": ("bundle/manifest.json", edited, "was changed after it was written"),
-    "an exported CSV": ("out/runs.csv", last_row, "does not have its sum"),
-    "an exported Parquet file": ("out/calls.parquet", appended, "does not have its sum"),
-    "a member of the archive": ("out/archive.zip", member, "does not have its sum"),
-    "the exported manifest": ("out/manifest.json", edited, "does not have its sum"),
-    "the RO-Crate": ("out/ro-crate-metadata.json", appended, "does not have its sum"),
-    "a line of the sums": ("out/people.csv", lambda path: sum_line(path.with_name("sha256sums.txt")), "is missing"),
-    "an exported file removed": ("out/prompts.csv", Path.unlink, "is missing"),
-    "a file added to the export": ("out/mine.csv", new, "is no file of the export"),
 }  # fmt: skip
 
 
 @pytest.mark.full
-def test_faults_in_files_are_named(place: Place, tmp_path: Path) -> None:
-    """Figures, tables, bundle and export without a difference; then every fault at once, each with its own line."""
+def test_faults_in_files_are_named(place: Place) -> None:
+    """Figures, tables and bundle without a difference; then every fault at once, each with its own line."""
     study = place.study
-    out = study.output / "out"
     study.figures()
     study.bundle()
-    export_study(study, out)
-    assert verify_study(study, out).fields["differences"] == []
+    assert verify_study(study).fields["differences"] == []
     runs = study.store.database["runs"]
     runs.update_one({"_id": place.kept["runs"][0]["_id"]}, {"$set": {"dataset_version": "2099.1"}})
-    told = verify_study(study, out).fields["differences"]
+    told = verify_study(study).fields["differences"]
     place.repair("runs")
     assert [line for line in told if "dataset_version differ" in line]
-    assert [line for line in told if line.startswith("figures, tables and frames cannot be made")]
+    assert [line for line in told if line.startswith("figures and tables cannot be made")]
     (study.output / "bundle" / "bundle.log").write_text("What LaTeX makes of it is no difference.")
     for name, plant, _ in IN_FILES.values():
         plant(study.output / name)
-    differences = verify_study(study, out).fields["differences"]
+    differences = verify_study(study).fields["differences"]
     for fault, (name, _, said) in IN_FILES.items():
         where = rf"{re.escape(name)}: ({re.escape(said)}|.*{re.escape(said)})"
         assert any(re.match(where, line) for line in differences), (fault, differences)
-    named = {name for name, _, _ in IN_FILES.values()} | {"out/human.csv", "out/sha256sums.txt"}
-    assert {line.split(": ")[0] for line in differences} <= named
+    assert {line.split(": ")[0] for line in differences} <= {name for name, _, _ in IN_FILES.values()}
