@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from small_study import finished_study
+from small_study import STUDY, finished_study
 
 from toolkit.audit import verify_export as verify_module
 from toolkit.audit.export import export_study
@@ -241,6 +241,24 @@ def test_a_dataset_beside_the_study_file_goes_with_it(
     assert (tmp_path / "out" / "study" / "mine.jsonl").is_file()
     summary = verify_export(tmp_path / "out")
     assert (summary.fields["differences"], summary.fields["note"]) == ([], None)
+
+
+def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path: Path, store_folder: Path) -> None:
+    """The sentences of a judgement and longer replies, too: without them the ledger does not give its records."""
+    segments = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'
+    studies = []
+    for name in ("payer", "small"):
+        text = STUDY.format(settings="", judges=segments).replace('"small"', f'"{name}"')
+        (tmp_path / f"{name}.toml").write_text(text.replace("results/small", f"results/{name}"))
+        studies.append(Study.load(tmp_path / f"{name}.toml"))
+    payer, study = studies
+    paid = payer.execute(progress=False).new_calls
+    assert study.execute(progress=False).new_calls == 0
+    assert len(study.calls()) == paid > 24
+    export_study(study, tmp_path / "out")
+    for each in studies:
+        each.close()
+    assert differences(tmp_path / "out") == []
 
 
 def damaged(folder: Path, dice: random.Random) -> bool:

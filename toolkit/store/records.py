@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -20,7 +19,7 @@ from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
-from toolkit.store.connection import CHUNK, Store, windows
+from toolkit.store.connection import CHUNK, Store
 from toolkit.store.writer import TOUCH, Record, utc_now
 
 _OPTIONAL: Final = (
@@ -314,40 +313,3 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
     )
     calls = {judgement.call_id for judgement in judgements}  # not those under other settings
     return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]
-
-
-def calls_beside(store: Store, study: str, leads: Iterable[str]) -> list[str]:
-    """Return the ids of answered calls of other studies that belong to calls of this one."""
-    # No record of this study names what came after in the same conversation (a retry with more tokens, a repair, a
-    # question about a segment) where another study asked and paid for it: it is found by what it was about.
-    lead_ids = set(leads)
-    by_material: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    others = {"study": {"$ne": study}, "state": "done"}
-    for call in store.each_where(documents.Call, others, ("text", "raw", "attempts", "failure")):
-        if call["_id"] not in lead_ids:
-            by_material[_material(call["request"])].append(call)
-    if not by_material:
-        return []
-    beside: dict[str, None] = {}
-    for ids in windows(lead_ids):
-        for lead in store.find_by(documents.Call, "_id", ids, only=("request",)):
-            if request := lead.get("request"):  # a call that is under way has none yet
-                same = by_material.get(_material(request), ())
-                beside |= dict.fromkeys(call["_id"] for call in same if _continues(call["request"], request))
-    return list(beside)
-
-
-def _material(request: Mapping[str, Any]) -> str:
-    """Return what a conversation is about and who is asked how: all up to the first word of the user."""
-    messages = request["messages"]
-    first = next((n for n, message in enumerate(messages) if message["role"] == "user"), 0)
-    settings = ("provider", "model", "endpoint", "repeat", "temperature", "top_p", "seed")
-    return repr([*(request[name] for name in settings), request.get("options"), messages[: first + 1]])
-
-
-def _continues(request: Mapping[str, Any], lead: Mapping[str, Any]) -> bool:
-    """Whether a request is a retry with twice the tokens, or a further question about the same material."""
-    if request["messages"] == lead["messages"]:
-        times, remainder = divmod(request["max_tokens"], lead["max_tokens"])
-        return times > 1 and not remainder and times & (times - 1) == 0
-    return bool(request["max_tokens"] == lead["max_tokens"])
