@@ -135,6 +135,8 @@ def test_an_edited_record_of_any_file_is_named(out: Path) -> None:
     expected = {
         "calls.jsonl: line 3, field raw: was changed",
         "runs.jsonl: line 2, field scores: was changed",
+        "human_ratings.jsonl: line 1, field reasons: was removed",
+        "prompts.jsonl: line 1, field note: was added",
     }
     edit_record(out / "calls.jsonl", 3, lambda record: record.update(raw="{}"))
     edit_record(out / "runs.jsonl", 2, lambda record: record["scores"].update(clarity=4.9))

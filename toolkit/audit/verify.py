@@ -82,14 +82,8 @@ def verify_study(study: Study) -> Summary:
     compared += f", {files} files of figures and tables" if files else ", no figures there"
     compared += ", and the bundle" if has_bundle else ""
     verdict = counted(len(differences), "differences") if differences else "all as the ledger gives"
-    fields = {
-        "study": study.name,
-        "runs": runs,
-        "judgements": judgements,
-        "files": files,
-        "differences": differences,
-        "agrees": not differences,
-    }
+    fields = {"study": study.name, "runs": runs, "judgements": judgements, "files": files}
+    fields |= {"differences": differences, "agrees": not differences}
     text = "\n".join([*differences, f"study {study.name}: {compared}: {verdict}"])
     return Summary(fields, text, 1 if differences else 0)
 

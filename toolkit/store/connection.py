@@ -45,8 +45,7 @@ T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
 ANSWER_MS = 10_000  # longest a store may take to answer at all
 CHUNK: Final = 5000  # ids in one $in
-WINDOW: Final = 1000
-"""Documents that are in memory at once where all of a study are gone through."""
+WINDOW: Final = 1000  # documents that are in memory at once where all of a study are gone through
 LAYOUT: Final = "about"  # collection whose one document names the version of the store
 LAYOUT_VERSION: Final = 1
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened
@@ -114,14 +113,12 @@ class Store:
         only: Iterable[str] = (),
         query: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes.
-
-        ``query`` narrows them further; ``leave_out`` and ``only`` as in `each_where`.
-        """
+        """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes."""
         documents: list[dict[str, Any]] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
-            narrowed = {**(query or {}), field: {"$in": ids}}
-            documents += self.find_where(document, narrowed, leave_out, only=only)
+            documents += self.find_where(
+                document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
+            )
         return documents
 
     def find_where(
@@ -132,7 +129,7 @@ class Store:
         *,
         only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """Return the documents that match a query; see `each_where`."""
+        """Return the documents that match a query."""
         collecting = gc.isenabled()
         gc.disable()  # documents have no cycles, and looking for them takes as long as reading
         try:
@@ -150,11 +147,7 @@ class Store:
         only: Iterable[str] = (),
         limit: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the raw documents that match a query.
-
-        ``only`` names the fields to read, ``leave_out`` those not to, which may be parts of fields such as ``a.b``;
-        one of the two. ``_id`` is always read.
-        """
+        """Yield the raw documents that match a query, with ``only`` these fields or without those to ``leave_out``."""
         fields = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0)
         return self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
 
@@ -229,13 +222,13 @@ class Store:
 
     def add_rubric(self, rubric_hash: str, name: str, version: str, content: str) -> None:
         """Store the content of a rubric once, under the hash that its judgements carry."""
-        if self.objects(Rubric).filter(rubric_hash=rubric_hash).first() is None:
+        if not self.has(Rubric, {"_id": rubric_hash}):
             self._add([Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)])
 
     def scheme_of(self, rubric_hash: str) -> Scheme:
         """Return dimensions, weights and scale of a stored rubric; of one that is not stored, those of the seed."""
-        stored = self.objects(Rubric).filter(rubric_hash=rubric_hash).first()
-        return scheme_in(stored.content) if stored else SEED_SCHEME
+        stored = self.get(Rubric, {"_id": rubric_hash})
+        return scheme_in(stored["content"]) if stored else SEED_SCHEME
 
     def _add(self, documents: Sequence[me.Document]) -> None:
         for document in documents:
@@ -253,9 +246,8 @@ class Store:
 
 def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[Any]:
     """Return the database that an address names, as the ledger needs it."""
-    # Read from the primary, whatever the address says: a reply or a grant that a secondary does not have yet would be
-    # paid for again. Writes are acknowledged as the address says, by a majority where it says nothing and by one server
-    # at least; what a majority has is also what is read, so that nothing that was read can be rolled back.
+    # Read from the primary, whatever the address says: a reply that a secondary does not have yet would be paid for
+    # again. Writes are acknowledged by a majority where the address says nothing, and that is also what is read.
     concern = {name: value for name, value in client.write_concern.document.items() if name != "fsync"}
     concern["w"] = concern.get("w", 1 if embedded else "majority") or 1
     level = client.read_concern.level or ("majority" if concern["w"] == "majority" else None)

@@ -336,20 +336,6 @@ class RatingRound(_Created):
 
 
 DOCUMENTS = (
-    Prompt,
-    OutputBlob,
-    Run,
-    Judgement,
-    Rubric,
-    Call,
-    Owner,
-    Account,
-    Batch,
-    Settlement,
-    Decision,
-    HumanRating,
-    RatingRound,
-    Anchor,
-    Drift,
-    PairVote,
-)
+    Prompt, OutputBlob, Run, Judgement, Rubric, Call, Owner, Account, Batch, Settlement, Decision, HumanRating,
+    RatingRound, Anchor, Drift, PairVote,
+)  # fmt: skip

@@ -17,22 +17,8 @@ import mongoengine as me
 from bson import json_util
 
 from toolkit.files import opened_atomically
+from toolkit.store import documents
 from toolkit.store.connection import Store, windows
-from toolkit.store.documents import (
-    Anchor,
-    Call,
-    Decision,
-    Drift,
-    HumanRating,
-    Judgement,
-    OutputBlob,
-    PairVote,
-    Prompt,
-    RatingRound,
-    Rubric,
-    Run,
-    Settlement,
-)
 from toolkit.store.writer import JSON
 
 RECORD_SUMS: Final = "record_sums.jsonl"
@@ -40,19 +26,19 @@ LONGEST: Final = 1 << 27  # bytes of a line: a document of 16 MB may be six time
 _ID: Final = ("_id",)
 _VOTE: Final = ("first_run_id", "second_run_id", "judge", "call_id")
 KEYS: Final[Mapping[type[me.Document], tuple[str, ...]]] = {
-    Prompt: ("prompt_id", "dataset_version"),
-    OutputBlob: ("blob_id",),
-    Call: _ID,
-    Run: ("run_id",),
-    Judgement: ("run_id", "judge", "call_id"),
-    Rubric: _ID,
-    HumanRating: _ID,
-    RatingRound: _ID,
-    Settlement: _ID,
-    Decision: _ID,
-    Anchor: _ID,
-    Drift: ("run_id", "judge", "call_id", "anchor"),
-    PairVote: _VOTE,
+    documents.Prompt: ("prompt_id", "dataset_version"),
+    documents.OutputBlob: ("blob_id",),
+    documents.Call: _ID,
+    documents.Run: ("run_id",),
+    documents.Judgement: ("run_id", "judge", "call_id"),
+    documents.Rubric: _ID,
+    documents.HumanRating: _ID,
+    documents.RatingRound: _ID,
+    documents.Settlement: _ID,
+    documents.Decision: _ID,
+    documents.Anchor: _ID,
+    documents.Drift: ("run_id", "judge", "call_id", "anchor"),
+    documents.PairVote: _VOTE,
 }
 """The documents that are records of a study, and what names each: the others are of the processes of one machine."""
 
@@ -65,19 +51,23 @@ def record_file(folder: Path, kind: type[me.Document]) -> Path:
 def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str]) -> list[Path]:
     """Write all records of a study with the calls that it rests on, and their sums; return the files."""
     query = {"study": study}
-    runs = store.find_where(Run, query, only=("run_id", "prompt_id", "dataset_version", "output_blob_id"))
+    runs = store.find_where(
+        documents.Run, query, only=("run_id", "prompt_id", "dataset_version", "output_blob_id")
+    )
     run_ids = [run["run_id"] for run in runs]
     rated = ("rubric_hash", "blob_id")
-    judgements = store.find_by(Judgement, "run_id", run_ids, only=rated)
-    ratings = store.find_where(HumanRating, query, only=rated)
-    votes = store.find_where(PairVote, query, only=rated)
+    judgements = store.find_by(documents.Judgement, "run_id", run_ids, only=rated)
+    ratings = store.find_where(documents.HumanRating, query, only=rated)
+    votes = store.find_where(documents.PairVote, query, only=rated)
     named: dict[type[me.Document], set[str | None]] = {
-        Prompt: {run["prompt_id"] for run in runs},
-        OutputBlob: {record.get("output_blob_id", record.get("blob_id")) for record in (*runs, *ratings)},
-        Call: set(call_ids),
-        Run: set(run_ids),
-        Judgement: set(run_ids),
-        Rubric: {record["rubric_hash"] for record in (*judgements, *ratings, *votes)},
+        documents.Prompt: {run["prompt_id"] for run in runs},
+        documents.OutputBlob: {
+            record.get("output_blob_id", record.get("blob_id")) for record in (*runs, *ratings)
+        },
+        documents.Call: set(call_ids),
+        documents.Run: set(run_ids),
+        documents.Judgement: set(run_ids),
+        documents.Rubric: {record["rubric_hash"] for record in (*judgements, *ratings, *votes)},
     }
     versions = {run["dataset_version"] for run in runs}
     files = [record_file(folder, kind) for kind in KEYS]
@@ -90,7 +80,7 @@ def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str
                         records = [
                             record
                             for record in records
-                            if kind is not Prompt or record["dataset_version"] in versions
+                            if kind is not documents.Prompt or record["dataset_version"] in versions
                         ]
                         _write(stream, sums, path.stem, key, records)
                 else:

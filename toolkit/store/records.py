@@ -23,26 +23,25 @@ from toolkit.store.connection import CHUNK, Store
 from toolkit.store.writer import TOUCH, Record, utc_now
 
 _OPTIONAL: Final = (
-    *("failure", "prompt_length_bin", "tokens", "economics", "output_blob_id"),
-    *("finish_reason", "attempts", "defect", "reply_policy", "reasoning_effort", "reasoning_tokens"),
-)
+    "failure", "prompt_length_bin", "tokens", "economics", "output_blob_id", "finish_reason", "attempts", "defect",
+    "reply_policy", "reasoning_effort", "reasoning_tokens",
+)  # fmt: skip
 """Fields that a run may lack."""
 _FIELDS: Final = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
 _OF_VOTE: Final = (
-    *("model", "reason", "reasons", "answered", "related", "repaired"),
-    *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
-)
+    "model", "reason", "reasons", "answered", "related", "repaired", "aud_cost", "latency_ms", "input_tokens",
+    "output_tokens",
+)  # fmt: skip
 MOMENTS: Final = ("created_at", "updated_at")
 EVALUATION: Final = {
-    *("ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"),
-}
+    "ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"
+}  # fmt: skip
 _STORED: Final = (
-    *("study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure"),
-    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls"),
-    *("judged", "finish_reason", "tokens.output"),
-)
+    "study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect",
+    "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens.output",
+)  # fmt: skip
 
 
 def run_records(
@@ -95,7 +94,7 @@ def judgement_record(
     content = {name: getattr(judgement, name) for name in _FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
-    if not judgement.reference:  # as in judgements from before there were reference answers
+    if not judgement.reference:
         del content["reference"]
     content |= {"failed": judgement.failed, "answered": judgement.answered}
     content |= {"study": study, "rubric_hash": judgement.rubric_digest}
@@ -296,10 +295,10 @@ def stored_judgements(
 
 
 def judgement_of(document: Mapping[str, Any]) -> Judgement:
-    """Return a judgement as it was when it was written; from before a field was kept, with its default."""
+    """Return a judgement as it was when it was written."""
     fields = {name: document[name] for name in _FIELDS if name in document}
-    call_ids = tuple(document.get("call_ids") or ())
-    return Judgement(**{**fields, "rubric_digest": document["rubric_hash"], "call_ids": call_ids})
+    fields |= {"rubric_digest": document["rubric_hash"], "call_ids": tuple(document["call_ids"])}
+    return Judgement(**fields)
 
 
 def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> list[Judgement]:
