@@ -84,10 +84,10 @@ def edit_cell(path: Path, row: int, column: str) -> str:
     """Change one cell of a CSV file and return the line that names it."""
     rows = list(csv.reader(io.StringIO(path.read_text(), newline="")))
     at = rows[0].index(column)
-    old, rows[row][at] = rows[row][at], rows[row][at][:-1] + ("1" if rows[row][at][-1:] != "1" else "2")
+    rows[row][at] = rows[row][at][:-1] + ("1" if rows[row][at][-1:] != "1" else "2")
     with path.open("w", newline="") as stream:
         csv.writer(stream, lineterminator="\n").writerows(rows)
-    return f"{path.name}: row {row}, column {column}: {rows[row][at][:9]!r}"[:-1] + f"... not {old[:9]!r}"[:3]
+    return f"{path.name}: row {row}, column {column}: "
 
 
 def edit_record(path: Path, number: int, change: Callable[[dict[str, Any]], object]) -> None:
@@ -125,7 +125,7 @@ def test_an_edited_cell_of_any_frame_is_named(out: Path) -> None:
     told = differences(out)
     assert len(expected) == 8
     for line in expected:
-        assert any(one.startswith(line.partition(": '")[0]) for one in told), (line, told)
+        assert any(one.startswith(line) for one in told), (line, told)
     assert any(one.startswith("prompts.parquet: row 4, column tokens: ") for one in told)
     assert "human.parquet: is missing" in told
 

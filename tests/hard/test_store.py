@@ -45,7 +45,7 @@ from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import LAYOUT, Store, open_store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, Unmatched, utc_now
+from toolkit.store.writer import LARGEST_BULK, Duplicate, Record, Unmatched, utc_now
 
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
@@ -111,33 +111,6 @@ def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None
     again = open_store(store_folder)
     assert again.database["calls"].count_documents({}) == 50
     again.close()
-
-
-LATE = """
-import asyncio, sys
-from pathlib import Path
-from toolkit.store.embedded_server import serve
-
-listen = asyncio.start_unix_server
-async def late(*arguments, **settings):
-    await asyncio.sleep(1)
-    return await listen(*arguments, **settings)
-
-asyncio.start_unix_server = late
-serve(Path(sys.argv[1]), 600)
-"""
-
-
-def test_a_server_is_on_record_when_it_listens_and_not_before(store_folder: Path) -> None:
-    """Whoever read the record before would find nobody there."""
-    store_folder.mkdir(parents=True)
-    with subprocess.Popen([sys.executable, "-c", LATE, str(store_folder)]) as server:
-        try:
-            wait_for((store_folder / "server.json").exists)
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(json.loads((store_folder / "server.json").read_text())["socket"])
-        finally:
-            server.terminate()
 
 
 def test_a_server_of_a_removed_folder_takes_nothing_from_the_next(store_folder: Path) -> None:
@@ -603,16 +576,6 @@ def test_seed_fields_are_there_to_the_letter_and_checked() -> None:
         assert set(names.split()) <= set(document._fields)
     with pytest.raises(me.ValidationError):
         Prompt(prompt_id="p", text="t", length_bin="X", token_count=1, dataset_version="v").validate()
-
-
-def test_moments_come_back_in_utc(store: Store) -> None:
-    """A stored moment has a time zone and is the one that was written."""
-    now = utc_now()
-    store.writer.submit("calls", InsertOne({"_id": "x", "created_at": now, "updated_at": now})).result()
-    store.writer.submit("calls", UpdateOne({"_id": "x"}, {"$set": {"state": "done"}, **TOUCH})).result()
-    found = store.objects(Call).only("created_at", "updated_at").get(call_id="x")
-    assert found.created_at == now
-    assert now <= found.updated_at <= utc_now() + timedelta(seconds=1)
 
 
 def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -256,23 +255,6 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
         study.dictionary("run")
 
 
-def test_free_text_of_a_one_shot_test_says_who_decides_what_has_no_verdict_and_what_judges_cost(
-    one_shot: Study, no_pictures: None, tmp_path: Path
-) -> None:
-    """No claim was checked against the sample there, and a judge who is not read leaves no verdict."""
-    one_shot.bundle(tmp_path / "bundle")
-    text, findings = ((tmp_path / "bundle" / f"{name}.txt").read_text() for name in ("methods", "findings"))
-    assert (
-        "In the study shots, models answered 58 questions about 6 samples of captured network traffic" in text
-    )
-    assert "the judges were asked whether a reply states as a fact what the sample does not hold" in text
-    assert "typed claims" not in text
-    lacking = len(one_shot.experiments())
-    assert f"{lacking} experiments have no verdict" in text
-    assert f"{lacking} of {lacking} experiments have no verdict, and their methods no score." in findings
-    assert re.search(r"the calls of judges cost AUD 0\.\d*[1-9]", findings)
-
-
 def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
     """The page says what the tables say, each column on a line of its own."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "data_dictionary.md").read_text(
@@ -310,14 +292,6 @@ def test_replies_stand_beside_their_runs(study: Study) -> None:
     assert "reply" not in study.runs()
     without = runs.assign(output_blob_id=None).astype({"output_blob_id": "string"})
     assert with_replies(study.store, without)["reply"].isna().all()
-
-
-def test_a_study_says_where_it_stands_and_what_to_call_next(study: Study) -> None:
-    html = study._repr_html_()
-    assert "36 of 36 runs succeeded; 108 of 108 judgements have a score" in html
-    assert "next: .length()" in html
-    assert {"runs", "length", "figures"} <= set(dir(study))
-    assert not [name for name in dir(study) if name.startswith("_")]
 
 
 def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study: Study) -> None:

@@ -188,7 +188,7 @@ def _people(store: Store, study: _Document) -> Iterator[str]:
     for digest in {rating["rubric_hash"] for rating in ratings}:
         versions = all_ratings(store, (rating["run_id"] for rating in ratings), digest)
         newest |= {(version.run_id, str(version.judgement().call_id)): version for version in versions}
-    for judgement in store.each_where(Judgement, study | {"model": HUMAN}):
+    for judgement in store.each_where(Judgement, {**study, "model": HUMAN}):
         expected = newest.pop((judgement["run_id"], judgement["call_id"]), None)
         if expected is None or (judgement["scores"] or {}) != (expected.judgement().scores or {}):
             yield f"judgement by {judgement['judge']} of run {judgement['run_id']}: is not what the person rated"

@@ -91,7 +91,9 @@ def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     judges = {judge.name: judge for judge in plan.judges.values()}
     allowed = {**_ALLOWED, "model": [*plan.models, *judges], "role": plan.judges}
     chosen = {name: _values(name, values, allowed[name]) for name, values in filters.items()}
-    where = {name: {"$in": [*chosen[name]]} for name in ("purpose", "state") if name in chosen}
+    where: dict[str, Any] = {
+        name: {"$in": [*chosen[name]]} for name in chosen if name in ("purpose", "state")
+    }
     leads, shared = leads_and_shared(plan, store)
     calls = chain(
         store.each_where(Call, {**where, "study": plan.study.name}, _UNREAD),

@@ -30,7 +30,7 @@ _OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
 _RATED: Final = ["run_id", "base", "cluster", "judge"]
 _AGGREGATED: Final = "ensemble_evaluation.aggregated"
 # What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
-_NOT_OF_RUN: Final = [
+_NOT_OF_RUN = [
     "ensemble_evaluation.judge_results", "bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"
 ]  # fmt: skip
 _NOT_OF_RUN += [f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out")]
@@ -257,7 +257,7 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
 def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
     counting = runs[~runs["excluded"]]
-    of_run = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
+    of_run: dict[str, Any] = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
     judgements = store.find_by(Judgement, "run_id", of_run, query={"rubric_hash": digest})
     rows = [
         {
