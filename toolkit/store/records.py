@@ -297,7 +297,7 @@ def stored_judgements(
 def judgement_of(document: Mapping[str, Any]) -> Judgement:
     """Return a judgement as it was when it was written."""
     fields = {name: document[name] for name in _FIELDS if name in document}
-    fields |= {"rubric_digest": document["rubric_hash"], "call_ids": tuple(document["call_ids"])}
+    fields |= {"rubric_digest": document["rubric_hash"], "call_ids": tuple(document.get("call_ids", ()))}
     return Judgement(**fields)
 
 
