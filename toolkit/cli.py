@@ -46,7 +46,6 @@ _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_abo
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
 )
-_INTO_HELP = "Results folder with the store; MONGODB_URI, where it is set, names the database instead."
 _BUNDLE_HELP = "Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder."
 _NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")

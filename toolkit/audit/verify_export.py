@@ -104,17 +104,15 @@ def _differing_frames(folder: Path, again: Path, changed: Collection[str], versi
     """Yield every cell of the CSV and Parquet files that is not as in those made again, or else as in each other."""
     names = {line.partition(": ")[0] for line in changed}
     # Other versions of packages calculate the last digits of a number otherwise.
-    is_exact = not again.is_dir() or json.loads((again / MANIFEST).read_text())["versions"] == versions
+    own = again / MANIFEST
+    is_exact = not own.is_file() or json.loads(own.read_text(encoding="utf-8"))["versions"] == versions
     for kind in KINDS:
         files = [folder / f"{kind}{suffix}" for suffix in FORMATS if (folder / f"{kind}{suffix}").is_file()]
-        if (again / f"{kind}.csv").is_file():
-            source = again / f"{kind}.csv"
-        elif len(files) < 2:
-            continue
-        else:
-            source = min(files, key=lambda path: path.name in names)
+        source = again / f"{kind}.csv"
+        if not source.is_file():
+            source = min(files, key=lambda path: path.name in names, default=source)
         try:
-            expected = _rows(source)
+            expected = _rows(source) if files else []
             for path in files:
                 twin = again / path.name
                 if path != source and not (twin.is_file() and twin.read_bytes() == path.read_bytes()):
