@@ -189,11 +189,11 @@ MUTATIONS = (
         f"{GATEWAY}test_the_same_repeat_is_asked_once_and_another_repeat_again",
     ),
     Mutation(
-        "an archive is checked before it is written",
-        "toolkit/store/archive.py",
-        "fault_of(_PARTS[name][0], document) or ",
-        "",
-        "tests/hard/test_archive_fuzz.py::test_no_damaged_archive_is_imported_by_half[some]",
+        "an edited field of an exported record is named",
+        "toolkit/store/record_files.py",
+        "if before.get(field) != now.get(field):",
+        "if False:",
+        "tests/hard/test_exports.py::test_an_edited_record_of_any_file_is_named",
     ),
     Mutation(
         "an edit of the ledger is seen",

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ("test_store", "test_archive", "test_servers")
+TESTS = ("test_store", "test_servers")
 PACKAGES = ("mongoeco==4.11.0", "pymongo")
 SERVER = """
 import asyncio, sys

@@ -46,7 +46,6 @@ _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_abo
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
 )
-_INTO_HELP = "Results folder with the store; MONGODB_URI, where it is set, names the database instead."
 _BUNDLE_HELP = "Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder."
 _NEXT = re.compile(r"(`toolkit \w+ )STUDY\b")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
@@ -296,42 +295,35 @@ def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
     return register(study, Study.load(pilot) if pilot else None, out)
 
 
-@_command(name="verify", short_help="Compare STUDY with what its ledger gives.")
-@_STUDY
-@click.option(
-    "--export", type=_PATH, metavar="DIR", help="Compare a folder that `toolkit export` wrote, too."
-)
-def verify(study: Study, export: Path | None) -> Summary:
-    """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
+@_command(short_help="Compare STUDY, or an exported FOLDER, with what its ledger gives.")
+@click.argument("study", metavar="STUDY|FOLDER", type=_PATH)
+def verify(study: Path) -> Summary:
+    """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference.
+
+    Of a FOLDER that `toolkit export` wrote, every edited file, record and cell; nothing else is needed.
+    """
+    if study.is_dir():
+        from toolkit.audit.verify_export import verify_export
+
+        return verify_export(study)
     from toolkit.audit.verify import verify_study
+    from toolkit.study import Study
 
-    return verify_study(study, export)
+    click.get_current_context().meta["study"] = str(study)
+    return verify_study(Study.load(study))
 
 
-@_command(short_help="Write all frames of STUDY as CSV and Parquet, and its archive.")
+@_command(short_help="Write all frames and records of STUDY into a folder.")
 @_STUDY
 @click.argument("out", type=_PATH)
 def export(study: Study, out: Path) -> Summary:
-    """Write every frame of STUDY into the folder OUT: CSV, Parquet, archive, data dictionary and manifest."""
+    """Write every frame of STUDY into the folder OUT as CSV and Parquet, with dictionary, study file and all records.
+
+    `toolkit verify OUT` names every later edit, on any machine.
+    """
     from toolkit.audit.export import export_study
 
     return export_study(study, out)
-
-
-@_command(name="import", short_help="Add the records of an archive to a store.")
-@click.argument("archive", type=_PATH)
-@click.option(
-    "--into", type=_PATH, default=Path("results"), show_default=True, metavar="RESULTS", help=_INTO_HELP
-)
-def import_(archive: Path, into: Path) -> Summary:
-    """Add the records of ARCHIVE, which `toolkit export` wrote, to a store; older ones are brought up to date.
-
-    A store that contradicts ARCHIVE (another reply to the same call, say) is left as it is. Then put the study file,
-    with the rubric and dataset it names, beside RESULTS: status, figures and notebooks read the records there.
-    """
-    from toolkit.audit.export import import_archive
-
-    return import_archive(archive, into)
 
 
 @_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyValues)

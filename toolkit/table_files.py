@@ -105,25 +105,15 @@ def csv_text(rows: Iterable[Sequence[str]], texts: Collection[int]) -> str:
 
 def arrow_csv(table: pa.Table, texts: Sequence[str]) -> bytes:
     """Return a table of pyarrow as CSV, floats to the last bit and a missing text apart from an empty one."""
+    from pyarrow import compute
     from pyarrow import csv as arrow
 
-    buffer = io.BytesIO()
-    arrow.write_csv(_replaced(table, texts, rf"\A({_CLASS})", r"'\1"), buffer)
-    return buffer.getvalue()
-
-
-def unguarded(table: pa.Table, texts: Sequence[str]) -> pa.Table:
-    """Return a table that ``arrow_csv`` wrote with its texts as they were."""
-    return _replaced(table, texts, rf"\A'({_CLASS})", r"\1")
-
-
-def _replaced(table: pa.Table, texts: Sequence[str], pattern: str, replacement: str) -> pa.Table:
-    from pyarrow import compute
-
     for name in texts:
-        changed = compute.replace_substring_regex(table[name], pattern=pattern, replacement=replacement)
+        changed = compute.replace_substring_regex(table[name], pattern=rf"\A({_CLASS})", replacement=r"'\1")
         table = table.set_column(table.column_names.index(name), name, changed)
-    return table
+    buffer = io.BytesIO()
+    arrow.write_csv(table, buffer)
+    return buffer.getvalue()
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -25,13 +25,13 @@ from processes import (
 )
 from stub_server import DrawnFaults, Fault, StubServer
 from stub_study import plain, stub_study
+from toolkit.store.archive import add_archive, check_archive, write_archive
 from waiting import is_heard_out, wait_for
 
 from toolkit.cli import main
 from toolkit.runs.ledger import is_living
 from toolkit.runs.status import status_summary
 from toolkit.store import embedded
-from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Judgement, Run
 from toolkit.study import Study

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from toolkit import Study
-from toolkit.audit.export import export_study, import_archive
 from toolkit.cli import cli
 from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
 from toolkit.store import embedded
@@ -319,18 +318,6 @@ def test_an_older_study_without_a_decision_says_nothing(folder, tmp_path) -> Non
             assert not (tmp_path / "deviations.csv").exists()
         finally:
             study.store.database["decisions"].insert_many(kept)
-
-
-def test_an_archive_keeps_it(folder, tmp_path) -> None:
-    """With its time, and importing it twice is once."""
-    with load(folder) as study:
-        export_study(study, tmp_path / "out")
-        decided_at = study.deviations().attrs["decided"]
-    (tmp_path / "held.toml").write_text(TEXT)
-    for _ in range(2):
-        import_archive(tmp_path / "out" / "archive.zip", tmp_path / "results")
-    with Study.load(tmp_path / "held.toml") as study:
-        assert study.deviations().attrs["decided"] == decided_at
 
 
 def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from pandas.testing import assert_frame_equal
 
-from toolkit.audit.export import export_study
-from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.store.documents import Judgement, Run
-from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words, load_frame
+from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.frames import joined_frame, runs_frame, with_replies
 from toolkit.study import Study
 
@@ -262,23 +255,6 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
         study.dictionary("run")
 
 
-def test_free_text_of_a_one_shot_test_says_who_decides_what_has_no_verdict_and_what_judges_cost(
-    one_shot: Study, no_pictures: None, tmp_path: Path
-) -> None:
-    """No claim was checked against the sample there, and a judge who is not read leaves no verdict."""
-    one_shot.bundle(tmp_path / "bundle")
-    text, findings = ((tmp_path / "bundle" / f"{name}.txt").read_text() for name in ("methods", "findings"))
-    assert (
-        "In the study shots, models answered 58 questions about 6 samples of captured network traffic" in text
-    )
-    assert "the judges were asked whether a reply states as a fact what the sample does not hold" in text
-    assert "typed claims" not in text
-    lacking = len(one_shot.experiments())
-    assert f"{lacking} experiments have no verdict" in text
-    assert f"{lacking} of {lacking} experiments have no verdict, and their methods no score." in findings
-    assert re.search(r"the calls of judges cost AUD 0\.\d*[1-9]", findings)
-
-
 def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
     """The page says what the tables say, each column on a line of its own."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "data_dictionary.md").read_text(
@@ -289,63 +265,6 @@ def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
         part = page.split(f"## `study.{kind}()`")[1].split("\n## ")[0]
         for name, column in columns.items():
             assert f"| `{name}` | {dtype_words(column.dtype)} |" in part
-
-
-def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_path: Path) -> None:
-    """CSV and Parquet hold the same frames as the study; run again, the files are the same bytes."""
-    out = tmp_path / "out"
-    result = CliRunner().invoke(cli, ["export", str(study.path), str(out), "--json"])
-    assert result.exit_code == 0, result.output
-    said = json.loads(result.output)
-    counts = {"runs": 36, "judgements": 108, "dimensions": 756, "calls": 144, "prompts": 36}
-    counts |= {"human": 0, "elements": 0}
-    assert said["rows"] == counts | {kind: said["rows"][kind] for kind in ("measurements", "results")}
-    for suffix in ("csv", "parquet"):
-        assert_frame_equal(load_frame(out / f"runs.{suffix}", "runs"), study.runs(), check_exact=True)
-        assert_frame_equal(load_frame(out / f"calls.{suffix}", "calls"), study.calls(), check_exact=True)
-    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
-    checked = ["sha256sum", "--check", "--strict", "--quiet", "sha256sums.txt"]
-    subprocess.run(checked, cwd=out, check=True)
-    assert len((out / "sha256sums.txt").read_text().splitlines()) == len(files) - 1
-    assert json.loads((out / "manifest.json").read_text())["study"] == "small"
-    again = CliRunner().invoke(cli, ["export", str(study.path), str(out)])
-    assert "36 runs" in again.output
-    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()} == files
-    for added in ("36 runs", "0 records added"):
-        done = CliRunner().invoke(
-            cli, ["import", str(out / "archive.zip"), "--into", str(tmp_path / "other")]
-        )
-        assert done.exit_code == 0, done.output
-        assert added in done.output
-    embedded.stop(tmp_path / "other" / ".store")
-    (tmp_path / "file").write_text("")
-    refused = CliRunner().invoke(cli, ["export", str(study.path), str(tmp_path / "file")])
-    assert isinstance(refused.exception, InputError)
-
-
-def test_an_export_says_what_it_is_as_an_ro_crate(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Name, day and licence of the root, which are the study's own, and every file with type, size and SHA-256."""
-    monkeypatch.setattr(study, "file", study.file.model_copy(update={"license": "CC-BY-4.0"}))
-    export_study(study, tmp_path)
-    said = json.loads((tmp_path / "ro-crate-metadata.json").read_text())
-    named = {one["@id"]: one for one in said["@graph"]}
-    assert said["@context"][0] == "https://w3id.org/ro/crate/1.1/context"
-    assert named["ro-crate-metadata.json"]["about"] == {"@id": "./"}
-    root = named["./"]
-    assert (root["@type"], root["name"]) == ("Dataset", "small")
-    assert root["datePublished"] == f"{study.calls()['created_at'].max():%Y-%m-%d}"
-    assert named[root["license"]["@id"]]["name"] == "CC-BY-4.0"
-    parts = {part["@id"] for part in root["hasPart"]}
-    of_crate = {"ro-crate-metadata.json", "sha256sums.txt"}
-    assert parts == {path.name for path in tmp_path.iterdir()} - of_crate
-    for name in parts:
-        content = (tmp_path / name).read_bytes()
-        assert named[name]["contentSize"] == str(len(content))
-        assert named[name]["sha256"] == hashlib.sha256(content).hexdigest()
-    types = {named[f"runs.{suffix}"]["encodingFormat"] for suffix in ("csv", "parquet")}
-    assert types == {"text/csv", "application/vnd.apache.parquet"}
 
 
 def test_runs_and_judgements_join_without_a_name_that_means_two_things(study: Study) -> None:
@@ -373,14 +292,6 @@ def test_replies_stand_beside_their_runs(study: Study) -> None:
     assert "reply" not in study.runs()
     without = runs.assign(output_blob_id=None).astype({"output_blob_id": "string"})
     assert with_replies(study.store, without)["reply"].isna().all()
-
-
-def test_a_study_says_where_it_stands_and_what_to_call_next(study: Study) -> None:
-    html = study._repr_html_()
-    assert "36 of 36 runs succeeded; 108 of 108 judgements have a score" in html
-    assert "next: .length()" in html
-    assert {"runs", "length", "figures"} <= set(dir(study))
-    assert not [name for name in dir(study) if name.startswith("_")]
 
 
 def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study: Study) -> None:

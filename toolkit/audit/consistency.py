@@ -7,17 +7,18 @@ Ratings by people, and judgements under other settings, are in no replay either.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import chain
+from operator import itemgetter
 from typing import Any, Final
 
 from ulid import ULID
 
 from toolkit.models.base import Message, ModelRequest, Usage
-from toolkit.models.prices import UNRECORDED_RATE, Price, aud_cost, batch_price
+from toolkit.models.prices import Price, aud_cost, batch_price
 from toolkit.plan import Plan
 from toolkit.runs.gateway import endpoints_of
 from toolkit.store.connection import Store, windows
@@ -27,10 +28,14 @@ from toolkit.store.ratings import HUMAN, Rating, all_ratings
 from toolkit.store.writer import is_as_sealed
 
 _CLOCKS: Final = timedelta(days=1)  # by which the clocks of two machines may differ, and nobody has noticed
-_REPLY: Final = ("text", "finish_reason", "input_tokens", "output_tokens", "aud_cost")
 _PAID: Final = ("aud_cost", "input_tokens", "output_tokens", "latency_ms")
-_RUN: Final = ("run_id", "prompt_id", "model", "repeat", "call_id", "created_at")
-_JUDGEMENT: Final = ("judge", "run_id", "call_ids", "created_at", *_PAID)
+_RUN: Final = ("prompt_id", "model", "repeat", "call_id")
+_RUN_IDS: Final = ("run_id", "first_run_id", "second_run_id")
+_LABELS: Final = {
+    Judgement: "judgement by {judge} of run {run_id}",
+    Drift: "judgement by {judge} of run {run_id}",
+    PairVote: "vote of {judge} on runs {first_run_id} and {second_run_id}",
+}
 _Document = Mapping[str, Any]
 
 
@@ -40,27 +45,20 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     yield from _calls(plan, store.each_where(Call, study))
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
     shared: set[str] = set()
-    run_lines = [*_runs(plan, store, study, shared)]
-    judgement_lines = [*_judgements(store, study, shared), *_judgements(store, study, shared, Drift)]
-    judgement_lines += _anchors(store, study)
-    vote_lines = [*_votes(store, study, shared)]
-    of_others = (call for ids in windows(sorted(shared)) for call in store.find_by(Call, "_id", ids))
-    yield from _calls(plan, (call for call in of_others if call["study"] != plan.study.name))
-    yield from run_lines
-    yield from judgement_lines
-    yield from vote_lines
+    lines = [*_runs(plan, store, study, shared), *_judgements(store, study, shared)]
+    yield from _calls(
+        plan, store.find_by(Call, "_id", sorted(shared), query={"study": {"$ne": plan.study.name}})
+    )
+    yield from lines
+    yield from _anchors(store, study)
     yield from _people(store, study)
 
 
-def _answered(
-    store: Store, study: _Document, call_ids: Iterable[str], shared: set[str]
-) -> dict[str, _Document]:
-    """Return cost and tokens of those calls that have a whole reply, by id; note which other studies paid for."""
-    whole = {"state": "done", **{name: {"$ne": None} for name in _REPLY}}
-    ids = sorted(set(call_ids))
-    calls = store.find_by(Call, "_id", ids, only=("study", *_PAID), query=whole)
-    own = {call["_id"] for call in calls if call["study"] == study["study"]}
-    shared.update(call_id for call_id in ids if call_id not in own)
+def _answered(store: Store, study: _Document, ids: Iterable[str], shared: set[str]) -> dict[str, _Document]:
+    """Return cost and tokens of those calls that are answered, by id; note which other studies may have paid for."""
+    ids = set(ids)
+    calls = store.find_by(Call, "_id", sorted(ids), only=("study", *_PAID), query={"state": "done"})
+    shared |= ids - {call["_id"] for call in calls if call["study"] == study["study"]}
     return {call["_id"]: call for call in calls}
 
 
@@ -71,10 +69,14 @@ def _calls(plan: Plan, calls: Iterable[_Document]) -> Iterator[str]:
     for call in calls:
         name, model = f"call {call['_id'][:12]}... of {call['model']}", call["model"]
         yield from (f"{name}: {fault}" for fault in _faults(call))
-        if call["state"] == "done" and all(call.get(part) is not None for part in _REPLY):
-            price = prices.get((call["provider"], model, (call.get("request") or {}).get("endpoint")))
-            priced[model] += price is not None
-            if price is not None and not _costs(call, price):
+        price = prices.get((call["provider"], model, (call.get("request") or {}).get("endpoint")))
+        if (
+            price is not None
+            and call["state"] == "done"
+            and all(call.get(part) is not None for part in _PAID)
+        ):
+            priced[model] += 1
+            if not _costs(call, price):
                 misfits[model].append(f"{name}: what it cost is not its tokens at the price of its model")
     for model, lines in misfits.items():
         if len(lines) == priced[model] > 1:  # the price is another one since they were asked
@@ -84,18 +86,13 @@ def _calls(plan: Plan, calls: Iterable[_Document]) -> Iterator[str]:
 
 
 def _faults(call: _Document) -> Iterator[str]:
-    state, reply = call["state"], [part for part in _REPLY if call.get(part) is not None]
     if not is_as_sealed(call):
         yield "was changed after it was written: it does not have its seal"
-    if state == "done" and (len(reply) < len(_REPLY) or not call.get("attempts")):
-        yield "is answered, and lacks its reply, its cost or its attempts"
-    if state != "done" and reply:
-        yield f"is {state}, and has {reply[0]}"
     if request := call.get("request"):
         identity = None  # where it is no request
         with contextlib.suppress(KeyError, TypeError):
             messages = tuple(Message(part["role"], part["content"]) for part in request["messages"])
-            identity = ModelRequest(**{**request, "messages": messages}).identity()
+            identity = ModelRequest(**request | {"messages": messages}).identity()
         if identity != call["_id"]:
             yield "its request is not the one it is named by"
         if (call["provider"], call["model"]) != (request.get("provider"), request.get("model")):
@@ -111,92 +108,72 @@ def _costs(call: _Document, price: Price) -> bool:
     day = sent_at.date() if isinstance(sent_at, datetime) else None
     read, written = (call.get(name) or 0 for name in ("cache_read_tokens", "cache_written_tokens"))
     usage = Usage(call["input_tokens"], call["output_tokens"], False, read, written)
-    # What was paid keeps the exchange rate that it was booked with.
-    price = price.at(call.get("aud_per_usd") or UNRECORDED_RATE)
+    if call.get("aud_per_usd"):  # what was paid keeps the exchange rate that it was booked with
+        price = price.at(call["aud_per_usd"])
     rates = (price, batch_price(price, call["provider"]))
     return any(_is_close(call["aud_cost"], aud_cost(usage, rate, day)) for rate in rates)
 
 
 def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
-    planned, seen = frozenset(plan.call_ids), set[bytes]()
-    for runs in windows(store.each_where(Run, study, only=(*_RUN, "status"))):
+    planned, seen = frozenset(plan.call_ids), set[tuple[Any, ...]]()
+    for runs in windows(store.each_where(Run, study, only=(*_RUN, "run_id", "created_at", "status"))):
         answered = _answered(store, study, (run["call_id"] for run in runs), shared)
         for run in runs:
-            run_id, *key, moment = (run[part] for part in _RUN)
+            key = itemgetter(*_RUN)(run)
             name = f"run of {run['prompt_id']} by {run['model']}, repeat {run['repeat']}"
-            digest = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
-            if digest in seen:
+            if key in seen:
                 yield f"{name}: is there twice"
-            seen.add(digest)
+            seen.add(key)
             # Of those that are planned a replay knows whether the ledger gives them.
-            call_id = run["call_id"]
-            if run["status"] == "succeeded" and call_id not in planned and call_id not in answered:
+            if run["status"] == "succeeded" and not {run["call_id"]} & (planned | answered.keys()):
                 yield f"{name}: its call is not in the ledger"
-            made_at = None
+            moment = None
             with contextlib.suppress(ValueError):
-                made_at = ULID.from_str(run_id).datetime
-            if made_at is None or abs(made_at - moment) >= timedelta(minutes=1):
+                moment = ULID.from_str(run["run_id"]).datetime
+            if moment is None or abs(moment - run["created_at"]) >= timedelta(minutes=1):
                 yield f"{name}: created_at is not the moment that its run id has"
 
 
-def _judgements(
-    store: Store, study: _Document, shared: set[str], kind: type[Judgement | Drift] = Judgement
-) -> Iterator[str]:
-    for judgements in windows(store.each_where(kind, study, only=_JUDGEMENT)):
-        rests = (call_id for judgement in judgements for call_id in judgement.get("call_ids") or ())
-        answered = _answered(store, study, rests, shared)
-        ids = (judgement["run_id"] for judgement in judgements)
-        runs = store.find_by(Run, "run_id", ids, only=("run_id", "study", "created_at"))
-        moments = {run["run_id"]: run["created_at"] for run in runs if run["study"] == study["study"]}
-        for judgement in judgements:
-            name = f"judgement by {judgement['judge']} of run {judgement['run_id']}"
-            if (moment := moments.get(judgement["run_id"])) is None:
-                yield f"{name}: its run is not in the store"
-            elif judgement["created_at"] < moment - _CLOCKS:
-                yield f"{name}: created_at is before that of its run"
-            yield from (f"{name}: {fault}" for fault in _unpaid(judgement, answered))
-
-
-def _votes(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
-    for votes in windows(store.each_where(PairVote, study)):
-        rests = (call_id for vote in votes for call_id in vote["call_ids"])
-        answered = _answered(store, study, rests, shared)
-        shown = [vote[name] for vote in votes for name in ("first_run_id", "second_run_id")]
-        stored = store.find_by(Run, "run_id", shown, only=("run_id", "repeat", "prompt_id"))
-        runs = {run["run_id"]: run for run in stored}
-        for vote in votes:
-            name = f"vote of {vote['judge']} on runs {vote['first_run_id']} and {vote['second_run_id']}"
-            pair = [runs.get(vote[part]) for part in ("first_run_id", "second_run_id")]
-            if any(
-                run is None or (run["prompt_id"], run["repeat"]) != (vote["prompt_id"], vote["repeat"])
-                for run in pair
-            ):
-                yield f"{name}: they are not two runs of its prompt in the store"
-            yield from (f"{name}: {fault}" for fault in _unpaid(vote, answered))
-
-
-def _unpaid(document: _Document, answered: Mapping[str, _Document]) -> Iterator[str]:
-    """Yield what is wrong with the calls that a judgement or a vote rests on."""
-    call_ids = document.get("call_ids") or ()
-    if any(call_id not in answered for call_id in call_ids):
-        yield "rests on a call that the ledger does not have"
-    elif call_ids and not all(
-        _is_close(document.get(part), sum(answered[call_id].get(part) or 0 for call_id in call_ids))
-        for part in _PAID
-    ):
-        yield "its cost, tokens or latency are not those of its calls"
+def _judgements(store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
+    """Yield which judgements and votes are of runs that are not there, or rest on calls that do not give them."""
+    for kind, label in _LABELS.items():
+        for documents in windows(store.each_where(kind, study, ("reasons", "detail"))):
+            rests = (call_id for document in documents for call_id in document["call_ids"])
+            answered = _answered(store, study, rests, shared)
+            ids = [[document[name] for name in _RUN_IDS if name in document] for document in documents]
+            stored = store.find_by(
+                Run, "run_id", chain(*ids), query=study, only=("run_id", *_RUN, "created_at")
+            )
+            runs = {run["run_id"]: run for run in stored}
+            for document, run_ids in zip(documents, ids, strict=True):
+                name = label.format_map(document)
+                judged = [runs[run_id] for run_id in run_ids if run_id in runs]
+                pair = {(run["prompt_id"], run["repeat"]) for run in judged}
+                if len(judged) < len(run_ids):
+                    yield f"{name}: its run is not in the store"
+                elif kind is PairVote and pair != {(document["prompt_id"], document["repeat"])}:
+                    yield f"{name}: they are not two runs of its prompt"
+                elif document["created_at"] < max(run["created_at"] for run in judged) - _CLOCKS:
+                    yield f"{name}: created_at is before that of its run"
+                paid = [answered.get(call_id, {}) for call_id in document["call_ids"]]
+                if not all(paid):
+                    yield f"{name}: rests on a call that the ledger does not have"
+                elif paid and not all(
+                    _is_close(document.get(part), sum(call[part] or 0 for call in paid)) for part in _PAID
+                ):
+                    yield f"{name}: its cost, tokens or latency are not those of its calls"
 
 
 def _anchors(store: Store, study: _Document) -> Iterator[str]:
     """Yield which sets of judgements that are asked anew were changed, and what is of a set that is not there."""
-    names = set()
-    for anchor in store.find_where(Anchor, study):
-        names.add(anchor["_id"])
-        parts = (anchor[name] for name in ("study", "size", "rubric_hash", "replies"))
-        expected = anchor_document(*parts)
-        if (expected["_id"], expected["fingerprint"]) != (anchor["_id"], anchor["fingerprint"]):
-            yield f"anchor set {anchor['_id'][:8]}: was changed after it was drawn"
-    for name in {drift["anchor"] for drift in store.find_where(Drift, study, only=("anchor",))} - names:
+    anchors = {anchor["_id"]: anchor for anchor in store.find_where(Anchor, study)}
+    for name, anchor in anchors.items():
+        parts = (anchor[part] for part in ("study", "size", "rubric_hash", "replies"))
+        if not anchor_document(*parts).items() <= anchor.items():
+            yield f"anchor set {name[:8]}: was changed after it was drawn"
+    for name in {
+        drift["anchor"] for drift in store.find_where(Drift, study, only=("anchor",))
+    } - anchors.keys():
         yield f"anchor set {name[:8]}: is missing, and judgements of later days are of it"
 
 

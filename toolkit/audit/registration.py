@@ -29,6 +29,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
     decisions = decisions_of(plan, study.store)
     content = decisions.content or decided(plan)
     status = study.status()
+    primary, margin = content.get("analysis.primary"), content.get("analysis.equivalence_margin")
     values = {
         "study": plan.study,
         "plan": plan,
@@ -37,16 +38,14 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "today": datetime.now(UTC).strftime("%Y-%m-%d"),
         "replies": status["runs"]["succeeded"],
         # As it was decided, not as the file says it now.
-        "primary": content.get("analysis.primary"),
-        "margin": float(margin)
-        if (margin := content.get("analysis.equivalence_margin")) is not None
-        else None,
+        "primary": primary,
+        "margin": None if margin is None else float(margin),
         "bases": bases_of(plan),
         "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
         "judges": [f"{role} {judge.name}" for role, judge in plan.judges.items()],
         "rules": Done(plan, (), (), status, {}).rules,
         "estimate": estimate_summary(study.estimate()).text.splitlines()[-1].strip(),
-        "power": _power(pilot or study, content.get("analysis.primary")),
+        "power": _power(pilot or study, primary),
         "changes": decisions.sentences(),
     }
     text = templates().get_template("registration.jinja").render(values)

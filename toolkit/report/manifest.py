@@ -146,25 +146,25 @@ def _read(manifest: Path) -> tuple[str, dict[str, str]]:
         ) from None
 
 
-def differing_files(folder: Path) -> list[str]:
-    """Return a line for every file of a bundle that is not what its manifest says."""
+def differing_files(folder: Path, noun: str = DOCUMENT) -> list[str]:
+    """Return a line for every file of a bundle or an export that is not what its manifest says."""
     sums = read_sums(folder / MANIFEST)
     present = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
     # What LaTeX makes of the document has its name, and is no file that was added.
     compiled = f"{DOCUMENT}."
     lines = [
-        f"{name}: is no file of the bundle"
+        f"{name}: is no file of the {noun}"
         for name in present
         if name not in sums and name != MANIFEST and not name.startswith(compiled)
     ]
     for name, sha256 in sorted(sums.items()):
         path = _inside(folder, name)
         if path is None:
-            lines.append(f"{name}: lies outside of the bundle")
+            lines.append(f"{name}: lies outside of the {noun}")
         elif not path.is_file():
             lines.append(f"{name}: is missing")
         elif _sum(path) != sha256:
-            lines.append(f"{name}: was changed after the bundle was written")
+            lines.append(f"{name}: was changed after the {noun} was written")
     return lines
 
 

@@ -19,7 +19,7 @@ from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Drift, HumanRating, Judgement, PairVote, Run
-from toolkit.store.records import calls_beside
+from toolkit.store.filters import leads_and_shared
 from toolkit.words import counted, total_aud
 
 
@@ -78,8 +78,7 @@ def asked_models(
     if earlier:
         paid = store.each_where(Call, {"study": plan.study.name}, only=_FIELDS)
         paid_calls = {call["_id"]: call for call in paid}
-        shared = [call_id for call_id in calls if call_id not in paid_calls]
-        related = calls_beside(store, plan.study.name, shared) if shared else []
+        _, related = leads_and_shared(plan, store)
         beside = store.find_by(Call, "_id", related, only=_FIELDS)
         calls |= paid_calls | {call["_id"]: call for call in beside}
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)

@@ -15,9 +15,8 @@ from pymongo import ReplaceOne
 
 from toolkit.files import append_durably
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call, fault_of
-from toolkit.store.parts import JSON
-from toolkit.store.writer import Duplicate, Unmatched, is_as_sealed, sealed
+from toolkit.store.documents import Call
+from toolkit.store.writer import JSON, Duplicate, Unmatched, is_as_sealed, sealed
 from toolkit.words import counted
 
 UNSAVED: Final = "unsaved_replies.jsonl"
@@ -92,7 +91,7 @@ def _call(line: bytes) -> dict[str, Any] | None:
     """Return the call of a line; ``None`` where it is not whole."""
     try:
         call: dict[str, Any] = json_util.loads(line, json_options=JSON)
-        if fault_of(Call, call) or call["state"] not in ("done", "failed") or not is_as_sealed(call):
+        if call["state"] not in ("done", "failed") or not is_as_sealed(call):
             return None
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, BSONError):
         return None

@@ -10,14 +10,13 @@ import contextlib
 import gc
 import os
 import re
-import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -40,20 +39,15 @@ from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
-from toolkit.store.parts import PARTS, joined
 from toolkit.store.writer import PATIENCE_SECONDS, BulkWriter, Duplicate, reason_of, what_to_do
 
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
 ANSWER_MS = 10_000  # longest a store may take to answer at all
 CHUNK: Final = 5000  # ids in one $in
-WINDOW: Final = 1000
-"""Documents that are in memory at once where all of a study are gone through."""
-LAYOUT: Final = "about"  # collection whose one document names the version of the store's layout
-FIRST: Final = 1  # of stores that name none: those of toolkits before there was a number
-STEPS: Final[Mapping[int, Callable[[Database[Any]], None]]] = {}
-"""From which version, and what is to be done. A step may be done twice: two processes may open a store at once, and one
-may be killed in it; the number is written when it is done."""
+WINDOW: Final = 1000  # documents that are in memory at once where all of a study are gone through
+LAYOUT: Final = "about"  # collection whose one document names the version of the store
+LAYOUT_VERSION: Final = 1
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened
 
 
@@ -82,8 +76,7 @@ class Store:
                     for spec in document._meta["index_specs"]:  # `ensure_indexes` knows one store a process
                         options = {name: value for name, value in spec.items() if name != "fields"}
                         self.database[document._meta["collection"]].create_index(spec["fields"], **options)
-                bring_forward(self.database)
-                _warn_of_another(self.database)
+                _check_version(self.database)
             except StoreError as error:
                 me.disconnect(alias)
                 raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
@@ -120,14 +113,12 @@ class Store:
         only: Iterable[str] = (),
         query: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes.
-
-        ``query`` narrows them further; ``leave_out`` and ``only`` as in `each_where`.
-        """
+        """Return the documents whose ``field`` is one of ``values``, in chunks that any server takes."""
         documents: list[dict[str, Any]] = []
         for ids in windows(dict.fromkeys(values), CHUNK):
-            narrowed = {**(query or {}), field: {"$in": ids}}
-            documents += self.find_where(document, narrowed, leave_out, only=only)
+            documents += self.find_where(
+                document, {**(query or {}), field: {"$in": ids}}, leave_out, only=only
+            )
         return documents
 
     def find_where(
@@ -138,7 +129,7 @@ class Store:
         *,
         only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """Return the documents that match a query; see `each_where`."""
+        """Return the documents that match a query."""
         collecting = gc.isenabled()
         gc.disable()  # documents have no cycles, and looking for them takes as long as reading
         try:
@@ -156,19 +147,9 @@ class Store:
         only: Iterable[str] = (),
         limit: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the raw documents that match a query, whole also where they are stored in parts.
-
-        ``only`` names the fields to read, ``leave_out`` those not to, which may be parts of fields such as ``a.b``;
-        one of the two. ``_id`` is always read.
-        """
-        wanted = {"_id", PARTS, *only}
-        left = {*leave_out} or {
-            name for name in document._db_field_map.values() if only and name not in wanted
-        }
-        fields = dict.fromkeys(wanted, 1) if only else dict.fromkeys(left, 0)
-        cursor = self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
-        parts = self.database[PARTS]
-        return joined(cursor, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), left)
+        """Yield the raw documents that match a query, with ``only`` these fields or without those to ``leave_out``."""
+        fields = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0)
+        return self._collection(document).find(query, fields or None, batch_size=WINDOW, limit=limit)
 
     def get(
         self, document: type[me.Document], query: Mapping[str, Any], leave_out: Iterable[str] = ()
@@ -207,13 +188,9 @@ class Store:
         self._collection(document).delete_one({"_id": identity})
 
     def copy_into(self, into: Store, document: type[me.Document], query: Mapping[str, Any]) -> None:
-        """Copy the documents that match a query into another store, which has none of them, with their parts."""
+        """Copy the documents that match a query into another store, which has none of them."""
         for some in windows(self._collection(document).find(query, batch_size=WINDOW)):
             into._collection(document).insert_many(some)
-            lists = chain.from_iterable(copied.get(PARTS, {}).values() for copied in some)
-            named = list(dict.fromkeys(chain.from_iterable(lists)))
-            for part in self.database[PARTS].find({"_id": {"$in": named}}) if named else ():
-                into.database[PARTS].replace_one({"_id": part["_id"]}, part, upsert=True)
 
     def _collection(self, document: type[me.Document]) -> Collection[dict[str, Any]]:
         return self.database[document._meta["collection"]]
@@ -245,13 +222,13 @@ class Store:
 
     def add_rubric(self, rubric_hash: str, name: str, version: str, content: str) -> None:
         """Store the content of a rubric once, under the hash that its judgements carry."""
-        if self.objects(Rubric).filter(rubric_hash=rubric_hash).first() is None:
+        if not self.has(Rubric, {"_id": rubric_hash}):
             self._add([Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)])
 
     def scheme_of(self, rubric_hash: str) -> Scheme:
         """Return dimensions, weights and scale of a stored rubric; of one that is not stored, those of the seed."""
-        stored = self.objects(Rubric).filter(rubric_hash=rubric_hash).first()
-        return scheme_in(stored.content) if stored else SEED_SCHEME
+        stored = self.get(Rubric, {"_id": rubric_hash})
+        return scheme_in(stored["content"]) if stored else SEED_SCHEME
 
     def _add(self, documents: Sequence[me.Document]) -> None:
         for document in documents:
@@ -269,9 +246,8 @@ class Store:
 
 def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[Any]:
     """Return the database that an address names, as the ledger needs it."""
-    # Read from the primary, whatever the address says: a reply or a grant that a secondary does not have yet would be
-    # paid for again. Writes are acknowledged as the address says, by a majority where it says nothing and by one server
-    # at least; what a majority has is also what is read, so that nothing that was read can be rolled back.
+    # Read from the primary, whatever the address says: a reply that a secondary does not have yet would be paid for
+    # again. Writes are acknowledged by a majority where the address says nothing, and that is also what is read.
     concern = {name: value for name, value in client.write_concern.document.items() if name != "fsync"}
     concern["w"] = concern.get("w", 1 if embedded else "majority") or 1
     level = client.read_concern.level or ("majority" if concern["w"] == "majority" else None)
@@ -279,39 +255,18 @@ def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[A
     return client.get_default_database(DATABASE, None, ReadPreference.PRIMARY, durable, ReadConcern(level))
 
 
-def bring_forward(database: Database[Any], steps: Mapping[int, Any] = STEPS) -> int:
-    """Bring a store to the version that this toolkit knows, step by step, and return that; refuse one that is newer."""
-    newest = max(steps, default=FIRST - 1) + 1
-    stored = database[LAYOUT].find_one({"_id": "schema"})
-    version = int(stored["version"]) if stored else FIRST
-    if version > newest:  # what it holds might be lost, so nothing is read or written
-        raise StoreError(
-            f"the store has version {version} of its layout and this toolkit knows {newest}; "
-            "update the toolkit to the one that wrote it"
+def _check_version(database: Database[Any]) -> None:
+    """Refuse a store that a toolkit with another layout wrote, and name the layout in a new one."""
+    with contextlib.suppress(DuplicateKeyError):  # another process opened it at the same moment
+        database[LAYOUT].update_one(
+            {"_id": "schema"}, {"$setOnInsert": {"version": LAYOUT_VERSION}}, upsert=True
         )
-    if stored is None:
-        try:
-            database[LAYOUT].insert_one({"_id": "schema", "version": version})
-        except DuplicateKeyError:  # another process opened it at the same moment
-            return bring_forward(database, steps)
-    for at in range(version, newest):
-        steps[at](database)
-        database[LAYOUT].update_one({"_id": "schema", "version": at}, {"$set": {"version": at + 1}})
-    return newest
-
-
-def _warn_of_another(database: Database[Any]) -> None:
-    """Warn of calls of an earlier toolkit, which used one database whichever the address named."""
-    if database.name == DATABASE or database["calls"].find_one({}, {"_id": 1}):
-        return
-    with contextlib.suppress(PyMongoError):  # no database of this user's
-        if database.client[DATABASE]["calls"].find_one({}, {"_id": 1}):
-            print(
-                f"toolkit: the database {database.name} of MONGODB_URI is empty, and {DATABASE} beside it has calls; "
-                f"if they are yours, name {DATABASE} in MONGODB_URI, or they are asked and paid for again",
-                file=sys.stderr,
-                flush=True,
-            )
+    stored = database[LAYOUT].find_one({"_id": "schema"}) or {}
+    if stored.get("version") != LAYOUT_VERSION:
+        raise StoreError(
+            f"the store has version {stored.get('version')} and this toolkit reads version {LAYOUT_VERSION}; "
+            "use the toolkit that wrote it"
+        )
 
 
 class _Reviver(ServerHeartbeatListener):

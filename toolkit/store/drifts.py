@@ -21,10 +21,7 @@ _Document = Mapping[str, Any]
 def anchor_document(
     study: str, size: int, rubric_hash: str, replies: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return an anchor set without its time, under the hash of all that it says.
-
-    Its fingerprint is the SHA-256 of the sorted run ids, the hashes of their replies and the digest of the rubric.
-    """
+    """Return an anchor set without its time, under the hash of all that it says."""
     pairs = sorted((reply["run_id"], reply["blob_id"]) for reply in replies)
     fingerprint = hashlib.sha256(json.dumps([pairs, rubric_hash]).encode()).hexdigest()
     content = {"study": study, "size": size, "fingerprint": fingerprint, "rubric_hash": rubric_hash}
@@ -44,11 +41,8 @@ def anchor_label(anchor: _Document) -> str:
 
 
 def drift_frame(store: Store, study: str, runs: pd.DataFrame, dimensions: Sequence[str]) -> pd.DataFrame:
-    """Return one row for each day, reply, judge and score: what it was then, and what it is now (columns ``COLUMNS``).
-
-    A judgement that is not there, or could not be read, is a missing score.
-    """
-    names = (*dimensions, *COMPOSITES)  # in the order of the rubric: an archive has keys in another one
+    """Return one row for each day, reply, judge and score: what it was then, and what it is now."""
+    names = (*dimensions, *COMPOSITES)
     rows = []
     of_run = runs.set_index("run_id")[["base", "cluster"]]
     for anchor in anchors_of(store, study):

@@ -29,7 +29,7 @@ from toolkit.errors import StoreError
 IDLE_SECONDS = 600.0
 START_SECONDS = 30.0
 LONGEST = 100  # bytes of the path of a socket, of which systems take 104 or 108
-MEND = "put a copy of this folder in its place, or `toolkit import` an archive of the study into another one"
+MEND = "put a copy of this folder in its place"
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -99,10 +99,9 @@ def _running(folder: Path) -> str | None:
 
 
 def socket_of(folder: Path) -> Path:
-    """Return the socket of a folder's server: in it, or in a folder of the user's own."""
-    # That is where its path is too long for a socket, or no UTF-8, which an address has to be.
+    """Return the socket of a folder's server: in it, or in a folder of the user's own where its path is too long."""
     inside = folder / "server.sock"
-    if len(os.fsencode(inside)) <= LONGEST and _is_utf8(inside):
+    if len(os.fsencode(inside)) <= LONGEST:
         return inside
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     parent = Path(tempfile.gettempdir()) / f"toolkit-{os.getuid()}"
@@ -111,17 +110,7 @@ def socket_of(folder: Path) -> Path:
     if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
         message = f"{parent}: is not this user's alone; remove it, or choose an `output` with a shorter path"
         raise StoreError(message)
-    if not _is_utf8(parent):
-        message = f"{parent}: its name is no UTF-8, and no socket can be named; set TMPDIR to another folder"
-        raise StoreError(message)
     return parent / f"{name}.sock"
-
-
-def _is_utf8(path: Path) -> bool:
-    try:
-        return bool(str(path).encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _refuse_damaged(folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +17,6 @@ from toolkit.store.connection import Store, windows
 from toolkit.store.documents import Call, Drift, Judgement, PairVote, Run
 from toolkit.store.frame_files import typed, types_of
 from toolkit.store.frames import judgements_frame, runs_frame
-from toolkit.store.records import calls_beside
 from toolkit.words import choices, suggestion
 
 CALL_TYPES: Final = types_of("calls")
@@ -29,7 +30,7 @@ _ALLOWED: Final = {
     "purpose": ("run", "judge", "write", "drift"),
     "state": ("done", "failed", "claimed"),
 }
-_OF_VOTE: Final = ("first_run_id", "model", "judge")
+_LEADS: Final = ("call_id", "call_ids", "run_id", "first_run_id", "model", "judge", "judge_repeat")
 _SHOWN: Final = 12  # values that an error names
 
 
@@ -87,75 +88,58 @@ def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame
 def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     """Return one row a call that the study paid for, or that answers one of its runs or judges; without texts."""
     _refuse_unknown("calls", filters, OF_CALLS)
-    names: tuple[str, ...] = ("purpose", "state")
-    where = {name: _one_of(name, filters[name]) for name in names if name in filters}
     judges = {judge.name: judge for judge in plan.judges.values()}
-    named = [(name, spec.model) for name, spec in plan.models.items()]
-    named += [(name, judge.model) for name, judge in judges.items()]
-    models = _values("model", filters["model"], [name for name, _ in named]) if "model" in filters else None
-    roles = _values("role", filters["role"], plan.judges) if "role" in filters else None
-    # A call has the provider's name of its model; the frame tells apart two models of the study that share one.
-    provided = [{model for name, model in named if name in models}] if models else []
-    provided += [{plan.judges[role].model for role in roles}] if roles else []
-    if provided:
-        where["model"] = {"$in": sorted(set.intersection(*provided))}
-    row_of = _row_of_call(plan, judges, leads := _leads(store, plan.study.name))
+    allowed = {**_ALLOWED, "model": [*plan.models, *judges], "role": plan.judges}
+    chosen = {name: _values(name, values, allowed[name]) for name, values in filters.items()}
+    where: dict[str, Any] = {
+        name: {"$in": [*chosen[name]]} for name in chosen if name in ("purpose", "state")
+    }
+    leads, shared = leads_and_shared(plan, store)
+    calls = chain(
+        store.each_where(Call, {**where, "study": plan.study.name}, _UNREAD),
+        store.find_by(Call, "_id", shared, _UNREAD, query=where),
+    )
     rows = (
         row
-        for row in map(row_of, _calls(store, plan.study.name, leads, where))
-        if (models is None or row["model"] in models) and (roles is None or row["role"] in roles)
+        for row in map(_row_of_call(plan, judges, leads), calls)
+        if all(row[name] in values for name, values in chosen.items())
     )
     parts = [typed(some, CALL_TYPES) for some in windows(rows)] or [typed((), CALL_TYPES)]
     return pd.concat(parts).sort_values(["created_at", "call_id"], ignore_index=True)
 
 
-def _leads(store: Store, study: str) -> dict[str, tuple[Any, ...]]:
-    """Return by call the run that rests on it and its model, and of a judgement the judge and its repeat."""
+def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...]], list[str]]:
+    """Return by call the run that rests on it and its model, judge and repeat; and the calls that others paid for."""
+    study = {"study": plan.study.name}
     leads: dict[str, tuple[Any, ...]] = {}
-    fields = ("run_id", "model", "judge", "judge_repeat")
-    for kind, count in ((Run, 2), (Judgement, 4), (Drift, 4)):
-        for record in store.each_where(kind, {"study": study}, only=("call_id", *fields[:count])):
-            call_id = record["call_id"]  # one call judges all replies with the same text
-            if call_id not in leads or record["run_id"] < leads[call_id][0]:
-                leads[call_id] = tuple(map(record.get, fields))
-    for vote in store.each_where(PairVote, {"study": study}, only=("call_id", *_OF_VOTE)):
-        leads.setdefault(vote["call_id"], (*map(vote.get, _OF_VOTE), None))
-    return leads
-
-
-def _calls(
-    store: Store, study: str, leads: Iterable[str], query: Mapping[str, Any]
-) -> Iterator[Mapping[str, Any]]:
-    paid_ids = {call["_id"] for call in store.each_where(Call, {"study": study}, only=("study",))}
-    # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
-    shared = [call_id for call_id in leads if call_id not in paid_ids]
-    if shared:
-        shared += calls_beside(store, study, shared)
-    yield from store.each_where(Call, {**query, "study": study}, _UNREAD)
-    for ids in windows(shared):
-        yield from store.find_by(Call, "_id", ids, _UNREAD, query=query)
+    further: set[str] = set()
+    for kind in (Run, Judgement, Drift, PairVote):
+        for record in store.each_where(kind, study, only=_LEADS):
+            call_id, run_id = record["call_id"], record.get("run_id", record.get("first_run_id"))
+            # One call judges all replies with the same text.
+            if call_id not in leads or (run_id < leads[call_id][0] and kind is not PairVote):
+                leads[call_id] = (run_id, *map(record.get, ("model", "judge", "judge_repeat")))
+            further.update(record.get("call_ids", ()))
+    # Studies of one results folder share calls: another one may have paid for an answer that this one rests on, and for
+    # the same with more tokens where a reply was cut off.
+    paid_ids = {call["_id"] for call in store.each_where(Call, study, only=("study",))}
+    shared = {*leads, *further} - paid_ids
+    for run in plan.runs if shared else ():
+        request = run.request
+        for _ in range(plan.study.replies.retries if run.call_id in shared else 0):
+            request = replace(request, max_tokens=2 * request.max_tokens)
+            shared.add(request.identity())
+    return leads, sorted(shared - paid_ids)
 
 
 def _row_of_call(
     plan: Plan, judges: Mapping[str, Any], leads: Mapping[str, tuple[Any, ...]]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    by_purpose = [
-        ((purpose, spec.provider, spec.model), name)
-        for name, spec in plan.models.items()
-        for purpose in ("run", "write")
-    ]
-    of_judges = ("judge", "drift")
-    by_purpose += [
-        ((purpose, judge.provider, judge.model), name)
-        for name, judge in judges.items()
-        for purpose in of_judges
-    ]
-    names = _unambiguous(by_purpose)
-    roles = _unambiguous(
-        ((purpose, judge.provider, judge.model), role)
-        for role, judge in plan.judges.items()
-        for purpose in of_judges
-    )
+    asked, judging = ("run", "write"), ("judge", "drift")
+    by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
+    by_name = [(judging, spec, name) for name, spec in judges.items()]
+    names = _unambiguous([*((asked, spec, name) for name, spec in plan.models.items()), *by_name])
+    roles = _unambiguous(by_role)
 
     def row_of(call: Mapping[str, Any]) -> dict[str, Any]:
         key, failure = (call["purpose"], call["provider"], call["model"]), call.get("failure") or {}
@@ -179,11 +163,12 @@ def _row_of_call(
     return row_of
 
 
-def _unambiguous(named: Iterable[tuple[Any, str]]) -> dict[Any, str]:
-    """Leave out what has two names: a call does not tell which of them it was."""
+def _unambiguous(named: Iterable[tuple[Iterable[str], Any, str]]) -> dict[Any, str]:
+    """Return names by purpose and model, without what has two names: a call does not tell which of them it was."""
     by_key: dict[Any, list[str]] = defaultdict(list)
-    for key, name in named:
-        by_key[key].append(name)
+    for purposes, spec, name in named:
+        for purpose in purposes:
+            by_key[purpose, spec.provider, spec.model].append(name)
     return {key: names[0] for key, names in by_key.items() if len(names) == 1}
 
 

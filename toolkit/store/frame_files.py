@@ -1,8 +1,7 @@
 """Tidy frames by the table of their columns, ``columns.csv``: typed, described, and written to files without loss.
 
-A frame comes back from a file with the columns and dtypes of its kind, floats to the last bit, a missing text apart
-from an empty one, and texts character by character: line ends, NUL and terminal escapes are data. In a CSV file, texts
-that a spreadsheet would run are guarded; see `toolkit.table_files`.
+A Parquet file holds the columns and dtypes of its frame; a CSV file floats to the last bit, a missing text apart from
+an empty one, and texts character by character, guarded where a spreadsheet would run them; see `toolkit.table_files`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,18 +19,13 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.scoring import SEED_SCHEME, Scheme
-from toolkit.table_files import arrow_csv, unguarded
+from toolkit.table_files import arrow_csv
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, choices, scale_words
 
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
 FORMATS: Final = (".csv", ".parquet")
-_KIND: Final = b"toolkit.frame"
 # The storage is named: what "string" alone means depends on what else is installed, and on options of the user's.
 TEXT: Final = pd.StringDtype("pyarrow")
 _CATEGORIES: Final = {"bin": tuple(LENGTH_BINS), "role": JUDGE_ROLES, "dimension": DIMENSIONS}
-_TRUTHS: Final = {0: False, 1: True}
 
 
 class Column(NamedTuple):
@@ -107,9 +101,6 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
             allowed = ", ".join(_CATEGORIES[word])
             raise InputError(f"column {name!r} cannot hold {odd.iloc[0]!r}; it is one of {allowed}")
         return pd.Categorical(array, dtype=dtype_of(word))
-    if word in ("bool", "boolean"):
-        # Older stores have 0 and 1 where an update set a truth value.
-        values = [_TRUTHS.get(value, value) if isinstance(value, int) else value for value in values]
     if word == "bool":
         # Not by what Python takes for true: a missing value would be False, or True, and so would the text "False".
         truth = pd.Series(values, dtype="boolean")
@@ -143,8 +134,12 @@ def describe(kind: str | None = None, scheme: Scheme = SEED_SCHEME) -> pd.DataFr
     """Return the data dictionary as a frame: frame, column, dtype, unit, meaning, and when a value is missing."""
     rows = [
         {
-            **{"frame": frame, "column": name, **column._asdict()},
-            **{"dtype": dtype_words(column.dtype), "missing": column.missing or "never"},
+            "frame": frame,
+            "column": name,
+            "dtype": dtype_words(column.dtype),
+            "unit": column.unit,
+            "meaning": column.meaning,
+            "missing": column.missing or "never",
         }
         for frame in (KINDS if kind is None else (kind,))
         for name, column in columns_of(frame, scheme).items()
@@ -173,81 +168,17 @@ def dictionary_text(scheme: Scheme = SEED_SCHEME) -> str:
     return "\n".join(parts)
 
 
-def save_frame(frame: pd.DataFrame, path: Path | str, kind: str, scheme: Scheme = SEED_SCHEME) -> Path:
+def save_frame(frame: pd.DataFrame, path: Path, kind: str, scheme: Scheme = SEED_SCHEME) -> Path:
     """Write a tidy frame into a file that is whole or not there; the name says the format, ``.csv`` or ``.parquet``."""
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
     from pyarrow import parquet
 
-    location, frame = _path(path), as_kind(frame, kind, scheme)
-    buffer = io.BytesIO()
-    if location.suffix == ".csv":
-        texts = [
-            name for name, type_in_file in _arrow_types(kind, scheme).items() if type_in_file == pa.string()
-        ]
+    frame = as_kind(frame, kind, scheme)
+    if path.suffix == ".csv":
+        words = types_of(kind, scheme)
+        texts = [name for name, word in words.items() if word == "string" or word in _CATEGORIES]
         table = pa.Table.from_pandas(frame.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
-        buffer.write(arrow_csv(table, texts))
-    else:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        metadata = {**(table.schema.metadata or {}), _KIND: kind.encode()}
-        parquet.write_table(table.replace_schema_metadata(metadata), buffer)
-    return write_atomically(location, buffer.getvalue())
-
-
-def load_frame(path: Path | str, kind: str, scheme: Scheme = SEED_SCHEME) -> pd.DataFrame:
-    """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    location = _path(path)
-    try:
-        content = location.read_bytes()
-    except OSError as error:
-        raise InputError(f"{location}: cannot be read ({error.strerror})") from error
-    types = _arrow_types(kind, scheme)
-    try:
-        if location.suffix == ".csv":
-            table = _from_csv(content, types)
-        else:
-            table = parquet.read_table(pa.BufferReader(content))
-            stored_kind = (table.schema.metadata or {}).get(_KIND, kind.encode()).decode()
-            if stored_kind != kind:
-                raise InputError(f"it holds the frame {stored_kind}")
-        dtypes = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-        dtypes |= dict.fromkeys((pa.string(), pa.large_string()), TEXT)
-        return as_kind(table.to_pandas(types_mapper=dtypes.get, ignore_metadata=True), kind, scheme)
-    except (pa.ArrowException, ValueError, TypeError, InputError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        message = f"{location}: is no whole file of the frame {kind} ({reason}); save it again"
-        raise InputError(message) from error
-
-
-def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    table = csv.read_csv(
-        io.BytesIO(content),
-        # In one block: a text may be longer than any that is smaller than the file.
-        read_options=csv.ReadOptions(block_size=len(content) + 1, use_threads=False),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(
-            column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-        ),
-    )
-    return unguarded(table, [name for name in table.column_names if types.get(name) == pa.string()])
-
-
-def _arrow_types(kind: str, scheme: Scheme) -> dict[str, Any]:
-    """Return the types of the columns of a frame in a file; categories are texts there."""
-    import pyarrow as pa
-
-    types = {"Int64": pa.int64(), "float64": pa.float64(), "utc": pa.timestamp("us", "UTC")}
-    types |= dict.fromkeys(("bool", "boolean"), pa.bool_())
-    return {name: types.get(word, pa.string()) for name, word in types_of(kind, scheme).items()}
-
-
-def _path(path: Path | str) -> Path:
-    location = Path(path)
-    if location.suffix not in FORMATS:
-        raise InputError(f"{location}: name a file that ends in {' or '.join(FORMATS)}")
-    return location
+        return write_atomically(path, arrow_csv(table, texts))
+    buffer = io.BytesIO()
+    parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), buffer)
+    return write_atomically(path, buffer.getvalue())

@@ -29,22 +29,18 @@ _OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
 """Columns of a run that frames of what was said of it share."""
 _RATED: Final = ["run_id", "base", "cluster", "judge"]
 _AGGREGATED: Final = "ensemble_evaluation.aggregated"
-_NOT_OF_RUN: Final = (
-    # What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
-    "ensemble_evaluation.judge_results",
-    *(f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out", "related_count")),
-    *(
-        f"{_AGGREGATED}.{part}.{name}"
-        for part in ("std_scores", "confidence_intervals")
-        for name in (*DIMENSIONS, "composite_strict")
-    ),
-    *("bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"),
-)
+# What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
+_NOT_OF_RUN = [
+    "ensemble_evaluation.judge_results", "bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"
+]  # fmt: skip
+_NOT_OF_RUN += [f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out")]
+for _part in ("std_scores", "confidence_intervals"):
+    _NOT_OF_RUN += [f"{_AGGREGATED}.{_part}.{name}" for name in (*DIMENSIONS, "composite_strict")]
 _NOT_OF_JUDGEMENT: Final = ("call_ids", "detail", "answered", "updated_at")
 _HISTORY: Final[Mapping[str, str]] = {
-    **{"run_id": "string", "rater": "string", "version": "Int64", "counts": "bool", "dimension": "string"},
-    **{"score": "float64", "reasons": "string", "source": "string", "created_at": "utc"},
-}
+    "run_id": "string", "rater": "string", "version": "Int64", "counts": "bool", "dimension": "string",
+    "score": "float64", "reasons": "string", "source": "string", "created_at": "utc",
+}  # fmt: skip
 _OF_RATING: Final = ("rater", "reasons", "source", "version", "created_at")
 _OF_JUDGEMENT: Final = ("failed", "composite", "composite_strict", "zeros")
 _Documents = Sequence[Mapping[str, Any]]
@@ -261,12 +257,13 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
 def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
     """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
     counting = runs[~runs["excluded"]]
-    of_run = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
+    of_run: dict[str, Any] = {row["run_id"]: row for row in counting[list(_WHERE)].to_dict("records")}
     judgements = store.find_by(Judgement, "run_id", of_run, query={"rubric_hash": digest})
     rows = [
         {
             **of_run[judgement["run_id"]],
-            **{name: judgement.get(name) for name in ("judge", "failed")},
+            "judge": judgement["judge"],
+            "failed": judgement["failed"],
             "failure": judgement.get("reason"),
             "share": (judgement.get("scores") or {}).get("share"),
             "required": (judgement.get("detail") or {}).get("required"),
@@ -278,11 +275,7 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
 
 
 def ratings_frame(judgements: pd.DataFrame, scores: Sequence[str] = RATED_SCORES) -> pd.DataFrame:
-    """Return scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score.
-
-    ``scores`` are the columns that become dimensions. A judgement that failed is a missing rating. A judge that judged
-    a reply several times has one rating of it, see `judge_means`.
-    """
+    """Return scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score."""
     return _melted(judge_means(judgements, scores), _RATED, scores)
 
 
@@ -313,9 +306,13 @@ def prompts_frame(prompts: Iterable[Prompt], prompt_ids: Container[str]) -> pd.D
     """Return one row a prompt, columns and dtypes as in ``prompts``; ``tokens`` counts those of o200k_base."""
     rows = [
         {
-            **{"test_item": prompt.base, "prompt_id": prompt.prompt_id, "text": prompt.text},
-            **{"scenario": prompt.scenario or None, "length_bin": prompt.length_bin or None},
-            **{name: prompt.metadata.get(name) for name in ("length_arm", "reference")},
+            "test_item": prompt.base,
+            "prompt_id": prompt.prompt_id,
+            "text": prompt.text,
+            "scenario": prompt.scenario or None,
+            "length_bin": prompt.length_bin or None,
+            "length_arm": prompt.metadata.get("length_arm"),
+            "reference": prompt.metadata.get("reference"),
             "tokens": prompt.token_count,
         }
         for prompt in prompts
@@ -328,8 +325,12 @@ def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
     """Return one row a measurement, columns and dtypes as in ``measurements``; a missing one has its reason."""
     rows = [
         {
-            **{"test_item": test_item.item.item_id, "model": test_item.model, "repeat": test_item.repeat},
-            **{"name": number.name, "value": number.value, "unit": number.unit},
+            "test_item": test_item.item.item_id,
+            "model": test_item.model,
+            "repeat": test_item.repeat,
+            "name": number.name,
+            "value": number.value,
+            "unit": number.unit,
             "reason": number.reason if number.value is None else None,
         }
         for test_item in measured

@@ -88,23 +88,21 @@ def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[
     ratings = []
     for document in store.find_by(HumanRating, "run_id", run_ids):
         if document["rubric_hash"] == rubric_hash:
-            content = {name: document[name] for name in _STORED if name in document}
-            ratings.append(Rating(**{"scores": {}, **content}, scheme=scheme))
+            content = {"scores": {}} | {name: document[name] for name in _STORED if name in document}
+            ratings.append(Rating(**content, scheme=scheme))
     return sorted(ratings, key=lambda rating: (rating.rater, rating.run_id, rating.version))
 
 
 def newest_ratings(
     store: Store, blobs: Mapping[str, str], rubric_hash: str, rater: str | None = None
 ) -> dict[tuple[str, str], Rating]:
-    """Return the newest rating of each rater and run, of those that are about the text the run has now.
-
-    One that was thrown away, with its round, has neither scores nor reasons, and counts nowhere.
-    """
+    """Return the newest rating of each rater and run, of those that are about the text the run has now."""
     newest = {
         (rating.rater, rating.run_id): rating
         for rating in all_ratings(store, blobs, rubric_hash)
         if rating.blob_id == blobs[rating.run_id] and rater in (None, rating.rater)
     }
+    # One that was thrown away, with its round, has neither scores nor reasons.
     return {key: rating for key, rating in newest.items() if rating.scores or rating.reasons}
 
 

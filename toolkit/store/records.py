@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -20,30 +19,29 @@ from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import documents
-from toolkit.store.connection import CHUNK, Store, windows
+from toolkit.store.connection import CHUNK, Store
 from toolkit.store.writer import TOUCH, Record, utc_now
 
 _OPTIONAL: Final = (
-    *("failure", "prompt_length_bin", "tokens", "economics", "output_blob_id"),
-    *("finish_reason", "attempts", "defect", "reply_policy", "reasoning_effort", "reasoning_tokens"),
-)
+    "failure", "prompt_length_bin", "tokens", "economics", "output_blob_id", "finish_reason", "attempts", "defect",
+    "reply_policy", "reasoning_effort", "reasoning_tokens",
+)  # fmt: skip
 """Fields that a run may lack."""
 _FIELDS: Final = tuple(
     field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
 )
 _OF_VOTE: Final = (
-    *("model", "reason", "reasons", "answered", "related", "repaired"),
-    *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
-)
+    "model", "reason", "reasons", "answered", "related", "repaired", "aud_cost", "latency_ms", "input_tokens",
+    "output_tokens",
+)  # fmt: skip
 MOMENTS: Final = ("created_at", "updated_at")
 EVALUATION: Final = {
-    *("ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"),
-}
+    "ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"
+}  # fmt: skip
 _STORED: Final = (
-    *("study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure"),
-    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls"),
-    *("judged", "finish_reason", "tokens.output"),
-)
+    "study", "call_id", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect",
+    "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens.output",
+)  # fmt: skip
 
 
 def run_records(
@@ -96,7 +94,7 @@ def judgement_record(
     content = {name: getattr(judgement, name) for name in _FIELDS}
     content["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": content.pop("judge"), "call_id": content.pop("call_id")}
-    if not judgement.reference:  # as in judgements from before there were reference answers
+    if not judgement.reference:
         del content["reference"]
     content |= {"failed": judgement.failed, "answered": judgement.answered}
     content |= {"study": study, "rubric_hash": judgement.rubric_digest}
@@ -297,10 +295,10 @@ def stored_judgements(
 
 
 def judgement_of(document: Mapping[str, Any]) -> Judgement:
-    """Return a judgement as it was when it was written; from before a field was kept, with its default."""
+    """Return a judgement as it was when it was written."""
     fields = {name: document[name] for name in _FIELDS if name in document}
-    call_ids = tuple(document.get("call_ids") or ())
-    return Judgement(**{**fields, "rubric_digest": document["rubric_hash"], "call_ids": call_ids})
+    fields |= {"rubric_digest": document["rubric_hash"], "call_ids": tuple(document.get("call_ids", ()))}
+    return Judgement(**fields)
 
 
 def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> list[Judgement]:
@@ -314,40 +312,3 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
     )
     calls = {judgement.call_id for judgement in judgements}  # not those under other settings
     return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]
-
-
-def calls_beside(store: Store, study: str, leads: Iterable[str]) -> list[str]:
-    """Return the ids of answered calls of other studies that belong to calls of this one."""
-    # No record of this study names what came after in the same conversation (a retry with more tokens, a repair, a
-    # question about a segment) where another study asked and paid for it: it is found by what it was about.
-    lead_ids = set(leads)
-    by_material: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    others = {"study": {"$ne": study}, "state": "done"}
-    for call in store.each_where(documents.Call, others, ("text", "raw", "attempts", "failure")):
-        if call["_id"] not in lead_ids:
-            by_material[_material(call["request"])].append(call)
-    if not by_material:
-        return []
-    beside: dict[str, None] = {}
-    for ids in windows(lead_ids):
-        for lead in store.find_by(documents.Call, "_id", ids, only=("request",)):
-            if request := lead.get("request"):  # a call that is under way has none yet
-                same = by_material.get(_material(request), ())
-                beside |= dict.fromkeys(call["_id"] for call in same if _continues(call["request"], request))
-    return list(beside)
-
-
-def _material(request: Mapping[str, Any]) -> str:
-    """Return what a conversation is about and who is asked how: all up to the first word of the user."""
-    messages = request["messages"]
-    first = next((n for n, message in enumerate(messages) if message["role"] == "user"), 0)
-    settings = ("provider", "model", "endpoint", "repeat", "temperature", "top_p", "seed")
-    return repr([*(request[name] for name in settings), request.get("options"), messages[: first + 1]])
-
-
-def _continues(request: Mapping[str, Any], lead: Mapping[str, Any]) -> bool:
-    """Whether a request is a retry with twice the tokens, or a further question about the same material."""
-    if request["messages"] == lead["messages"]:
-        times, remainder = divmod(request["max_tokens"], lead["max_tokens"])
-        return times > 1 and not remainder and times & (times - 1) == 0
-    return bool(request["max_tokens"] == lead["max_tokens"])

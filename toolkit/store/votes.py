@@ -88,11 +88,8 @@ def pairs_frame(plan: Plan, store: Store) -> pd.DataFrame:
     for ballot, vote in votes.items():
         (first, second), prompt = ballot.shown, prompts[ballot.pair.prompt_id]
         winner = {"first": first, "second": second, "tie": "tie"}.get(vote.get("vote") or "")
-        row = {
-            **vote,
-            **{name: getattr(prompt, name) for name in ("base", "scenario", "length_bin")},
-            **{"cluster": plan.clusters.get(prompt.base, prompt.base), "judge_model": vote["model"]},
-            **{"first": first, "second": second, "winner": winner},
-        }
-        rows.append(row)
+        cluster = plan.clusters.get(prompt.base, prompt.base)
+        row = {name: getattr(prompt, name) for name in ("base", "scenario", "length_bin")}
+        row |= {"cluster": cluster, "judge_model": vote["model"], "first": first, "second": second}
+        rows.append({**vote, **row, "winner": winner})
     return typed(rows, types_of("pairs"))

@@ -4,8 +4,7 @@ A reply must be on disk before anyone hears of it, and one bulk of many costs le
 raw, because mongoengine has no bulk of inserts and updates, and checking each document takes four times as long.
 
 A store that is away is waited for, as long as its address allows; a reply that comes meanwhile is also in a file
-(`toolkit.runs.unsaved`). A change that matched no document is a failure, and a document that is too large for a store
-is written in parts (`toolkit.store.parts`).
+(`toolkit.runs.unsaved`). A change that matched no document is a failure.
 """
 
 from __future__ import annotations
@@ -36,10 +35,11 @@ from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
 from toolkit.files import append_durably
-from toolkit.store.parts import JSON, PARTS, divided
 
 T = TypeVar("T")
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
+JSON: Final = json_util.RELAXED_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
+"""Documents as text: whole numbers, floats and moments come back as they were, moments as a store gives them."""
 DUPLICATE_KEY = 11000
 LARGEST_BULK = 500
 BETWEEN_BULKS = 0.02
@@ -68,9 +68,8 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_as_sealed(document: Mapping[str, Any]) -> bool:
-    """Return whether a document says what it said when it was written; one that is still changed has no word."""
-    seal = document.get("seal")
-    return seal is None or document.get("state") == "claimed" or seal == sealed(document)["seal"]
+    """Return whether a document says what it said when it was written; a claim is still changed and has no seal."""
+    return document.get("state") == "claimed" or document.get("seal") == sealed(document)["seal"]
 
 
 def _comparable(value: Any) -> Any:
@@ -358,15 +357,12 @@ class BulkWriter:
         if self._revive:  # the embedded server, whose every flush waits for the disk
             concern["j"] = flush
         database = self._database.with_options(write_concern=WriteConcern(**concern))
-        pieces, operations = divided([entry.operation for entry in entries if entry.operation])
+        operations = [entry.operation for entry in entries if entry.operation]
         files: dict[int, str] = {}
 
         def attempt(again: bool) -> dict[int, Exception]:
             if again:
                 _set_aside(entries, files)
-            for failure in _bulk(database[PARTS], pieces).values() if pieces else ():
-                if not isinstance(failure, Duplicate):  # named by what is in them
-                    return dict.fromkeys(range(len(operations)), failure)
             return _bulk(database[name], operations, again)
 
         try:

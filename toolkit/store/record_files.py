@@ -1,0 +1,154 @@
+"""The records of a study as JSON lines, with a sum of every field, so that whoever has the files needs no store.
+
+A file is written and read a few records at a time. The sums name the field of a record that was changed since, and the
+records that are new or gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
+from pathlib import Path
+from typing import IO, Any, Final
+
+import mongoengine as me
+from bson import json_util
+
+from toolkit.files import opened_atomically
+from toolkit.store import documents
+from toolkit.store.connection import Store, windows
+from toolkit.store.writer import JSON
+
+RECORD_SUMS: Final = "record_sums.jsonl"
+LONGEST: Final = 1 << 27  # bytes of a line: a document of 16 MB may be six times as much in JSON
+_ID: Final = ("_id",)
+_VOTE: Final = ("first_run_id", "second_run_id", "judge", "call_id")
+KEYS: Final[Mapping[type[me.Document], tuple[str, ...]]] = {
+    documents.Prompt: ("prompt_id", "dataset_version"),
+    documents.OutputBlob: ("blob_id",),
+    documents.Call: _ID,
+    documents.Run: ("run_id",),
+    documents.Judgement: ("run_id", "judge", "call_id"),
+    documents.Rubric: _ID,
+    documents.HumanRating: _ID,
+    documents.RatingRound: _ID,
+    documents.Settlement: _ID,
+    documents.Decision: _ID,
+    documents.Anchor: _ID,
+    documents.Drift: ("run_id", "judge", "call_id", "anchor"),
+    documents.PairVote: _VOTE,
+}
+"""The documents that are records of a study, and what names each: the others are of the processes of one machine."""
+
+
+def record_file(folder: Path, kind: type[me.Document]) -> Path:
+    """Return the file of the records of a kind."""
+    return folder / f"{kind._meta['collection']}.jsonl"
+
+
+def write_records(store: Store, study: str, folder: Path, call_ids: Iterable[str]) -> list[Path]:
+    """Write all records of a study with the calls that it rests on, and their sums; return the files."""
+    query = {"study": study}
+    runs = store.find_where(
+        documents.Run, query, only=("run_id", "prompt_id", "dataset_version", "output_blob_id")
+    )
+    run_ids = [run["run_id"] for run in runs]
+    rated = ("rubric_hash", "blob_id")
+    judgements = store.find_by(documents.Judgement, "run_id", run_ids, only=rated)
+    ratings = store.find_where(documents.HumanRating, query, only=rated)
+    votes = store.find_where(documents.PairVote, query, only=rated)
+    named: dict[type[me.Document], set[str | None]] = {
+        documents.Prompt: {run["prompt_id"] for run in runs},
+        documents.OutputBlob: {
+            record.get("output_blob_id", record.get("blob_id")) for record in (*runs, *ratings)
+        },
+        documents.Call: set(call_ids),
+        documents.Run: set(run_ids),
+        documents.Judgement: set(run_ids),
+        documents.Rubric: {record["rubric_hash"] for record in (*judgements, *ratings, *votes)},
+    }
+    versions = {run["dataset_version"] for run in runs}
+    files = [record_file(folder, kind) for kind in KEYS]
+    with opened_atomically(folder / RECORD_SUMS) as sums:
+        for (kind, key), path in zip(KEYS.items(), files, strict=True):
+            with opened_atomically(path) as stream:
+                if kind in named:
+                    for names in windows(sorted(filter(None, named[kind]))):
+                        records = store.find_by(kind, key[0], names)
+                        records = [
+                            record
+                            for record in records
+                            if kind is not documents.Prompt or record["dataset_version"] in versions
+                        ]
+                        _write(stream, sums, path.stem, key, records)
+                else:
+                    _write(stream, sums, path.stem, key, store.find_where(kind, query))
+    return [*files, folder / RECORD_SUMS]
+
+
+def _write(
+    stream: IO[bytes], sums: IO[bytes], name: str, key: tuple[str, ...], records: list[dict[str, Any]]
+) -> None:
+    for record in sorted(records, key=itemgetter(*key)):
+        if key != _ID:
+            del record["_id"]  # given by one store
+        stream.write(json_util.dumps(record, json_options=JSON, sort_keys=True).encode() + b"\n")
+        line = [name, [record[part] for part in key], _sums(record)]
+        sums.write(json.dumps(line, sort_keys=True).encode() + b"\n")
+
+
+def _sums(record: Mapping[str, Any]) -> dict[str, str]:
+    texts = (
+        (name, json_util.dumps(value, json_options=JSON, sort_keys=True)) for name, value in record.items()
+    )
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts}
+
+
+def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the number of each line of a file and its record, ``None`` where it holds none."""
+    with record_file(folder, kind).open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
+            try:
+                record = json_util.loads(line, json_options=JSON)
+                named = all(isinstance(record[part], str) for part in KEYS[kind])
+            except Exception:  # whatever a stranger's line makes a parser raise
+                named = False
+            yield number, record if named and isinstance(record, dict) else None
+
+
+def differing_records(folder: Path) -> Iterator[str]:
+    """Yield a line for every field and record that is not what its sum says, with file and line."""
+    expected: dict[tuple[Any, ...], str] = {}
+    with (folder / RECORD_SUMS).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                name, key, fields = json.loads(line)
+                expected[name, *key] = json.dumps(fields)
+            except (ValueError, TypeError, RecursionError):
+                yield f"{RECORD_SUMS}: line {number} is no sum of a record"
+    for kind, key in KEYS.items():
+        path = record_file(folder, kind)
+        for number, record in read_records(folder, kind) if path.is_file() else ():
+            if record is None:
+                yield f"{path.name}: line {number} is no record"
+                continue
+            identity = (path.stem, *(record[part] for part in key))
+            if (sums := expected.pop(identity, None)) is None:
+                yield f"{path.name}: line {number} is no record of the export, or is there twice"
+                continue
+            before, now = json.loads(sums), _sums(record)
+            for field in sorted({*before, *now}):
+                if before.get(field) != now.get(field):
+                    verb = "added" if field not in before else "removed" if field not in now else "changed"
+                    yield f"{path.name}: line {number}, field {field}: was {verb} after the export"
+    for name, *key in expected:
+        yield f"{name}.jsonl: the record {' '.join(map(str, key))} is missing"
+
+
+def load_records(folder: Path, store: Store) -> None:
+    """Put the records of an export into an empty store."""
+    for kind in KEYS:
+        for some in windows(record for _, record in read_records(folder, kind) if record):
+            store.database[kind._meta["collection"]].insert_many(some)
