@@ -22,7 +22,6 @@ from toolkit.models.registry import open_batch_client
 from toolkit.models.thoughts import split_thoughts
 from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.prompt_test import PromptReply
-from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
@@ -31,7 +30,8 @@ from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
-from toolkit.runs.run_state import is_answered, stored_by_index
+from toolkit.runs.provider_batch import Batches, open_batches
+from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.records import (
@@ -55,8 +55,6 @@ R = TypeVar("R")
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
-LARGEST_BATCH = 20_000
-"""Runs that may be gathered at once in batch mode; the rest follows in further batches."""
 WINDOW = 1000
 """Runs for which the ledger and the replies in the store are read together."""
 
@@ -85,16 +83,28 @@ def run_plan(
             take_up(store, plan.output)
             keep_decision(plan, store)
         gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
+        batches = None if replay else _batches(plan, gateway, stop)
+        execution = partial(_Execution, plan, runs, store, gateway, stop, replay=replay)
+        reached, failed_before = None, {}
         try:
-            execution = _Execution(plan, runs, store, gateway, stop, only_judge, replay)
-            reached, failed_before = await execution.run(shown=progress), execution.failed_before
+            if batches and not only_judge:
+                await _ask_in_batches(plan, runs, store, batches)
+                asking = execution(only_judge=False, only_ask=True)
+                reached, failed_before = await asking.run(shown=progress), asking.failed_before
+            if batches and plan.scored:
+                await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
+            work = execution(only_judge=only_judge or bool(batches))
+            reached = reached or await work.run(shown=progress)
+            failed_before = failed_before or work.failed_before
             if not (reached or stop.is_set()):
-                reached = await _compare(execution, shown=progress)
+                reached = await _compare(work, batches, shown=progress)
         finally:
             await gateway.close()
+            if batches:
+                await batches.close()
         if not replay:  # what came while the store was away, and is in it by now
             take_up(store, plan.output)
-        del execution  # half of a replay's memory, and measuring needs as much again
+        del work  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
         return await measure(plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before)
 
@@ -129,6 +139,7 @@ class _Execution:
     stop: threading.Event
     only_judge: bool
     replay: bool
+    only_ask: bool = False
     stored: dict[int, Stored] = field(default_factory=dict)
     failed_before: dict[tuple[str, str, int], str] = field(default_factory=dict)
     documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
@@ -139,11 +150,9 @@ class _Execution:
         study = self.plan.study
         self.policies = study.replies.model_dump(exclude={"retries", "thoughts"})
         self.controls = study.bias_controls.model_dump()
-        self.has_annotators = bool(self.plan.test.annotators())
+        self.has_annotators = bool(self.plan.test.annotators()) and not self.only_ask
         # More than the gateway lets out: claims are made ahead and replies written while others are under way.
         self.at_once = 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * study.concurrency + AHEAD
-        if study.mode == "batch":
-            self.at_once = LARGEST_BATCH
 
     async def run(self, *, shown: bool) -> BudgetReached | None:
         """Ask and judge what is missing; return the budget's error where it was reached."""
@@ -342,12 +351,15 @@ class _Execution:
             self.store.writer.post(record, earlier)
 
 
-async def _compare(execution: _Execution, *, shown: bool) -> BudgetReached | None:
+async def _compare(execution: _Execution, batches: Batches | None, *, shown: bool) -> BudgetReached | None:
     """Have judges compare the pairs of replies that they have not compared yet, and save each vote."""
     plan, store, gateway = execution.plan, execution.store, execution.gateway
     ahead = comparisons(plan, store, execution.runs.call_ids, again=execution.replay)
     if not ahead:
         return None
+    if batches:
+        await batches.fill([comparison.request for comparison in ahead], "judge")
+        await gateway.prefetch(comparison.request for comparison in ahead)
     bar = Progress("votes", len(ahead), shown=shown, since=gateway.counters, waiting=gateway.waiting)
     groups: dict[Any, list[Comparison]] = defaultdict(list)
     for comparison in ahead:
@@ -422,15 +434,37 @@ def ask_study(
     return run_anywhere(execute, stop)
 
 
+def _batches(plan: Plan, gateway: Gateway, stop: threading.Event) -> Batches | None:
+    """Return the batches of a study: also of one that asks singly now, what open ones hold is paid for."""
+    if plan.study.mode != "batch" and not gateway.held:
+        return None
+    client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds
+    batches = Batches(gateway, client, poll_seconds=poll, stop=stop)
+    gateway.held = batches.held
+    return batches
+
+
+async def _ask_in_batches(plan: Plan, runs: PlannedRuns, store: Store, batches: Batches) -> None:
+    tried: set[str] = set()
+    while (
+        requests := [  # again, for replies that are asked for once more with twice the tokens
+            state.request
+            for state in states_ahead(plan, store)[: len(runs)]
+            if state.request and state.request.identity() not in tried
+        ]
+    ):
+        tried.update(request.identity() for request in requests)
+        await batches.fill(requests, "run")
+
+
 async def _open_gateway(
     plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
-    ledger, study, desk = Ledger(store, plan.study.name, plan.output), plan.study, None
-    if not replay:  # also where the study asks singly now: what an open batch holds is paid for
-        client, poll = partial(open_batch_client, folder=plan.folder), study.batch_poll_seconds
-        desk = BatchDesk(store, study.name, client, poll_seconds=poll, stop=stop)
-        await desk.open()
-    settings: dict[str, Any] = {"seed": study.seed, "stop": stop, "replay": replay, "desk": desk}
+    ledger, study = Ledger(store, plan.study.name, plan.output), plan.study
+    held = {
+        call_id for batch in ([] if replay else open_batches(store, study.name)) for call_id in batch.call_ids
+    }
+    settings: dict[str, Any] = {"seed": study.seed, "stop": stop, "replay": replay, "held": held}
     return Gateway(ledger, endpoints, budget_aud=study.budget.aud, **settings)
 
 

@@ -136,36 +136,6 @@ def test_a_call_taken_over_is_counted_once(store: Store) -> None:
     second.close()
 
 
-def test_what_an_open_batch_holds_counts_once_and_what_it_did_not_cost_can_be_spent(store: Store) -> None:
-    """It is settled at its worst with its dead owner, and whoever takes it over needs no new budget."""
-    call(store, 1, "gone:1:1:a", "claimed", worst_aud=0.4)
-    first, owner = opened(store, 0.5)
-    second, other = opened(store, 0.5)
-    asyncio.run(second.reserve(0.02))
-    changes = {"owner": owner.name, "inherited_aud": 0.4}  # as the ledger takes over what a batch holds
-    store.database["calls"].update_one({"_id": "1"}, {"$set": changes})
-    first.carry(0.4)
-    asyncio.run(first.reserve(0.05))
-    assert account(store)["settled_aud"] == pytest.approx(0.4)
-    third, another = opened(store, 0.5)
-    with pytest.raises(BudgetReached):
-        asyncio.run(third.reserve(0.2))
-    assert account(store)["settled_aud"] == pytest.approx(0.4)
-    first.settle(0.4, 0.1)
-    store.database["calls"].update_one({"_id": "1"}, {"$set": {"state": "done", "aud_cost": 0.1}})
-    asyncio.run(first.reserve(0.3))
-    with pytest.raises(BudgetReached):
-        asyncio.run(third.reserve(0.05))
-    for reserved in (0.05, 0.3):
-        first.settle(reserved, reserved)
-    owner.close()
-    first.close()
-    assert account(store)["settled_aud"] == pytest.approx(0.45)
-    for name, money in ((other, second), (another, third)):
-        name.close()
-        money.close()
-
-
 def test_a_process_that_dies_gives_its_grant_back_and_its_spending_stays(store: Store) -> None:
     """A grant of a dead owner is replaced by what its calls cost."""
     dying, owner = opened(store, 1.0)

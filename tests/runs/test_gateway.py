@@ -335,39 +335,6 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: 
     other.owner.close()
 
 
-def test_a_call_that_an_open_batch_holds_is_not_lost_with_its_owner(store: Store) -> None:
-    """Also one that was submitted after we looked, and however often it is taken over; let go of, it is lost."""
-    ledgers = [Ledger(store, "s") for _ in range(5)]
-    calls, batches = store.database["calls"], store.database["batches"]
-    fields = {"study": "s", "provider": "p", "model": "m", "call_ids": [REQUEST.identity()], "created": 1.0}
-
-    async def claimed(by: Ledger, sent: bool) -> Claim:
-        claim = await by.claim(REQUEST, purpose="run", worst_aud=0.5, sent=sent)
-        assert isinstance(claim, Claim)
-        return claim
-
-    async def work() -> None:
-        assert (await claimed(ledgers[0], False)).batched is None
-        batches.insert_one({"_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "state": "submitted", **fields})
-        calls.update_one({}, {"$set": {"sent": True}})
-        for before, after in pairwise(ledgers[:4]):
-            before.owner.close()
-            taken = await claimed(after, False)
-            assert (taken.batched, taken.carried_aud) == (True, 0.5)
-            assert (taken.earlier, taken.inherited_aud) == ((), 0.0)
-            stored = store.objects(Call).get()
-            assert (stored.sent, stored.unsure_aud, stored.inherited_aud) == (True, 0.0, 0.5)
-            assert unsure_calls(store, "s", ()) == {}
-        batches.update_one({}, {"$set": {"state": "ended"}})
-        ledgers[3].owner.close()
-        taken = await claimed(ledgers[4], False)
-        assert (taken.batched, taken.carried_aud, taken.inherited_aud) == (False, 0.0, 0.5)
-        assert unsure_calls(store, "s", ()) == {REQUEST.identity(): 0.5}
-
-    run_anywhere(work, threading.Event())
-    ledgers[4].owner.close()
-
-
 def test_a_lease_is_over_by_the_clock_of_the_server(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of a host that is an hour behind, or ahead, gives a claim to nobody else."""
     own, moment = gethostname(), time.time

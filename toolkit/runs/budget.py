@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, StoreError
 from toolkit.plan import Plan
-from toolkit.runs.batches import open_call_ids
 from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, was_sent
+from toolkit.runs.provider_batch import open_batches
 from toolkit.store.connection import Store
 from toolkit.store.documents import Account as StoredAccount
 from toolkit.store.documents import Call, Settlement
@@ -40,7 +40,6 @@ class Account:
         self._granted = 0.0
         self._spent = 0.0
         self._reserved = 0.0
-        self._carried = 0.0
         self._remainder = budget_aud
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -62,11 +61,10 @@ class Account:
             await self._changed.wait()
         self._reserved += aud
 
-    def carry(self, aud: float) -> None:
-        """Reserve what a call that an open batch holds costs at worst: the account counts it as settled already."""
-        self._carried += aud
-        self._granted += aud
+    def adopt(self, aud: float) -> None:
+        """Reserve what a batch of a process that has ended costs at worst; what is settled is then counted anew."""
         self._reserved += aud
+        self._opened = False
 
     async def fits_still(self, more: float) -> bool:
         """Return whether what is set aside, and as much more, is in the budget after all that any process has spent."""
@@ -103,7 +101,7 @@ class Account:
         def change(account: dict[str, Any]) -> None:
             remaining = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
             if len(remaining) < len(account["grants"]):
-                account["settled_aud"] += self._spent - self._carried
+                account["settled_aud"] += self._spent
             account["grants"] = remaining
 
         with contextlib.suppress(StoreError):  # it is away: whoever opens it next finds our owner dead
@@ -128,7 +126,7 @@ class Account:
     def _most(self, account: dict[str, Any]) -> float:
         """Return what this process may use of the budget at most, beside the grants of others."""
         granted = total_aud(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
-        return float(self._budget - account["settled_aud"] - granted + self._carried)
+        return float(self._budget - account["settled_aud"] - granted)
 
     def _ask_for(self, aud: float) -> None:
         self._owner.start()
@@ -149,9 +147,7 @@ class Account:
             claimed = max(granted[0], self._spent + self._reserved)
             self._remainder = most - claimed
             remaining = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
-            # What open batches hold is settled in the account already.
-            grant = {"owner": self._owner.name, "aud": claimed - self._carried}
-            account["grants"] = [*remaining, grant]
+            account["grants"] = [*remaining, {"owner": self._owner.name, "aud": claimed}]
 
         self._change(change)
         self._opened = True
@@ -159,8 +155,7 @@ class Account:
 
     def _settled(self, alive: set[str]) -> float:
         """Return what processes that have ended spent, may have spent, or left in flight."""
-        # What a living process does is in its grant, except what it took over from others, lost or in an open batch:
-        # that was before.
+        # What a living process does is in its grant, except what it took over from others: that was before.
         money = ("aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
         fields = ("owner", "state", "sent", "provider", "model", *money)
         spent: list[float | None] = []
@@ -175,6 +170,7 @@ class Account:
                 spent += [call.get("aud_cost"), call.get("unsure_aud")]
                 spent.append(call.get("worst_aud") if was_sent(call) else None)
         self.overrun = overrun
+        spent += [b.worst_aud for b in open_batches(self._store, self._study) if b.owner not in alive]
         return total_aud(spent) - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:
@@ -212,19 +208,16 @@ def settled_aud(records: list[dict[str, Any]], *, billed: bool) -> float:
 def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, float]:
     """Return the calls that may have been billed though they brought nothing, with AUD at worst, by call id.
 
-    Those are attempts that broke after they were sent, and calls that were being sent when their process died and
-    that no open batch holds; without what is settled.
+    Those are attempts that broke after they were sent, and calls that were being sent when their process died;
+    without what is settled.
     """
     unsure: defaultdict[str, float] = defaultdict(float)
     broken = {"study": study, "unsure_aud": {"$gt": 0}}
     for call in store.each_where(Call, broken, only=("unsure_aud",)):
         unsure[call["_id"]] += call["unsure_aud"]
-    lost = [call for call in claimed_calls(store, study) if was_sent(call) and call["owner"] not in alive]
-    if lost:
-        batched = open_call_ids(store, study)
-        for call in lost:
-            if call["_id"] not in batched:
-                unsure[call["_id"]] += call["worst_aud"] or 0.0
+    for call in claimed_calls(store, study):
+        if was_sent(call) and call["owner"] not in alive:
+            unsure[call["_id"]] += call["worst_aud"] or 0.0
     for settlement in settlements(store, study):
         for settled in settlement["calls"]:
             if settled["call_id"] in unsure:
@@ -275,9 +268,7 @@ def spent_and_held(store: Store, study: str) -> tuple[float, float]:
     """
     calls = calls_by_state(store, study).values()
     spent = total_aud(amount for state in calls for amount in (state.aud, state.unsure_aud))
-    sent = [call for call in claimed_calls(store, study) if was_sent(call)]
-    batched = open_call_ids(store, study) if sent else set()
-    reserved = total_aud(call["worst_aud"] for call in sent if call["_id"] not in batched)
+    reserved = total_aud(call["worst_aud"] for call in claimed_calls(store, study) if was_sent(call))
     return spent - settled_aud(settlements(store, study), billed=False), reserved
 
 

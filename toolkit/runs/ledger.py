@@ -29,7 +29,6 @@ from pymongo.errors import PyMongoError
 
 from toolkit.errors import StoreError
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
-from toolkit.runs.batches import open_call_ids
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -44,11 +43,7 @@ _ALIVE = "alive"
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send one call, held by this process.
-
-    ``batched`` is whether an open batch holds the call, as far as an earlier claim of it tells. Then ``carried_aud`` of
-    its worst cost are where they were since it was sent: in what the study's account counts as settled.
-    """
+    """The right to send one call, held by this process."""
 
     request: ModelRequest
     purpose: str
@@ -56,8 +51,6 @@ class Claim:
     at: datetime = field(default_factory=utc_now)
     earlier: tuple[Mapping[str, Any], ...] = ()
     inherited_aud: float = 0.0
-    carried_aud: float = 0.0
-    batched: bool | None = None
 
     @property
     def call_id(self) -> str:
@@ -85,7 +78,6 @@ class Ledger:
         self._unsaved = folder / UNSAVED if folder else None
         self._claiming: set[str] = set()
         self.owner = Owner(store, study)
-        self._batched: dict[str, set[str]] = {}
 
     def prefetch(self, call_ids: Iterable[str]) -> dict[str, Answer]:
         """Return the answers that are already paid for, by call id."""
@@ -151,22 +143,18 @@ class Ledger:
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
         earlier, inherited = tuple(stored.get("attempts", ())), stored.get("unsure_aud") or 0.0
         claim = replace(claim, at=stored["created_at"], earlier=earlier, inherited_aud=inherited)
-        if stored["state"] == "claimed":
-            claim = replace(claim, batched=self._is_batched(claim.call_id, stored["owner"]))
-        if was_sent(stored) and claim.batched:
-            claim = replace(claim, carried_aud=stored.get("worst_aud") or 0.0)
-        elif was_sent(stored):
+        if was_sent(stored):
             lost = {"at": stored["updated_at"], "outcome": "lost"}
             worst = max(stored.get("worst_aud") or 0.0, claim.worst_aud)
             claim = replace(claim, earlier=(*earlier, lost), inherited_aud=inherited + worst)
-        # As it is if we die too: the lost attempt counts, and what a batch holds counts once.
+        # As it is if we die too: the lost attempt counts.
         changes = self._document(
             claim,
             "claimed",
             attempts=[*claim.earlier],
-            sent=sent or bool(claim.batched),
+            sent=sent,
             unsure_aud=claim.inherited_aud,
-            inherited_aud=claim.inherited_aud + claim.carried_aud,
+            inherited_aud=claim.inherited_aud,
         )
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
@@ -180,12 +168,6 @@ class Ledger:
             )
         )
         return claim if won else Busy("")
-
-    def _is_batched(self, call_id: str, owner: str) -> bool:
-        # One look after its death is enough: it submits nothing more.
-        if owner not in self._batched:
-            self._batched[owner] = open_call_ids(self.store, self.study)
-        return call_id in self._batched[owner]
 
     async def complete(
         self,
@@ -301,8 +283,8 @@ class Ledger:
         }
         if state != "claimed":
             document["request"] = request.canonical()
-        if before := claim.inherited_aud + claim.carried_aud:
-            document.setdefault("inherited_aud", before)
+        if claim.inherited_aud:
+            document.setdefault("inherited_aud", claim.inherited_aud)
         return document if state == "claimed" else sealed(document)
 
 

@@ -16,6 +16,7 @@ from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, wa
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
+from toolkit.runs.provider_batch import open_batches
 from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -145,7 +146,10 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     in_flight = [call for call in claimed if call["owner"] in alive]
     known_unsure = {*unsure, *(call["call_id"] for settlement in settled for call in settlement["calls"])}
     open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in known_unsure)
-    reserved = total_aud(call["worst_aud"] for call in open_claims if was_sent(call))
+    batches = open_batches(store, name)
+    reserved = total_aud(
+        [*(call["worst_aud"] for call in open_claims if was_sent(call)), *(b.worst_aud for b in batches)]
+    )
     attempts, retried = _attempts(store, name, calls)
     rates = ended.per_minute()
     calls_left = tally.calls_left(plan)

@@ -350,6 +350,8 @@ class Batch(_Document):
     endpoint = me.StringField(null=True)
     batch_id = me.StringField(null=True)  # the provider's, once it is known
     call_ids = me.ListField(me.StringField(), required=True)
+    worst_aud = me.FloatField(**_AUD)  # of those of its calls that are not in the ledger yet
+    owner = me.StringField()
     created = me.FloatField(required=True, **_COUNT)  # seconds since 1970, UTC; see toolkit.store.writer
     updated_at = me.DateTimeField(required=True, default=utc_now)
     meta = {"collection": "batches", "indexes": [["study", "state"]]}
