@@ -1,8 +1,6 @@
 """One budget for all processes of a study, and how money that may have been billed is settled.
 
-Each process holds a grant, a part of the budget it may use without asking again. The study's account in the store
-knows all grants and what is settled: calls of processes that have ended. So however the processes end, settled money
-and living grants together never pass the budget.
+Every process adds what a call costs at worst to one sum in the store before it sends it, and corrects it afterwards.
 """
 
 from __future__ import annotations
@@ -11,13 +9,15 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import math
+import threading
 from collections import defaultdict
 from collections.abc import Collection
 from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, StoreError
 from toolkit.plan import Plan
-from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, was_sent
+from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, is_living, living, was_sent
 from toolkit.runs.provider_batch import open_batches
 from toolkit.store.connection import Store
 from toolkit.store.documents import Account as StoredAccount
@@ -25,173 +25,101 @@ from toolkit.store.documents import Call, Settlement
 from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import Summary, counted, money, total_aud
 
-SHARE: Final = 0.02
-"""Part of the budget that a grant grows by, where it is enough for a call: small, so that processes share fairly."""
+_UNIT: Final = 1e-9
+"""AUD of one unit of the account: whole numbers, whose sums are exact on every server."""
 
 
 class Account:
-    """A study's budget as one process uses it."""
+    """A study's budget: one sum in the store, that every process adds to before it sends and corrects afterwards.
+
+    The sum is added to where it stays within the budget, and by the server, so however many processes there are, and
+    however they end, they never pass it together. A process that starts alone makes it anew from the ledger.
+    """
 
     def __init__(self, store: Store, study: str, owner: Owner, budget_aud: float) -> None:
-        self._store = store
-        self._study = study
-        self._owner = owner
-        self._budget = budget_aud
-        self._granted = 0.0
-        self._spent = 0.0
-        self._reserved = 0.0
-        self._remainder = budget_aud
-        self._lock = asyncio.Lock()
-        self._changed = asyncio.Event()
+        self._store, self._study, self._owner, self._budget = store, study, owner, budget_aud
+        self._reserved = self._unused = (
+            0.0  # set aside by this process; of that, what the sum still has too much
+        )
+        self._changed, self._lock = asyncio.Event(), threading.Lock()
         self._opened = False
-        self._looks = 0
         self.overrun: dict[tuple[str, str], float] = {}
         """What models billed above the worst case of a call before, as a factor of it, by provider and model."""
 
     async def reserve(self, aud: float) -> None:
         """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst."""
-        while not await self._is_granted(aud):
+        while not await self.fits_still(aud):
             if not self._reserved:
                 raise BudgetReached(
                     f"budget.aud: {money(self._budget)} could be passed by the next call, at worst {money(aud)} "
-                    f"({money(self._budget - self._remainder)} are spent, or kept for calls under way); "
+                    f"({money(self._committed())} are spent, or kept for calls under way); "
                     "raise it in the study file and run again"
                 )
             self._changed.clear()
             await self._changed.wait()
-        self._reserved += aud
-
-    def adopt(self, aud: float) -> None:
-        """Reserve what a batch of a process that has ended costs at worst; what is settled is then counted anew."""
-        self._reserved += aud
-        self._opened = False
 
     async def fits_still(self, more: float) -> bool:
-        """Return whether what is set aside, and as much more, is in the budget after all that any process has spent."""
-        # It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
-        looks = self._looks
-        async with self._lock:
-            if self._looks == looks:  # of those who wait here, each look that begins later serves all
-                self._looks += 1
-                await asyncio.to_thread(self._look)
-        if fits := await self._is_granted(more):
+        """Set aside as much more where it is in the budget after all that any process has spent; return whether."""
+        if fits := await asyncio.to_thread(self._add, more, self._budget):
             self._reserved += more
         return fits
 
     async def publish(self) -> None:
-        """Let other processes know that this one has used more than it was granted."""
-        await self._is_granted(0.0)
+        """Let other processes know what this one has used."""
+        await asyncio.to_thread(self._add, 0.0)
+
+    def adopt(self, aud: float) -> None:
+        """Take over what was set aside for a batch of a process that has ended."""
+        self._reserved += aud
 
     def settle(self, reserved: float, spent: float) -> None:
         """Give back a reservation and note what was used of it."""
         self._reserved -= reserved
-        self._spent += spent
+        self._unused += reserved - spent
         if self._reserved < 1e-12:
             self._reserved = 0.0  # sums of floats: nothing is under way
         self._changed.set()
 
     def close(self) -> None:
-        """Settle what this process has used and give back the rest of its grant; after its owner has ended.
+        """Give back what was not used, before the owner ends: of one that others take for dead they have counted anew."""
+        if self._opened and is_living(self._store, self._owner.name):
+            self._unused += self._reserved
+            with contextlib.suppress(StoreError):  # it is away: whoever opens the account next counts anew
+                self._add(0.0)
 
-        In that order: whoever opens the account in between finds the owner dead, counts its calls and drops its grant.
-        """
-        if not self._opened:
-            return
+    def _add(self, aud: float, most: float = float("inf")) -> bool:
+        with self._lock:
+            if not self._opened:
+                self._open()
+            unused = self._unused
+            key: dict[str, Any] = {"_id": self._study}
+            if most < float("inf"):
+                key["units"] = {"$lte": round((most - aud + unused) / _UNIT)}
+            change = {"$inc": {"units": math.ceil((aud - unused) / _UNIT)}}
+            added = self._store.writer.patiently(lambda _: self._store.update(StoredAccount, key, change))
+            self._unused -= unused if added else 0.0
+            return added
 
-        def change(account: dict[str, Any]) -> None:
-            remaining = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
-            if len(remaining) < len(account["grants"]):
-                account["settled_aud"] += self._spent
-            account["grants"] = remaining
+    def _committed(self) -> float:
+        account = self._store.get(StoredAccount, {"_id": self._study}) or {"units": 0}
+        return float(account["units"] * _UNIT)
 
-        with contextlib.suppress(StoreError):  # it is away: whoever opens it next finds our owner dead
-            self._change(change)
-
-    def _fits(self, aud: float) -> bool:
-        return self._spent + self._reserved + aud <= self._granted
-
-    async def _is_granted(self, aud: float) -> bool:
-        if not self._fits(aud):
-            async with self._lock:
-                if not self._fits(aud):
-                    await asyncio.to_thread(self._ask_for, aud)
-        return self._fits(aud)
-
-    def _look(self) -> None:
-        """Give up what others have used of this process's grant: they used more than was granted to them."""
-        account = self._store.get(StoredAccount, {"_id": self._study}) if self._opened else None
-        if account is not None and (most := self._most(account)) < self._granted - 1e-9 * self._budget:
-            self._granted = most
-
-    def _most(self, account: dict[str, Any]) -> float:
-        """Return what this process may use of the budget at most, beside the grants of others."""
-        granted = total_aud(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
-        return float(self._budget - account["settled_aud"] - granted)
-
-    def _ask_for(self, aud: float) -> None:
+    def _open(self) -> None:
         self._owner.start()
-        granted = [0.0]
-
-        def change(account: dict[str, Any]) -> None:
-            alive = living(self._store, self._study)
-            # Without a version it is new, or was removed while we work.
-            if not (self._opened and account["version"]) or any(
-                grant["owner"] not in alive for grant in account["grants"]
-            ):
-                account["grants"] = [grant for grant in account["grants"] if grant["owner"] in alive]
-                account["settled_aud"] = self._settled(alive)
-            most, needed = self._most(account), self._spent + self._reserved + aud
-            grown = max(needed, self._granted + self._budget * SHARE) if needed <= most else self._granted
-            granted[0] = min(grown, most)
-            # What was used is used, granted or not: others must know.
-            claimed = max(granted[0], self._spent + self._reserved)
-            self._remainder = most - claimed
-            remaining = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
-            account["grants"] = [*remaining, {"owner": self._owner.name, "aud": claimed}]
-
-        self._change(change)
-        self._opened = True
-        self._granted = granted[0]
-
-    def _settled(self, alive: set[str]) -> float:
-        """Return what processes that have ended spent, may have spent, or left in flight."""
-        # What a living process does is in its grant, except what it took over from others: that was before.
-        money = ("aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
-        fields = ("owner", "state", "sent", "provider", "model", *money)
-        spent: list[float | None] = []
-        overrun: dict[tuple[str, str], float] = {}
+        self._opened, spent = True, [b.worst_aud for b in open_batches(self._store, self._study)]
+        fields = ("state", "sent", "provider", "model", "aud_cost", "unsure_aud", "worst_aud")
         for call in self._store.each_where(Call, {"study": self._study}, only=fields):
-            if (worst := call.get("worst_aud")) and (cost := call.get("aud_cost") or 0.0) > worst:
+            spent += [call.get("aud_cost") or 0.0, call.get("unsure_aud") or 0.0]
+            worst, cost = call.get("worst_aud") or 0.0, call.get("aud_cost") or 0.0
+            spent.append(worst if was_sent(call) else 0.0)
+            if 0 < worst < cost:
                 model = (call["provider"], call["model"])
-                overrun[model] = max(overrun.get(model, 1.0), cost / worst)
-            if call["owner"] in alive:
-                spent.append(call.get("inherited_aud"))
-            else:
-                spent += [call.get("aud_cost"), call.get("unsure_aud")]
-                spent.append(call.get("worst_aud") if was_sent(call) else None)
-        self.overrun = overrun
-        spent += [b.worst_aud for b in open_batches(self._store, self._study) if b.owner not in alive]
-        return total_aud(spent) - settled_aud(settlements(self._store, self._study), billed=False)
-
-    def _change(self, change: Any) -> None:
-        """Change the account as nobody else changes it meanwhile: by its version, again until it holds."""
-        while not self._store.writer.patiently(lambda _: self._is_changed(change)):
-            pass
-
-    def _is_changed(self, change: Any) -> bool:
-        stored = self._store.get(StoredAccount, {"_id": self._study})
-        account = stored or {"version": 0, "settled_aud": 0.0, "grants": []}
-        version = account["version"]
-        change(account)
-        content = {"settled_aud": account["settled_aud"], "grants": account["grants"], "version": version + 1}
-        if stored is None:
-            try:
-                self._store.insert(StoredAccount, {"_id": self._study, **content})
-            except Duplicate:
-                return False
-            return True
-        key = {"_id": self._study, "version": version}
-        return self._store.update(StoredAccount, key, {"$set": content})
+                self.overrun[model] = max(self.overrun.get(model, 1.0), cost / worst)
+        committed = total_aud(spent) - settled_aud(settlements(self._store, self._study), billed=False)
+        alone = living(self._store, self._study) <= {self._owner.name}
+        if alone or not self._store.has(StoredAccount, {"_id": self._study}):
+            units = {"$set": {"units": math.ceil(committed / _UNIT)}}
+            self._store.update(StoredAccount, {"_id": self._study}, units, upsert=True)
 
 
 def settlements(store: Store, study: str) -> list[dict[str, Any]]:

@@ -262,9 +262,9 @@ class Gateway:
                 await model.close()
             self._models.clear()
             self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-            self._ledger.owner.close()
             if self.account:
                 self.account.close()
+            self._ledger.owner.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
         """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it."""

@@ -330,12 +330,10 @@ class Owner(_Document):
 
 
 class Account(_Document):
-    """What a study has spent and what its processes may still spend, for the budget they share."""
+    """What a study has spent and what its processes have set aside, for the budget they share."""
 
     study = me.StringField(primary_key=True)
-    version = me.IntField(required=True, **_COUNT)
-    settled_aud = me.FloatField(required=True, **_AUD)
-    grants = me.ListField(_table(_fields(("owner",), owner=_text)))
+    units = me.IntField(required=True)  # of 1e-9 AUD
     meta = {"collection": "accounts"}
 
 
