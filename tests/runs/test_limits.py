@@ -49,9 +49,7 @@ def now() -> float:
 
 async def enter(limiter: Limiter, tokens: float = 0.0) -> Slot:
     """Wait for a place, as the gateway does."""
-    slot = await limiter.enter(await limiter.prepare(tokens))
-    assert slot is not None
-    return slot
+    return await limiter.enter(tokens)
 
 
 def entered(limiter: Limiter, count: int) -> list[Slot]:

@@ -81,7 +81,7 @@ class Account:
         self._changed.set()
 
     def close(self) -> None:
-        """Give back what was not used, before the owner ends: of one that others take for dead they have counted anew."""
+        """Give back what was not used, before the owner ends: of one taken for dead others have counted anew."""
         if self._opened and is_living(self._store, self._owner.name):
             self._unused += self._reserved
             with contextlib.suppress(StoreError):  # it is away: whoever opens the account next counts anew

@@ -105,8 +105,8 @@ class Sending:
     """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
 
     ``base_aud`` is what it costs at worst by its own tokens, ``worst_aud`` by what its model billed before; ``sent`` is
-    whether its claim says that it is being sent, ``prepared`` the limiter's word that it soon may be; ``out`` whether a
-    request is out, or its reply is not in the ledger yet.
+    whether its claim says that it is being sent; ``slot`` its place with the provider; ``out`` whether a request is
+    out, or its reply is not in the ledger yet.
     """
 
     request: ModelRequest
@@ -118,7 +118,7 @@ class Sending:
     unsure_aud: float = 0.0
     sent: bool = False
     out: bool = False
-    prepared: Slot | None = None
+    slot: Slot | None = None
 
 
 class Gateway:
@@ -225,7 +225,6 @@ class Gateway:
 
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
-            await self._reserve(sending)
             claimed = await self._claim(sending, purpose)
             while not isinstance(claimed, Answer):
                 if isinstance(claimed, Claim):
@@ -239,7 +238,7 @@ class Gateway:
                     claimed = await self._claim(sending, purpose)
             return claimed
         finally:
-            self._unprepare(sending)
+            self._leave(sending)
             self._settle(sending, 0.0)
 
     async def close(self) -> None:
@@ -267,9 +266,9 @@ class Gateway:
             self._ledger.owner.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
-        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it."""
+        """Claim a call that has its place, or return its answer, or that somebody else is at it."""
         # A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
-        await self._prepare(sending)
+        await self._enter(sending)
         sending.sent = True
         claim_call = self._ledger.claim(sending.request, purpose=purpose, worst_aud=sending.worst_aud)
         claiming = asyncio.ensure_future(claim_call)
@@ -281,12 +280,11 @@ class Gateway:
                 await asyncio.shield(self._ledger.withdraw(claimed))
             raise
         if not isinstance(claimed, Claim):
-            self._unprepare(sending)
+            self._leave(sending)
         return claimed
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
         try:
-            await self._reserve(sending)
             reply = await self._attempts(claim, sending)
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
@@ -315,21 +313,19 @@ class Gateway:
         publishing = asyncio.ensure_future(self.account.publish()) if self.account else None
         self.counters.asked += 1
         self.counters.spent_aud += spent
-        try:
-            # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
-            answer = await asyncio.shield(
-                self._ledger.complete(
-                    claim,
-                    reply,
-                    aud_cost=spent,
-                    aud_per_usd=price.aud_per_usd if spent else None,
-                    latency_ms=sending.attempts[-1]["ms"],
-                    attempts=sending.attempts,
-                    unsure_aud=sending.unsure_aud,
-                )
+        # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
+        answer = await asyncio.shield(
+            self._ledger.complete(
+                claim,
+                reply,
+                aud_cost=spent,
+                aud_per_usd=price.aud_per_usd if spent else None,
+                latency_ms=sending.attempts[-1]["ms"],
+                attempts=sending.attempts,
+                unsure_aud=sending.unsure_aud,
             )
-        finally:
-            self._limiters[sending.endpoint.spec.room].kept()
+        )
+        self._leave(sending, answered=True, tokens=reply.usage.total)
         if publishing:
             await asyncio.shield(publishing)
         return answer
@@ -355,24 +351,15 @@ class Gateway:
             # The place is given back while waiting, so that others are not held up.
             with self._waiting("to be asked again"):
                 await self._sleep(wait)
-            await self._reserve(sending)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         request, endpoint = sending.request, sending.endpoint
-        self._refuse(endpoint)
-        limiter, slot = self._limiters[endpoint.spec.room], None
-        while slot is None:
-            prepared = await self._prepare(sending)
-            if not sending.sent:
-                await self._note(claim, sending, sent=True)
-            sending.prepared = None
-            slot = await limiter.enter(prepared)
-            if slot is not None and not await self._is_affordable(claim, sending, slot):
-                slot = None
+        while not (sending.slot and await self._is_affordable(claim, sending)):
+            if sending.sent:  # nothing is, while it waits
                 await self._note(claim, sending, sent=False)
-                await self._reserve(sending)
-            elif slot is None:  # a pause may last minutes; who dies in it has sent nothing
-                await self._note(claim, sending, sent=False)
+            self._leave(sending)
+            await self._enter(sending)
+            await self._note(claim, sending, sent=True)
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
@@ -389,7 +376,7 @@ class Gateway:
                 with self._waiting("for a reply"):
                     reply = await self._models[endpoint.key].ask(request)
                 attempt["outcome"] = "answered"
-                came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
+                came = {"answered": True}
                 return reply
             except ModelError as error:
                 sending.out = False
@@ -406,7 +393,8 @@ class Gateway:
                     sending.unsure_aud += self._worst(sending)
                     self._settle(sending, self._worst(sending))
         finally:
-            limiter.leave(slot, **came)
+            if "answered" not in came:  # else when the reply is saved: a slow disk slows down what is asked
+                self._leave(sending, **came)
 
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
         await self._ledger.note(
@@ -434,9 +422,9 @@ class Gateway:
         earlier = self.account.overrun.get(model, 1.0) if self.account else 1.0
         return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
 
-    async def _is_affordable(self, claim: Claim, sending: Sending, slot: Slot | None = None) -> bool:
+    async def _is_affordable(self, claim: Claim, sending: Sending) -> bool:
         """Return whether a request may be sent after all that replies have shown since its money was set aside."""
-        # Where it may not, its place and its money are given back.
+        # Where it may not, its money is given back.
         affordable = False
         try:
             while not affordable:
@@ -451,26 +439,22 @@ class Gateway:
         finally:
             if not affordable:
                 self._settle(sending, 0.0)
-                if slot is not None:
-                    self._limiters[sending.endpoint.spec.room].leave(slot)
         return True
 
-    async def _prepare(self, sending: Sending) -> Slot:
-        """Wait until a call is soon to be sent, and may be claimed for it."""
-        if sending.prepared is not None:
-            return sending.prepared
+    async def _enter(self, sending: Sending) -> None:
+        """Set the money of a call aside and wait for its place."""
+        await self._reserve(sending)
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         limiter = self._limiters[sending.endpoint.spec.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
-        prepared = sending.prepared = await limiter.prepare(tokens)
+        sending.slot = await limiter.enter(tokens)
         self._refuse(sending.endpoint)
-        return prepared
 
-    def _unprepare(self, sending: Sending) -> None:
-        if sending.prepared is not None:
-            self._limiters[sending.endpoint.spec.room].unprepare(sending.prepared)
-            sending.prepared = None
+    def _leave(self, sending: Sending, **came: Any) -> None:
+        if sending.slot is not None:
+            self._limiters[sending.endpoint.spec.room].leave(sending.slot, **came)
+            sending.slot = None
 
     async def _reserve(self, sending: Sending) -> None:
         if self.account and not sending.reserved_aud:
