@@ -27,10 +27,10 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
-from toolkit.runs.ledger import Ledger
+from toolkit.runs.ledger import Ledger, open_batches
 from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
-from toolkit.runs.provider_batch import Batches, open_batches
+from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store

@@ -1,75 +1,75 @@
-"""One budget for all processes of a study, and how money that may have been billed is settled.
-
-Every process adds what a call costs at worst to one sum in the store before it sends it, and corrects it afterwards.
-"""
+"""The budget of a study, one sum in the store, and how money that may have been billed is settled."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Collection
 from typing import Any, Final
 
-from toolkit.errors import BudgetReached, InputError, StoreError
+from toolkit.errors import BudgetReached, InputError
 from toolkit.plan import Plan
-from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, is_living, living, was_sent
-from toolkit.runs.provider_batch import open_batches
+from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
+from toolkit.runs.owner import Owner, living_owner
 from toolkit.store.connection import Store
-from toolkit.store.documents import Account as StoredAccount
 from toolkit.store.documents import Call, Settlement
+from toolkit.store.documents import Owner as Lock
 from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import Summary, counted, money, total_aud
 
 _UNIT: Final = 1e-9
-"""AUD of one unit of the account: whole numbers, whose sums are exact on every server."""
+"""AUD of one unit of the sum: whole numbers, whose sums are exact on every server."""
 
 
 class Account:
-    """A study's budget: one sum in the store, that every process adds to before it sends and corrects afterwards.
+    """A study's budget: one sum in the store, added to before a call is sent, at its worst, and corrected afterwards.
 
-    The sum is added to where it stays within the budget, and by the server, so however many processes there are, and
-    however they end, they never pass it together. A process that starts alone makes it anew from the ledger.
+    The server adds where the sum stays within the budget and this process still is the owner of the study; so what is
+    sent never passes it, however a process ends. The sum is made anew from the ledger when an owner starts.
     """
 
-    def __init__(self, store: Store, study: str, owner: Owner, budget_aud: float) -> None:
-        self._store, self._study, self._owner, self._budget = store, study, owner, budget_aud
-        self._reserved = self._unused = (
-            0.0  # set aside by this process; of that, what the sum still has too much
-        )
+    def __init__(self, owner: Owner, budget_aud: float) -> None:
+        self._owner, self._budget = owner, budget_aud
+        self._reserved = 0.0  # set aside for calls under way
+        self._unused = 0.0  # of what was set aside, what the sum still has too much
         self._changed, self._lock = asyncio.Event(), threading.Lock()
-        self._opened = False
         self.overrun: dict[tuple[str, str], float] = {}
         """What models billed above the worst case of a call before, as a factor of it, by provider and model."""
+        spent = [batch.worst_aud for batch in open_batches(owner.store, owner.study)]
+        fields = ("state", "sent", "provider", "model", "aud_cost", "unsure_aud", "worst_aud")
+        for call in owner.store.each_where(Call, {"study": owner.study}, only=fields):
+            worst, cost = call.get("worst_aud") or 0.0, call.get("aud_cost") or 0.0
+            spent += [cost, call.get("unsure_aud") or 0.0, worst if was_sent(call) else 0.0]
+            if 0 < worst < cost:
+                model = (call["provider"], call["model"])
+                self.overrun[model] = max(self.overrun.get(model, 1.0), cost / worst)
+        cleared = settled_aud(settlements(owner.store, owner.study), billed=False)
+        self._change({"$set": {"units": math.ceil((total_aud(spent) - cleared) / _UNIT)}})
 
     async def reserve(self, aud: float) -> None:
         """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst."""
         while not await self.fits_still(aud):
             if not self._reserved:
+                lock = self._owner.store.get(Lock, {"_id": self._owner.study}) or {"units": 0}
                 raise BudgetReached(
                     f"budget.aud: {money(self._budget)} could be passed by the next call, at worst {money(aud)} "
-                    f"({money(self._committed())} are spent, or kept for calls under way); "
+                    f"({money(lock['units'] * _UNIT)} are spent, or kept for calls under way); "
                     "raise it in the study file and run again"
                 )
             self._changed.clear()
             await self._changed.wait()
 
     async def fits_still(self, more: float) -> bool:
-        """Set aside as much more where it is in the budget after all that any process has spent; return whether."""
-        if fits := await asyncio.to_thread(self._add, more, self._budget):
+        """Set aside as much more where it is in the budget after all that was spent; return whether."""
+        if fits := await asyncio.to_thread(self._add, more):
             self._reserved += more
         return fits
 
-    async def publish(self) -> None:
-        """Let other processes know what this one has used."""
-        await asyncio.to_thread(self._add, 0.0)
-
     def adopt(self, aud: float) -> None:
-        """Take over what was set aside for a batch of a process that has ended."""
+        """Take over what was set aside for a batch of an owner before."""
         self._reserved += aud
 
     def settle(self, reserved: float, spent: float) -> None:
@@ -80,46 +80,17 @@ class Account:
             self._reserved = 0.0  # sums of floats: nothing is under way
         self._changed.set()
 
-    def close(self) -> None:
-        """Give back what was not used, before the owner ends: of one taken for dead others have counted anew."""
-        if self._opened and is_living(self._store, self._owner.name):
-            self._unused += self._reserved
-            with contextlib.suppress(StoreError):  # it is away: whoever opens the account next counts anew
-                self._add(0.0)
-
-    def _add(self, aud: float, most: float = float("inf")) -> bool:
+    def _add(self, aud: float) -> bool:
         with self._lock:
-            if not self._opened:
-                self._open()
             unused = self._unused
-            key: dict[str, Any] = {"_id": self._study}
-            if most < float("inf"):
-                key["units"] = {"$lte": round((most - aud + unused) / _UNIT)}
-            change = {"$inc": {"units": math.ceil((aud - unused) / _UNIT)}}
-            added = self._store.writer.patiently(lambda _: self._store.update(StoredAccount, key, change))
+            most = {"units": {"$lte": round((self._budget - aud + unused) / _UNIT)}}
+            added = self._change({"$inc": {"units": math.ceil((aud - unused) / _UNIT)}}, most)
             self._unused -= unused if added else 0.0
             return added
 
-    def _committed(self) -> float:
-        account = self._store.get(StoredAccount, {"_id": self._study}) or {"units": 0}
-        return float(account["units"] * _UNIT)
-
-    def _open(self) -> None:
-        self._owner.start()
-        self._opened, spent = True, [b.worst_aud for b in open_batches(self._store, self._study)]
-        fields = ("state", "sent", "provider", "model", "aud_cost", "unsure_aud", "worst_aud")
-        for call in self._store.each_where(Call, {"study": self._study}, only=fields):
-            spent += [call.get("aud_cost") or 0.0, call.get("unsure_aud") or 0.0]
-            worst, cost = call.get("worst_aud") or 0.0, call.get("aud_cost") or 0.0
-            spent.append(worst if was_sent(call) else 0.0)
-            if 0 < worst < cost:
-                model = (call["provider"], call["model"])
-                self.overrun[model] = max(self.overrun.get(model, 1.0), cost / worst)
-        committed = total_aud(spent) - settled_aud(settlements(self._store, self._study), billed=False)
-        alone = living(self._store, self._study) <= {self._owner.name}
-        if alone or not self._store.has(StoredAccount, {"_id": self._study}):
-            units = {"$set": {"units": math.ceil(committed / _UNIT)}}
-            self._store.update(StoredAccount, {"_id": self._study}, units, upsert=True)
+    def _change(self, change: dict[str, Any], condition: dict[str, Any] | None = None) -> bool:
+        store, key = self._owner.store, {"_id": self._owner.study, "name": self._owner.name}
+        return store.writer.retried(lambda _: store.update(Lock, {**key, **(condition or {})}, change))
 
 
 def settlements(store: Store, study: str) -> list[dict[str, Any]]:
@@ -133,7 +104,7 @@ def settled_aud(records: list[dict[str, Any]], *, billed: bool) -> float:
     return total_aud(settlement["aud"] for settlement in records if settlement["billed"] is billed)
 
 
-def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, float]:
+def unsure_calls(store: Store, study: str, owner: str | None) -> dict[str, float]:
     """Return the calls that may have been billed though they brought nothing, with AUD at worst, by call id.
 
     Those are attempts that broke after they were sent, and calls that were being sent when their process died;
@@ -144,7 +115,7 @@ def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, 
     for call in store.each_where(Call, broken, only=("unsure_aud",)):
         unsure[call["_id"]] += call["unsure_aud"]
     for call in claimed_calls(store, study):
-        if was_sent(call) and call["owner"] not in alive:
+        if was_sent(call) and call["owner"] != owner:
             unsure[call["_id"]] += call["worst_aud"] or 0.0
     for settlement in settlements(store, study):
         for settled in settlement["calls"]:
@@ -159,10 +130,10 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     """Accept all that may have been billed as billed, or clear it, and record that; a second time changes nothing."""
     if not note.strip():
         raise InputError("--note: say how it is known, as in --note 'invoice of May shows 12 requests'")
-    if living(store, study):
+    if living_owner(store, study):
         message = f"{study}: a process works on this study; stop it, or wait for its end, and settle then"
         raise InputError(message)
-    calls = unsure_calls(store, study, ())
+    calls = unsure_calls(store, study, None)
     if not calls:
         fields = {"study": study, "settled_calls": 0, "settled_aud": 0.0}
         return Summary(fields, f"{study}: no call is unsure, nothing to settle")

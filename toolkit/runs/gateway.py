@@ -146,8 +146,9 @@ class Gateway:
         # What models billed above the worst case of a call, as a factor of it, by provider and model.
         self._overrun: dict[tuple[str, str], float] = {}
         self.account: Account | None = None
-        if budget_aud is not None:
-            self.account = Account(ledger.store, ledger.study, ledger.owner, budget_aud)
+        if not replay:
+            ledger.owner.start()
+            self.account = Account(ledger.owner, budget_aud) if budget_aud is not None else None
         self._retry = retry or RetryPolicy()
         self._jitter = random.Random(seed)
         self._stop = stop or threading.Event()
@@ -230,19 +231,18 @@ class Gateway:
                 if isinstance(claimed, Claim):
                     with contextlib.suppress(Taken):  # by a process that counts what was sent under it
                         return await self._send(claimed, sending)
-                    sending.attempts, sending.unsure_aud = [], 0.0
-                is_own = isinstance(claimed, Busy) and claimed.owner == self._ledger.owner.name
-                with self._waiting("for an equal one under way" if is_own else "for another process"):
+                    sending.attempts, sending.unsure_aud, claimed = [], 0.0, Busy()
+                with self._waiting("for an equal one under way" if claimed.is_own else "for another study"):
                     await self._sleep(POLL_SECONDS)
                     self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
             return claimed
         finally:
-            self._leave(sending)
+            self._leave(sending, unsent=True)
             self._settle(sending, 0.0)
 
     async def close(self) -> None:
-        """Wait for what is under way, close every model, end the claims, and give back what is left of the budget.
+        """Wait for what is under way, close every model, and give the study back.
 
         Nothing more is sent. Where the closing task itself is cancelled, by a second Ctrl-C, what is under way is
         given up.
@@ -261,8 +261,6 @@ class Gateway:
                 await model.close()
             self._models.clear()
             self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-            if self.account:
-                self.account.close()
             self._ledger.owner.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
@@ -280,7 +278,7 @@ class Gateway:
                 await asyncio.shield(self._ledger.withdraw(claimed))
             raise
         if not isinstance(claimed, Claim):
-            self._leave(sending)
+            self._leave(sending, unsent=True)
         return claimed
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
@@ -301,16 +299,15 @@ class Gateway:
             await asyncio.shield(writing)
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
-        if sending.base_aud > 0:
-            model, aud = sending.endpoint.key[:2], aud_cost(reply.usage, price, attempt["at"].date())
-            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
+        if sending.base_aud > 0:
+            model = sending.endpoint.key[:2]
+            self._overrun[model] = max(self._overrun.get(model, 1.0), spent / sending.base_aud)
         if reply.usage.doubt:
             attempt["doubt"] = reply.usage.doubt
             self.counters.doubted += 1
         # Before it is saved: from now on every request that is about to be sent knows.
         self._settle(sending, spent)
-        publishing = asyncio.ensure_future(self.account.publish()) if self.account else None
         self.counters.asked += 1
         self.counters.spent_aud += spent
         # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
@@ -320,14 +317,12 @@ class Gateway:
                 reply,
                 aud_cost=spent,
                 aud_per_usd=price.aud_per_usd if spent else None,
-                latency_ms=sending.attempts[-1]["ms"],
+                latency_ms=attempt["ms"],
                 attempts=sending.attempts,
                 unsure_aud=sending.unsure_aud,
             )
         )
         self._leave(sending, answered=True, tokens=reply.usage.total)
-        if publishing:
-            await asyncio.shield(publishing)
         return answer
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
@@ -357,14 +352,12 @@ class Gateway:
         while not (sending.slot and await self._is_affordable(claim, sending)):
             if sending.sent:  # nothing is, while it waits
                 await self._note(claim, sending, sent=False)
-            self._leave(sending)
+            self._leave(sending, unsent=True)
             await self._enter(sending)
             await self._note(claim, sending, sent=True)
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
-            with self._waiting("for the store"):
-                await self._ledger.store.writer.until_back(partial(self._refuse, endpoint))
             self._refuse(endpoint)
             attempt, billed = {"at": utc_now(), "outcome": "cancelled"}, False
             # Per model and not per room: a client knows what its model can do.
@@ -484,6 +477,8 @@ class Gateway:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
         if self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
+        if self._ledger.owner.is_replaced:
+            raise ModelError("another process has taken the study over", reason="stopped")
         if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
 

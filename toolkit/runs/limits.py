@@ -40,7 +40,7 @@ class RetryPolicy:
         return max(backoff, min(retry_after or 0.0, self.deadline))
 
 
-@dataclass
+@dataclass(eq=False)
 class Slot:
     """The place of one request; ``tokens`` is what it is counted as in the minute that began at ``at``."""
 
@@ -98,7 +98,7 @@ class Limiter:
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                self.leave(future.result())
+                self.leave(future.result(), unsent=True)
             raise
 
     def leave(
@@ -109,9 +109,12 @@ class Limiter:
         refused: bool = False,
         retry_after: float | None = None,
         tokens: float | None = None,
+        unsent: bool = False,
     ) -> None:
-        """Give a place back."""
+        """Give a place back; one in which nothing was sent counts for no minute."""
         self._active -= 1
+        if unsent and slot in self._sent:
+            self._sent.remove(slot)
         if tokens is not None:
             slot.tokens = tokens
         now = self._clock()

@@ -1,7 +1,7 @@
 """Fill the ledger from batches of a provider before a study asks singly: half the price, an answer within a day.
 
 A batch is in the store before it is submitted, and stays open there until each of its calls is in the ledger, answered
-or failed; whichever process runs the study next collects it. What a batch does not answer is asked singly afterwards.
+or failed; whoever runs the study next collects it. What a batch does not answer is asked singly afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import InsertOne, UpdateOne
@@ -23,7 +23,8 @@ from toolkit.errors import ModelError
 from toolkit.models.base import BatchResult, ModelRequest, add_result, is_unreadable
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import aud_cost, batch_price
-from toolkit.runs.ledger import Claim, is_living
+from toolkit.runs.gateway import Gateway
+from toolkit.runs.ledger import Claim, OpenBatch, open_batches
 from toolkit.runs.limits import UNSURE, RetryPolicy
 from toolkit.store.documents import Batch
 from toolkit.store.writer import TOUCH, utc_now
@@ -31,8 +32,6 @@ from toolkit.words import total_aud
 
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient
-    from toolkit.runs.gateway import Gateway
-    from toolkit.store.connection import Store
 
 LOOKS: Final = 6
 """Looks at a batch that contradicts itself, each after twice the time: half an hour at the usual pace."""
@@ -40,33 +39,6 @@ LISTINGS: Final = 3
 """Times that a batch which may have arrived is looked for: a list of batches may be behind."""
 RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
 Key = tuple[str, str, str | None]  # provider, model and endpoint: what the calls of one batch have in common
-
-
-@dataclass(frozen=True)
-class OpenBatch:
-    """A batch in the store some of whose calls are not in the ledger yet."""
-
-    name: str
-    key: Key
-    call_ids: frozenset[str]
-    worst_aud: float
-    owner: str
-    batch_id: str | None = None
-
-
-def open_batches(store: Store, study: str) -> list[OpenBatch]:
-    """Return the open batches of a study, those of other processes included."""
-    return [
-        OpenBatch(
-            name=batch["_id"],
-            key=(batch["provider"], batch["model"], batch.get("endpoint")),
-            call_ids=frozenset(batch["call_ids"]),
-            worst_aud=batch.get("worst_aud") or 0.0,
-            owner=batch.get("owner") or "",
-            batch_id=batch.get("batch_id"),
-        )
-        for batch in store.find_where(Batch, {"study": study, "state": {"$in": ["submitting", "submitted"]}})
-    ]
 
 
 class Batches:
@@ -83,7 +55,8 @@ class Batches:
         self._gateway, self._ledger, self._store = gateway, gateway.ledger, gateway.ledger.store
         self._open_client, self._poll_seconds, self._stop = open_client, poll_seconds, stop
         self._clients: dict[Key, BatchClient | None] = {}
-        self._jitter = random.Random()  # two processes refused together should not come back together
+        self._jitter = random.Random()
+        self._submitted_here: set[str] = set()  # names of batches whose money this process has set aside
         self.held: set[str] = set()
 
     async def fill(self, requests: Iterable[ModelRequest], purpose: str) -> None:
@@ -144,17 +117,21 @@ class Batches:
                 worst = dict(list(worst.items())[: len(worst) // 2])
             if not worst:
                 continue
-            batch = OpenBatch(
-                str(ULID()), key, frozenset(worst), total_aud(worst.values()), self._ledger.owner.name
-            )
-            named = dict(zip(("provider", "model", "endpoint"), key, strict=True))
+            batch = OpenBatch(str(ULID()), key, frozenset(worst), total_aud(worst.values()))
             document = Batch(
-                name=batch.name, state="submitting", study=self._ledger.study, call_ids=sorted(worst),
-                worst_aud=batch.worst_aud, owner=batch.owner, created=time.time(), **named,
-            )  # fmt: skip
+                name=batch.name,
+                state="submitting",
+                study=self._ledger.study,
+                provider=key[0],
+                model=key[1],
+                endpoint=key[2],
+                call_ids=sorted(worst),
+                worst_aud=batch.worst_aud,
+                created=time.time(),
+            )
             document.validate()
-            self._ledger.owner.start()
             await self._store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
+            self._submitted_here.add(batch.name)
             try:
                 sent = {call_id: portion[call_id] for call_id in worst}
                 yield replace(batch, batch_id=await self._send(batch, sent))
@@ -200,22 +177,9 @@ class Batches:
 
     async def _collect(self, batch: OpenBatch, requests: Mapping[str, ModelRequest], purpose: str) -> None:
         """Follow a batch to its end and write what it brought for some requests into the ledger."""
-        owner, account = self._ledger.owner.name, self._gateway.account
-        while batch.owner != owner:
-            if await asyncio.to_thread(is_living, self._store, batch.owner):
-                await self._sleep(self._poll_seconds)  # its own process collects it
-                opened = {other.name: other for other in open_batches(self._store, self._ledger.study)}
-                if self._stop.is_set() or batch.name not in opened:
-                    self.held -= batch.call_ids if not self._stop.is_set() else set()
-                    return
-                batch = opened[batch.name]
-                continue
-            key = {"_id": batch.name, "owner": batch.owner} if batch.owner else {"_id": batch.name}
-            self._ledger.owner.start()
-            if self._store.update(Batch, key, {"$set": {"owner": owner}, **TOUCH}):
-                batch = replace(batch, owner=owner)
-                if account:
-                    account.adopt(batch.worst_aud)
+        account = self._gateway.account
+        if account and batch.name not in self._submitted_here:
+            account.adopt(batch.worst_aud)
         spent, started = batch.worst_aud, time.monotonic()  # what it may cost, where it stays open
         try:
             results = await self._results(batch)
@@ -322,6 +286,7 @@ class Batches:
         await self._store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
 
     def _settle(self, batch: OpenBatch, used_aud: float) -> None:
+        self._submitted_here.discard(batch.name)
         if self._gateway.account:
             self._gateway.account.settle(batch.worst_aud, used_aud)
 

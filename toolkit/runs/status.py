@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
-from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
+from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, open_batches, was_sent
+from toolkit.runs.owner import living_owner
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
-from toolkit.runs.provider_batch import open_batches
 from toolkit.runs.run_state import RunState, calls_of_judge, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -135,17 +135,17 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     votes = vote_counts(plan, store) if plan.compared else None
     ended = _EndedCalls()
     calls = calls_by_state(store, name, _EndedCalls.FIELDS, ended.add)
-    alive = living(store, name)
+    owner = living_owner(store, name)
     settled = settlements(store, name)
     spent = total_aud([*(state.aud for state in calls.values()), settled_aud(settled, billed=True)])
     # Looking for none reads all of the others.
     maybe = "claimed" in calls or any(c.unsure_aud for c in calls.values())
-    unsure = unsure_calls(store, name, alive) if maybe else {}
+    unsure = unsure_calls(store, name, owner) if maybe else {}
     unsure_aud = total_aud(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
-    in_flight = [call for call in claimed if call["owner"] in alive]
+    in_flight = [call for call in claimed if call["owner"] == owner]
     known_unsure = {*unsure, *(call["call_id"] for settlement in settled for call in settlement["calls"])}
-    open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in known_unsure)
+    open_claims = (call for call in claimed if call["owner"] == owner or call["_id"] not in known_unsure)
     batches = open_batches(store, name)
     reserved = total_aud(
         [*(call["worst_aud"] for call in open_claims if was_sent(call)), *(b.worst_aud for b in batches)]
@@ -177,7 +177,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "calls": {state: totals.count for state, totals in calls.items() if state != "claimed"},
         "in_flight": dict(Counter(call["purpose"] for call in in_flight)),
         "abandoned": len(claimed) - len(in_flight),
-        "at_work": bool(alive),
+        "at_work": owner is not None,
         "retried": retried,
         "attempts": attempts,
         "spent_aud": spent,

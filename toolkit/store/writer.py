@@ -3,9 +3,9 @@
 A reply must be on disk before anyone hears of it, and one bulk of many costs less than many writes: the operations are
 raw, because mongoengine has no bulk of inserts and updates, and checking each document takes four times as long.
 
-A store that is away is waited for, as long as its address allows; a reply that comes meanwhile is also in a file
-(`toolkit.runs.unsaved`). A change that matched no document is a failure, and a document that is too large for a store
-is written in parts (`toolkit.store.parts`).
+A store that is away is waited for as long as pymongo waits, by its address; a reply that it does not take is kept in a
+file (`toolkit.runs.unsaved`). A change that matched no document is a failure, and a document that is too large for a
+store is written in parts (`toolkit.store.parts`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import queue
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from bson import json_util
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -48,9 +48,6 @@ places given back before replies are kept; and a bulk of five costs little more 
 POSTED_SECONDS = 0.1
 """How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
 half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
-RETRY_SECONDS: Final = 0.5  # between two tries to reach a store that is away
-PATIENCE_SECONDS: Final = 600.0
-"""How long writes wait for a store that is away, where its address does not say it (``serverSelectionTimeoutMS``)."""
 TOUCH = {"$currentDate": {"updated_at": True}}
 """Part of every update: the moment of the change by the server's own clock."""
 
@@ -145,20 +142,14 @@ class BulkWriter:
     """Gathers operations from any thread or loop and writes them in bulks; what is acknowledged survives our death.
 
     What was paid for is also flushed to the disk first (``flush``), so that it survives the machine; the rest can be
-    made again from the ledger. ``patience`` is for how many seconds a store that is away is waited for.
+    made again from the ledger. ``revive`` starts an embedded server that died again.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        revive: Callable[[], None] | None = None,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
+    def __init__(self, database: Database, revive: Callable[[], None] | None = None) -> None:
         self._database = database
         self._revive = revive
-        self._patience = patience
-        self._is_reported = self._has_given_up = False
-        self._closing = threading.Event()
+        self._is_away = False
+        self._unsaved = set[Path]()  # files of replies that the store did not take
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
@@ -222,55 +213,30 @@ class BulkWriter:
             raise self._broken
 
     def close(self) -> None:
-        """Write what is queued and end the thread; a store that is away is no longer waited for."""
-        self._closing.set()
+        """Write what is queued and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
-    async def until_back(self, check: Callable[[], None]) -> None:
-        """Return when the store can be written to, at once as a rule; ``check`` may raise and so end the waiting."""
-        until = time.monotonic() + self._patience
-        while self._is_away():
-            check()
-            if time.monotonic() > until:
-                raise _lost("database", TimeoutError("it is away"))
-            await asyncio.sleep(RETRY_SECONDS / 5)
-
-    def patiently(self, work: Callable[[bool], T]) -> T:
-        """Return what ``work`` returns, which asks the store, and is done again as long as the store is away.
+    def retried(self, work: Callable[[bool], T]) -> T:
+        """Return what ``work`` returns, which asks the store, and once more where the connection broke.
 
         It is told whether it may have been done already, by a server that was gone before it could answer.
         """
-        again, until = self._is_away(), time.monotonic() + self._patience
-        while True:
+        for again in (False, True):
             try:
+                if self._is_away and not self._database.client.topology_description.has_writable_server():
+                    raise ConnectionFailure("it is away")
                 result = work(again)
             except ConnectionFailure as error:
-                # An embedded server is started anew at once.
-                if again or not self._revive:
-                    self._report()
-                self._has_given_up |= self._closing.is_set() or time.monotonic() >= until
-                if self._has_given_up:
+                if again or self._is_away:
+                    self._is_away = True
                     raise _lost("database", error) from error
                 if self._revive:
                     self._revive()
-                self._closing.wait(RETRY_SECONDS * again)
-                again = True
             else:
-                self._has_given_up = self._is_reported = False
-                return result
-
-    def _is_away(self) -> bool:
-        away = not self._database.client.topology_description.has_writable_server()
-        if away and not self._revive:
-            self._report()
-        return away
-
-    def _report(self) -> None:
-        if not self._is_reported:
-            self._is_reported = True
-            line = f"toolkit: the store does not answer; replies wait for it, up to {self._patience:g} s, and nothing"
-            print(f"{line} more is asked meanwhile", file=sys.stderr, flush=True)
+                self._is_away = False
+                break
+        return result
 
     def _work(self) -> None:
         closing = False
@@ -359,26 +325,36 @@ class BulkWriter:
             concern["j"] = flush
         database = self._database.with_options(write_concern=WriteConcern(**concern))
         pieces, operations = divided([entry.operation for entry in entries if entry.operation])
-        files: dict[int, str] = {}
 
         def attempt(again: bool) -> dict[int, Exception]:
-            if again:
-                _set_aside(entries, files)
             for failure in _bulk(database[PARTS], pieces).values() if pieces else ():
                 if not isinstance(failure, Duplicate):  # named by what is in them
                     return dict.fromkeys(range(len(operations)), failure)
             return _bulk(database[name], operations, again)
 
         try:
-            failures = self.patiently(attempt)
+            failures = self.retried(attempt)
         except Exception as error:  # whatever it is, it belongs to those who wait: this thread goes on
             failure = error if isinstance(error, StoreError) else _lost(name, error)
             failures = dict.fromkeys(range(len(operations)), failure)
         lost = [entries[place] for place, error in failures.items() if not isinstance(error, Duplicate)]
-        _set_aside(lost, files)
-        for line, count in Counter(files[id(entry)] for entry in lost if entry.unsaved).items():
-            print(f"toolkit: calls that the store did not take: {count}, {line}", file=sys.stderr, flush=True)
+        self._set_aside([entry for entry in lost if entry.unsaved])
         return failures
+
+    def _set_aside(self, entries: Iterable[_Entry]) -> None:
+        """Append the documents of entries that were not written to the files that they name, and say so once a file."""
+        for entry in entries:
+            path, operation = entry.unsaved, entry.operation
+            if path is None or not isinstance(operation, ReplaceOne):
+                continue
+            message = f"are kept in {path}; the next start of the study takes them up"
+            try:
+                append_durably(path, f"{json_util.dumps(operation._doc, json_options=JSON)}\n".encode())
+            except OSError as error:
+                message = f"are lost: {path} cannot be written either ({error.strerror})"
+            if path not in self._unsaved:
+                self._unsaved.add(path)
+                print(f"toolkit: replies that the store did not take {message}", file=sys.stderr, flush=True)
 
     def _change(self, name: str, records: list[Record]) -> list[Mapping[str, Any] | Exception | None]:
         """Change records that are there already, found by keys and changed by ids; return what stood there before."""
@@ -389,7 +365,7 @@ class BulkWriter:
                 before.append(None)
                 if record.change is not None:
                     find = partial(self._database[name].find_one, dict(record.key))
-                    before[-1] = stored = self.patiently(lambda _, find=find: find())  # type: ignore[misc]
+                    before[-1] = stored = self.retried(lambda _, find=find: find())  # type: ignore[misc]
                     if stored is None:
                         changes.append(_Entry(name, InsertOne(record.document)))
                     elif record.changes(stored):
@@ -456,23 +432,6 @@ def _is_own(collection: Collection[Any], operation: Operation) -> bool:
     document: Mapping[str, Any] = operation._doc
     key = {name: document[name] for name in ("_id", "owner", "seal") if name in document}
     return collection.count_documents(key, limit=1) > 0
-
-
-def _set_aside(entries: Iterable[_Entry], files: dict[int, str]) -> None:
-    """Write the documents of entries into the files that they name, and note for each, once, what became of it."""
-    waiting: dict[Path, list[_Entry]] = defaultdict(list)
-    for entry in entries:
-        if entry.unsaved and id(entry) not in files:
-            waiting[entry.unsaved].append(entry)
-    for path, several in waiting.items():
-        documents = [entry.operation._doc for entry in several if isinstance(entry.operation, ReplaceOne)]
-        lines = "".join(f"{json_util.dumps(document, json_options=JSON)}\n" for document in documents)
-        try:
-            append_durably(path, lines.encode())
-            line = f"kept in {path}; the next start of the study takes them up"
-        except OSError as error:
-            line = f"and lost: {path} cannot be written either ({error.strerror})"
-        files.update((id(entry), line) for entry in several)
 
 
 def _lost(name: str, error: Exception) -> StoreError:
