@@ -27,7 +27,7 @@ from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
-from toolkit.runs.ledger import Ledger, open_batches
+from toolkit.runs.ledger import Ledger
 from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
@@ -75,18 +75,19 @@ def run_plan(
         refuse_unreachable(plan, store, only_judge=only_judge)
 
     async def execute() -> Outcome:
-        store.add_prompts(plan.dataset.prompts)
-        if plan.test.judged:
-            rubric = plan.rubric
-            store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
-        if not replay:
-            take_up(store, plan.output)
-            keep_decision(plan, store)
-        gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
-        batches = None if replay else _batches(plan, gateway, stop)
+        gateway, batches = _gateway(plan, store, endpoints, stop, replay=replay), None
         execution = partial(_Execution, plan, runs, store, gateway, stop, replay=replay)
         reached, failed_before = None, {}
         try:
+            gateway.open()
+            store.add_prompts(plan.dataset.prompts)
+            if plan.test.judged:
+                rubric = plan.rubric
+                store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
+            if not replay:
+                take_up(store, plan.output)
+                keep_decision(plan, store)
+                batches = _batches(plan, gateway, stop, shown=progress)
             if batches and not only_judge:
                 await _ask_in_batches(plan, runs, store, batches)
                 asking = execution(only_judge=False, only_ask=True)
@@ -102,8 +103,6 @@ def run_plan(
             await gateway.close()
             if batches:
                 await batches.close()
-        if not replay:  # what came while the store was away, and is in it by now
-            take_up(store, plan.output)
         del work  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
         return await measure(plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before)
@@ -405,14 +404,13 @@ def ask_study(
     """
     if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
-    take_up(store, plan.output)
     keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
     refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in keys), plan.folder)
     stop = threading.Event()
 
     async def execute() -> R:
         singly = [replace(endpoint, batch=False) for endpoint in endpoints_of(plan)]
-        gateway = await _open_gateway(plan, store, singly, stop)
+        gateway = _gateway(plan, store, singly, stop)
         bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:
@@ -425,6 +423,8 @@ def ask_study(
             return answer
 
         try:
+            gateway.open()
+            take_up(store, plan.output)
             return await work(ask, stop)
         finally:
             await gateway.close()
@@ -434,14 +434,12 @@ def ask_study(
     return run_anywhere(execute, stop)
 
 
-def _batches(plan: Plan, gateway: Gateway, stop: threading.Event) -> Batches | None:
+def _batches(plan: Plan, gateway: Gateway, stop: threading.Event, *, shown: bool) -> Batches | None:
     """Return the batches of a study: also of one that asks singly now, what open ones hold is paid for."""
     if plan.study.mode != "batch" and not gateway.held:
         return None
     client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds
-    batches = Batches(gateway, client, poll_seconds=poll, stop=stop)
-    gateway.held = batches.held
-    return batches
+    return Batches(gateway, client, poll_seconds=poll, stop=stop, shown=shown)
 
 
 async def _ask_in_batches(plan: Plan, runs: PlannedRuns, store: Store, batches: Batches) -> None:
@@ -457,15 +455,13 @@ async def _ask_in_batches(plan: Plan, runs: PlannedRuns, store: Store, batches: 
         await batches.fill(requests, "run")
 
 
-async def _open_gateway(
+def _gateway(
     plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
     ledger, study = Ledger(store, plan.study.name, plan.output), plan.study
-    held = {
-        call_id for batch in ([] if replay else open_batches(store, study.name)) for call_id in batch.call_ids
-    }
-    settings: dict[str, Any] = {"seed": study.seed, "stop": stop, "replay": replay, "held": held}
-    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, **settings)
+    return Gateway(
+        ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay
+    )
 
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from stub_server import Fault, StubServer
 from stub_study import batch_study, plain
 from waiting import is_heard_out, wait_for
 
-from toolkit import pipeline
 from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
@@ -27,7 +25,6 @@ AUD_PER_TOKEN = 1.5444 / 1e6
 @pytest.fixture(autouse=True)
 def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
-
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

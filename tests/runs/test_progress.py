@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import in_a_process, unjudged_study
+from processes import in_a_process, twin, unjudged_study
 from stub_server import Fault, StubServer
 from stub_study import batch_study, plain
 from waiting import wait_for
@@ -205,17 +205,17 @@ def test_durations(seconds: float, says: str) -> None:
     assert duration(seconds) == says
 
 
-def test_who_waits_for_another_process_is_told(
+def test_who_waits_for_another_study_is_told(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process has three calls under way and nothing comes back: the line says so while no step happens."""
+    """Another study has three calls under way and nothing comes back: the line says so while no step happens."""
     log = stderr(monkeypatch)
     monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
     until = time.monotonic() + 60
-    said = "waiting: 3 calls for another process, 3 calls for a reply]"
+    said = "waiting: 3 calls for another study, 3 calls for a reply]"
     with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
         study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
-        first = in_a_process(study)
+        first = in_a_process(twin(study))
         wait_for(lambda: server.count == 3)
         outcome = study.execute()
         first.join(60)

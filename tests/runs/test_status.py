@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from toolkit.runs.estimate import estimate_summary
-from toolkit.runs.ledger import Owner, calls_by_state
+from toolkit.runs.ledger import calls_by_state
+from toolkit.runs.owner import Owner
 from toolkit.runs.status import status_sentence, status_summary, statuses
 from toolkit.store.writer import utc_now
 from toolkit.study import Study

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Final
@@ -22,7 +22,7 @@ from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
 from toolkit.plan import Plan
 from toolkit.runs.budget import Account
-from toolkit.runs.ledger import Busy, Claim, Ledger, Taken
+from toolkit.runs.ledger import Busy, Claim, Ledger, Taken, open_batches
 from toolkit.runs.limits import (
     LONGEST_WAIT,
     POLL_SECONDS,
@@ -134,7 +134,6 @@ class Gateway:
         seed: int = 0,
         stop: threading.Event | None = None,
         replay: bool = False,
-        held: Container[str] = (),
     ) -> None:
         self.ledger = self._ledger = ledger
         self.endpoints = self._endpoints = {endpoint.key: endpoint for endpoint in endpoints}
@@ -145,20 +144,27 @@ class Gateway:
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
         # What models billed above the worst case of a call, as a factor of it, by provider and model.
         self._overrun: dict[tuple[str, str], float] = {}
+        self._budget_aud = budget_aud
         self.account: Account | None = None
-        if not replay:
-            ledger.owner.start()
-            self.account = Account(ledger.owner, budget_aud) if budget_aud is not None else None
         self._retry = retry or RetryPolicy()
         self._jitter = random.Random(seed)
         self._stop = stop or threading.Event()
         self._replay = replay
-        self.held = held  # calls that an open batch may still answer
+        self.held: set[str] = set()  # calls that an open batch may still answer
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
         self._failures = ledger.failures() if replay else {}
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._waits: Counter[str] = Counter()
         self.counters = Counters()
+
+    def open(self) -> None:
+        """Take the study for this process alone and count what it has spent; a replay spends nothing."""
+        if not self._replay:
+            self._ledger.owner.start()
+            for batch in open_batches(self._ledger.store, self._ledger.study):
+                self.held |= batch.call_ids
+            if self._budget_aud is not None:
+                self.account = Account(self._ledger.owner, self._budget_aud)
 
     def waiting(self) -> str:
         """Return in words what the calls wait for, for a line of progress; nothing where none waits."""

@@ -110,7 +110,7 @@ def is_alive(store: Store, lock: Mapping[str, Any]) -> bool:
 
 @cache
 def this_host() -> tuple[str, str]:
-    """Return what the pids of this process are unique in: host, and boot and pid namespace as far as the system tells."""
+    """Return what the pids of this process are unique in: host, boot and pid namespace, as far as the system tells."""
     boot = ""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import InsertOne, UpdateOne
@@ -26,9 +27,10 @@ from toolkit.models.prices import aud_cost, batch_price
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Claim, OpenBatch, open_batches
 from toolkit.runs.limits import UNSURE, RetryPolicy
+from toolkit.runs.progress import Progress
 from toolkit.store.documents import Batch
 from toolkit.store.writer import TOUCH, utc_now
-from toolkit.words import total_aud
+from toolkit.words import counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient
@@ -42,7 +44,7 @@ Key = tuple[str, str, str | None]  # provider, model and endpoint: what the call
 
 
 class Batches:
-    """The batches of one execution of a study; ``held`` has the calls that an open one may still answer."""
+    """The batches of one execution of a study."""
 
     def __init__(
         self,
@@ -51,13 +53,14 @@ class Batches:
         *,
         poll_seconds: float,
         stop: threading.Event,
+        shown: bool,
     ) -> None:
         self._gateway, self._ledger, self._store = gateway, gateway.ledger, gateway.ledger.store
         self._open_client, self._poll_seconds, self._stop = open_client, poll_seconds, stop
+        self._shown, self._bar = shown, Progress("calls in batches", 0, shown=False)
         self._clients: dict[Key, BatchClient | None] = {}
         self._jitter = random.Random()
         self._submitted_here: set[str] = set()  # names of batches whose money this process has set aside
-        self.held: set[str] = set()
 
     async def fill(self, requests: Iterable[ModelRequest], purpose: str) -> None:
         """Have the ledger hold the answer, or the failure, of every request that batches take."""
@@ -70,12 +73,23 @@ class Batches:
             new = {call_id: request for call_id, request in waiting.items() if call_id not in taken}
             batches += [batch async for batch in self._submitted(new)]
             batches = [batch for batch in batches if batch.call_ids & waiting.keys()]
-            self.held.update(call_id for batch in batches for call_id in batch.call_ids)
-            await asyncio.gather(*(self._collect(batch, waiting, purpose) for batch in batches))
-            for batch in batches:
-                waiting = {call_id: r for call_id, r in waiting.items() if call_id not in batch.call_ids}
             if not batches:
                 return
+            self._gateway.held.update(call_id for batch in batches for call_id in batch.call_ids)
+            expected = [call_id for batch in batches for call_id in batch.call_ids if call_id in waiting]
+            self._bar = Progress(
+                "calls in batches",
+                len(expected),
+                shown=self._shown,
+                since=self._gateway.counters,
+                waiting=partial(str, f"{counted(len(expected), 'calls')} for a batch of its provider"),
+            )
+            try:
+                await asyncio.gather(*(self._collect(batch, waiting, purpose) for batch in batches))
+            finally:
+                self._bar.close()
+            for call_id in expected:
+                waiting.pop(call_id, None)
 
     async def close(self) -> None:
         """Close the connections; open batches stay open and are found again."""
@@ -137,7 +151,7 @@ class Batches:
                 yield replace(batch, batch_id=await self._send(batch, sent))
             except ModelError as error:
                 if error.reason == "batch_unknown":  # it may be there, and so it stays open
-                    self.held |= batch.call_ids
+                    self._gateway.held |= batch.call_ids
                     self._settle(batch, batch.worst_aud)
                 else:  # the requests meet the same fault singly
                     await self._note(batch, "lost")
@@ -199,7 +213,7 @@ class Batches:
                 call_ids=sorted(left or batch.call_ids),
                 worst_aud=worst,
             )
-            self.held -= ready
+            self._gateway.held -= ready
             spent = total_aud(costs) + worst
         finally:
             self._settle(batch, spent)
@@ -257,6 +271,7 @@ class Batches:
         """Write what a batch brought for one call into the ledger, and return what it cost or may have cost."""
         client, endpoint = self._client(batch.key), self._gateway.endpoints[batch.key]
         assert client is not None  # it read the result
+        self._bar.step(self._gateway.counters)
         claim = Claim(request, purpose, self._gateway.worst_aud(request))
         attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
         attempt["ms"] = (time.monotonic() - started) * 1000
