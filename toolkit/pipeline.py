@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -158,10 +158,9 @@ class _Execution:
         unfinished = self._unfinished()
         if not unfinished:
             return None
-        by_model = Counter(self.runs.model_of(index) for index in unfinished)
         label = "runs" if not self.only_judge else "judged runs" if self.plan.test.judged else "read runs"
-        watched: dict[str, Any] = {"since": self.gateway.counters, "waiting": self.gateway.waiting}
-        self.bar = Progress(label, len(unfinished), shown=shown, by_model=by_model, **watched)
+        counters, waiting = self.gateway.counters, self.gateway.waiting
+        self.bar = Progress(label, len(unfinished), shown=shown, since=counters, waiting=waiting)
         # One group for each provider: a slow one must not hold up the others. In a group a prompt is asked of every
         # model before the next, so that a study that is stopped has its first bases whole.
         groups: dict[Any, list[int]] = defaultdict(list)
@@ -230,7 +229,6 @@ class _Execution:
         texts = await reading.texts()
         run, stored = self.runs[index], self.stored.pop(index, None)
         text = texts.get(stored.blob_id or "") if stored else None
-        self.bar.begin(run.model)
         if self._is_to_ask(stored):
             try:
                 answers, defect = await self._ask(run)
@@ -247,7 +245,7 @@ class _Execution:
         self.store.writer.check()
         is_whole = not (stored and self._is_to_judge(stored)) or await self._judge(run, stored, text)
         if is_whole or not self.stop.is_set():
-            self.bar.step(self.gateway.counters, run.model)
+            self.bar.step(self.gateway.counters)
 
     async def _ask(self, run: PlannedRun) -> tuple[list[Answer], str | None]:
         """Return the answers to a run, the last of which counts, and what keeps that from being whole."""
@@ -459,9 +457,7 @@ def _gateway(
     plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
     ledger, study = Ledger(store, plan.study.name, plan.output), plan.study
-    return Gateway(
-        ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay
-    )
+    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay)
 
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:

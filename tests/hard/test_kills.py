@@ -266,7 +266,7 @@ def test_two_studies_with_the_same_calls_both_killed_at_random_pay_each_call_onc
 def test_a_second_process_is_refused_and_takes_over_after_kill_9(
     tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one line, also where the lease is over: a laptop that slept, a clock that moved. Anybody may read meanwhile."""
+    """In one line, though the lease is over, as of a laptop that slept; anybody may read meanwhile."""
     with StubServer(holds=lambda: True) as server:
         path = lone_file(tmp_path, server.openai_url, "repeats = 2\nconcurrency = 3")
         with Study.load(path) as study:

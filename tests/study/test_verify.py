@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import two_processes
 from stub_server import Fault, StubServer
 from stub_study import is_judge, stub_study
 
@@ -258,14 +257,3 @@ def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path: Path
                 runs.update_one({"_id": run["_id"]}, {"$set": change})
                 assert len(verify_study(study).fields["differences"]) == 1
                 runs.replace_one({"_id": run["_id"]}, run)
-
-
-@pytest.mark.full
-def test_two_processes_on_one_study_leave_what_its_ledger_gives(tmp_path: Path, store_folder: Path) -> None:
-    """The second finds records of the first, and changes none that says the same."""
-    with StubServer(answer=Judges(), latency=0.05) as server:
-        path = stub_study(tmp_path, server.openai_url, runs="repeats = 2\nconcurrency = 4")
-        with Study.load(path) as study:
-            slower, faster = study, Study.load(path)
-            assert two_processes(slower, faster, server) == [0, 0]
-            assert verify_study(study).fields["differences"] == []

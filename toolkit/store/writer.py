@@ -285,7 +285,6 @@ class BulkWriter:
             dropped = [entry for entry in entries if entry.is_posted]
             _settle(dropped, dict.fromkeys(range(len(dropped)), self._broken))
             entries = [entry for entry in entries if not entry.is_posted]
-        entries = self._without_repetitions(name, entries)
         failures = self._write(name, flush, entries)
         existing = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
         stored: dict[int, Any] = {}
@@ -293,29 +292,9 @@ class BulkWriter:
             documents = self._change(name, [entries[place].record for place in recorded])  # type: ignore[misc]
             stored = dict(zip(recorded, documents, strict=True))
         for place, failure in failures.items():
-            entry = entries[place]
-            removed = isinstance(failure, Unmatched)  # since it was read
-            if removed and entry.record and entry.record.document:
-                self._write_entries(name, flush, [_Entry(name, InsertOne(entry.record.document))])
-            elif entry.is_posted and not isinstance(failure, Duplicate):
+            if entries[place].is_posted and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
         _settle(entries, {**failures, **stored})
-
-    def _without_repetitions(self, name: str, entries: list[_Entry]) -> list[_Entry]:
-        changes: dict[Any, list[Record]] = defaultdict(list)
-        for entry in entries:
-            if entry.record and isinstance(entry.operation, UpdateOne) and "_id" in entry.record.key:
-                changes[entry.record.key["_id"]].append(entry.record)
-        try:
-            stored = self._database[name].find({"_id": {"$in": list(changes)}}) if changes else ()
-            same = {
-                document["_id"]
-                for document in stored
-                if not any(record.changes(document) for record in changes[document["_id"]])
-            }
-        except PyMongoError:  # the write that follows says so
-            return entries
-        return [entry for entry in entries if not (entry.record and entry.record.key.get("_id") in same)]
 
     def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
         if not entries:
