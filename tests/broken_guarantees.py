@@ -33,6 +33,7 @@ class Mutation:
 KEPT = "tests/hard/test_kept_before_told.py::"
 KILLED = "tests/hard/test_kills.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
+OWNER = "tests/runs/test_owner.py::"
 MUTATIONS = (
     Mutation(
         "kept before told",
@@ -65,50 +66,50 @@ MUTATIONS = (
     Mutation(
         "claimed before asked",
         "toolkit/runs/ledger.py",
-        'await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))',
-        'self.store.writer.submit("calls", InsertOne(self._document(claim, "claimed", sent=sent)))',
+        'await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=True)))',
+        'self.store.writer.submit("calls", InsertOne(self._document(claim, "claimed", sent=True)))',
         f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
     ),
     Mutation(
         "what is in flight counts against the budget",
         "toolkit/runs/budget.py",
-        "return self._spent + self._reserved + aud <= self._granted",
-        "return self._spent + aud <= self._granted",
+        "math.ceil((aud - unused) / _UNIT)",
+        "math.ceil(-unused / _UNIT)",
         f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
     ),
     Mutation(
-        "a dead owner's claims are free",
-        "toolkit/runs/ledger.py",
+        "a dead owner's study is free",
+        "toolkit/runs/owner.py",
         'return "gone" if state in "ZX" else fields[18]',
         "return str(os.getpid() and fields[18])",
-        f"{KILLED}test_a_killed_process_that_nobody_waited_for_is_dead",
+        f"{OWNER}test_a_killed_process_that_nobody_waited_for_is_dead",
     ),
     Mutation(
         "a dead owner's claims are taken over",
         "toolkit/runs/ledger.py",
-        'is_living(self.store, stored["owner"])',
+        'self._is_living(stored["owner"])',
         "True",
         f"{GATEWAY}test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not",
     ),
     Mutation(
         "a living process of this host is alive",
-        "toolkit/runs/ledger.py",
-        "if host in (this_host(), socket.gethostname())",
-        "if host in ()",
-        f"{KILLED}test_a_living_process_is_alive_whatever_its_lease_says",
+        "toolkit/runs/owner.py",
+        'if (lock["host"], lock["boot"]) == this_host()',
+        'if lock["host"] in ()',
+        f"{OWNER}test_who_lives_is_seen_here_and_told_by_its_lease_elsewhere",
     ),
     Mutation(
-        "one owner document for all threads of a process",
-        "toolkit/runs/ledger.py",
-        "with self._starting:",
-        "if True:",
-        "tests/runs/test_budget.py::test_threads_of_a_process_share_one_heartbeat",
+        "one process runs a study",
+        "toolkit/runs/owner.py",
+        "elif is_alive(self.store, holder):",
+        "elif False:",
+        f"{KILLED}test_a_second_process_is_refused_and_takes_over_after_kill_9",
     ),
     Mutation(
         "only what is about to be sent is claimed",
         "toolkit/runs/gateway.py",
-        "        if sending.desk is None:\n            await self._prepare(sending)",
-        "        if False:\n            await self._prepare(sending)",
+        "        await self._enter(sending)\n        sending.sent = True",
+        "        sending.sent = True",
         f"{KILLED}test_only_what_was_sent_may_have_been_billed_by_two_kills",
     ),
     Mutation(
@@ -119,11 +120,11 @@ MUTATIONS = (
         f"{KILLED}test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed",
     ),
     Mutation(
-        "what is gathered for a batch was not sent",
-        "toolkit/runs/gateway.py",
-        "sending.sent = sending.desk is None or self._is_held(sending)",
-        "sending.sent = True",
-        "tests/hard/test_batch_mode.py::test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing",
+        "a batch is on record before it is submitted",
+        "toolkit/runs/provider_batch.py",
+        'await self._store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)',
+        "await asyncio.sleep(0)",
+        "tests/hard/test_batch_mode.py::test_a_process_that_ends_leaves_its_batch_to_the_next",
     ),
     Mutation(
         "a claim under which nothing was sent is taken back",
@@ -163,14 +164,14 @@ MUTATIONS = (
     Mutation(
         "the budget is a cap",
         "toolkit/runs/budget.py",
-        'return float(self._budget - account["settled_aud"] - granted + self._carried)',
-        "return float(self._budget)",
+        'most = {"units": {"$lte": round((self._budget - aud + unused) / _UNIT)}}',
+        'most = {"name": self._owner.name}',
         f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
     ),
     Mutation(
         "the cap is asked again before a request is sent",
         "toolkit/runs/gateway.py",
-        "if not await self._account.fits_still(worst - sending.reserved_aud):",
+        "if not await self.account.fits_still(worst - sending.reserved_aud):",
         "if False:",
         "tests/hard/test_budget_cap.py::test_what_replies_show_holds_back_what_was_set_aside_before",
     ),

@@ -165,6 +165,7 @@ class Gateway:
                 self.held |= batch.call_ids
             if self._budget_aud is not None:
                 self.account = Account(self._ledger.owner, self._budget_aud)
+                self._overrun = self.account.overrun
 
     def waiting(self) -> str:
         """Return in words what the calls wait for, for a line of progress; nothing where none waits."""
@@ -417,9 +418,7 @@ class Gateway:
 
     def _worst(self, sending: Sending) -> float:
         """Return what a request costs at worst, and more where its model has billed more than that before."""
-        model = sending.endpoint.key[:2]
-        earlier = self.account.overrun.get(model, 1.0) if self.account else 1.0
-        return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
+        return sending.base_aud * self._overrun.get(sending.endpoint.key[:2], 1.0)
 
     async def _is_affordable(self, claim: Claim, sending: Sending) -> bool:
         """Return whether a request may be sent after all that replies have shown since its money was set aside."""
@@ -536,10 +535,8 @@ def endpoints_of(plan: Plan) -> list[Endpoint]:
 def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
     """Return the models and judges of a study, as it names them and as they are."""
     judges = plan.study.judges.by_role()
-    return [
-        *((entry, plan.models[entry.label]) for entry in plan.study.under_test),
-        *((judges[role], spec) for role, spec in plan.judge_models.items()),
-    ]
+    models = [(entry, plan.models[entry.label]) for entry in plan.study.under_test]
+    return models + [(judges[role], spec) for role, spec in plan.judge_models.items()]
 
 
 def at_once_of(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
-from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
 from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, open_batches, was_sent
 from toolkit.runs.owner import living_owner
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
-from toolkit.runs.run_state import RunState, calls_of_judge, each_state
+from toolkit.runs.run_state import RunState, each_state
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
@@ -39,54 +38,25 @@ class _Tally:
     judgements: Counter[bool] = field(default_factory=Counter)  # by whether they are answered
     unread: Counter[str] = field(default_factory=Counter)
     unanswered: Counter[str] = field(default_factory=Counter)
-    tokens: int = 0
-    counted: int = 0  # replies whose tokens these are
-    missing: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # calls by model
-    unjudged: dict[str, RunState] = field(default_factory=dict)  # by call
 
     def add(self, plan: Plan, state: RunState) -> None:
         """Count one run."""
         stored = state.stored
         self.runs[state.status] += 1
         if stored is None:
-            self.missing[state.run.model].add(state.run.call_id)
             return
         if stored.failure:
             self.failures[reason_key(stored.failure)] += 1
             return
         self.finish_reasons[stored.finish_reason or "unknown"] += 1
-        if state.tokens is not None:
-            self.tokens, self.counted = self.tokens + state.tokens, self.counted + 1
-        judges = plan.judges_of(state.run.model) if plan.scored else {}
         if state.excluded:
             self.excluded[state.excluded] += 1
-            self.left_out += len(judges)
-        elif not all(map(state.answered_by, judges)):
-            self.unjudged[state.run.call_id] = state
+            self.left_out += len(plan.judges_of(state.run.model)) if plan.scored else 0
         for judgement in state.said.values() if plan.scored else ():
             self.judgements[judgement.answered] += 1
             if judgement.reason is not None:
                 reasons = self.unread if judgement.answered else self.unanswered
                 reasons[reason_key(judgement.reason)] += 1
-
-    def calls_left(self, plan: Plan) -> dict[tuple[str, str], float]:
-        """Return the calls that each model has still to answer: what failed is left to the next execution."""
-        usual = self.tokens / self.counted if self.counted else EXPECTED_REPLY_TOKENS
-        calls: dict[tuple[str, str], float] = defaultdict(float)
-
-        def add(role: str, count: float) -> None:
-            spec = plan.judge_models[role]
-            calls[spec.provider, spec.model] += count
-
-        for name, call_ids in self.missing.items():  # equal requests are one call
-            calls[plan.models[name].provider, plan.models[name].model] += len(call_ids)
-            for role in plan.judges_of(name) if plan.scored else ():
-                add(role, len(call_ids) * calls_of_judge(plan, usual))
-        for state in self.unjudged.values():
-            for role in plan.judges_of(state.run.model):
-                if not state.answered_by(role):
-                    add(role, calls_of_judge(plan, usual if state.tokens is None else state.tokens))
-        return calls
 
 
 @dataclass
@@ -97,7 +67,7 @@ class _EndedCalls:
     now: datetime = field(default_factory=utc_now)
     # Of a model asked and the one that answered.
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    recent: Counter[tuple[str, str]] = field(default_factory=Counter)  # by provider and model
+    recent: int = 0
     first_sent: datetime | None = None
     rates: Counter[float] = field(default_factory=Counter)  # that they were booked with
 
@@ -109,15 +79,15 @@ class _EndedCalls:
             self.pairs[model, answered_by] += 1
         if call["state"] == "claimed" or call["updated_at"] < self.now - timedelta(seconds=RATE_SECONDS):
             return
-        self.recent[call["provider"], model] += 1
+        self.recent += 1
         # When it was sent: from its end, a single call would have taken no time.
         sent = call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0)
         self.first_sent = min(sent, self.first_sent or sent)
 
-    def per_minute(self) -> dict[tuple[str, str], float]:
-        """Return how many calls of each model ended a minute in the last five minutes."""
+    def per_minute(self) -> float | None:
+        """Return how many calls ended a minute in the last five minutes; ``None`` where none did."""
         minutes = max((self.now - (self.first_sent or self.now)).total_seconds(), 1.0) / 60
-        return {model: count / minutes for model, count in self.recent.items()}
+        return self.recent / minutes or None
 
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
@@ -151,11 +121,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         [*(call["worst_aud"] for call in open_claims if was_sent(call)), *(b.worst_aud for b in batches)]
     )
     attempts, retried = _attempts(store, name, calls)
-    rates = ended.per_minute()
-    calls_left = tally.calls_left(plan)
-    for role, number in (votes or {}).get("missing_by_judge", {}).items():
-        spec = plan.judge_models[role]
-        calls_left[spec.provider, spec.model] += number
+    per_minute = ended.per_minute()
+    calls_left = tally.runs[None] + planned - judged + (votes["missing"] if votes else 0)
+    calls_left -= failed * len(plan.judges) if plan.scored else 0  # what failed is left to the next execution
     return {
         "study": name,
         "done": succeeded,
@@ -185,7 +153,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "unsure_calls": len(unsure),
         "settled": [
             {
-                **{key: settlement[key] for key in ("billed", "note", "aud")},
+                "billed": settlement["billed"],
+                "note": settlement["note"],
+                "aud": settlement["aud"],
                 "at": settlement["at"].isoformat(),
                 "calls": len(settlement["calls"]),
             }
@@ -195,8 +165,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "exchange": rates_sentence([ended.rates], plan.exchange),
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
-        "calls_per_minute": sum(rates.values()) if rates else None,
-        "seconds_left": _seconds_left(calls_left, rates) if rates else None,
+        "calls_per_minute": per_minute,
+        "seconds_left": 60 * calls_left / per_minute if per_minute else None,
         "excluded": dict(tally.excluded),
         "failures": dict(tally.failures),
         "finish_reasons": dict(tally.finish_reasons),
@@ -304,15 +274,6 @@ def _now(status: Mapping[str, Any]) -> str:
             f"{duration(status['seconds_left'])} left",
         ]
     return ", ".join(parts) or "at work, no call in flight"
-
-
-def _seconds_left(
-    calls: Mapping[tuple[str, str], float], per_minute: Mapping[tuple[str, str], float]
-) -> float:
-    """Return the time of the model that takes longest; those that answered nothing lately share the rate of all."""
-    times = [60 * count / per_minute[model] for model, count in calls.items() if model in per_minute]
-    remainder = sum(count for model, count in calls.items() if model not in per_minute)
-    return max([*times, 60 * remainder / sum(per_minute.values())])
 
 
 def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
