@@ -69,20 +69,6 @@ def test_counts_agree_with_the_tokenizer_of_another_author(encoding: str) -> Non
     assert count_tokens("<|endoftext|>", encoding) > 1  # text of special tokens is text like any other
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize(
-    "blank", [" ", *(pytest.param(blank, marks=pytest.mark.full) for blank in ("\t", "\u00a0", " \n"))]
-)
-def test_a_million_blanks_are_counted(encoding: str, blank: str) -> None:
-    """Where tiktoken panics; every text with shorter runs is counted as it always was, in one piece."""
-    text = "Answer." + blank * (1_100_000 // len(blank))
-    least = count_tokens(blank * 1000, encoding) * 1100 // len(blank)
-    assert count_tokens(text + "End.", encoding) == pytest.approx(least, rel=0.2)
-    long = ("Isolate the host. " + " " * 4000) * 200
-    assert count_tokens(long, encoding) == len(tokens._encoder(encoding).encode_ordinary(long))
-    assert list(tokens._pieces(long)) == [long]
-
-
 def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever makes tiktoken panic, there is a count, and it is not too low; other errors go through."""
 

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -125,8 +125,7 @@ class _Entry:
 
     collection: str = ""
     operation: Operation | None = None
-    future: Future[None] | asyncio.Future[None] | None = None
-    loop: asyncio.AbstractEventLoop | None = None
+    future: Future[Any] | None = None
     flush: bool = False
     record: Record | None = None
     unsaved: Path | None = None
@@ -155,28 +154,23 @@ class BulkWriter:
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, collection: str, operation: Operation, *, flush: bool = False) -> Future[None]:
-        """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``."""
-        future: Future[None] = Future()
-        self._queue.put(_Entry(collection, operation, future, flush=flush))
-        return future
-
-    async def write(
+    def submit(
         self, collection: str, operation: Operation, *, flush: bool = False, unsaved: Path | None = None
-    ) -> None:
-        """Write one operation and return when it is acknowledged; a cancelled caller does not take it back.
+    ) -> Future[Any]:
+        """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``.
 
-        ``unsaved`` is the file that its document goes into where the store does not take it, or not at once.
+        ``unsaved`` is the file that its document goes into where the store does not take it.
         """
-        await self._put(collection, operation, flush=flush, unsaved=unsaved)
+        return self._put(_Entry(collection, operation, Future(), flush=flush, unsaved=unsaved))
 
-    def _put(
-        self, collection: str = "", operation: Operation | None = None, **options: Any
-    ) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._queue.put(_Entry(collection, operation, future, loop, **options))
-        return future
+    def _put(self, entry: _Entry) -> Future[Any]:
+        self._queue.put(entry)
+        assert entry.future is not None
+        return entry.future
+
+    async def write(self, collection: str, operation: Operation, **options: Any) -> None:
+        """Do the same and return when it is acknowledged; a cancelled caller does not take it back."""
+        await asyncio.wrap_future(self.submit(collection, operation, **options))
 
     def post(self, record: Record, known: Mapping[str, Any] | None = None) -> None:
         """Queue a record that nobody waits for; after one that could not be kept no other is written, see `settled`."""
@@ -190,10 +184,11 @@ class BulkWriter:
 
         It is written after what was posted before it; ``gathered`` is whether it may wait for more.
         """
-        future = self._put(record.collection, InsertOne(record.document), record=record, gathered=True)
+        operation = InsertOne(record.document)
+        future = self._put(_Entry(record.collection, operation, Future(), record=record, gathered=True))
         if not gathered:  # all that was posted is written now, and so what the record points to before it
             self._queue.put(_Entry())
-        stored: Mapping[str, Any] | None = await future
+        stored: Mapping[str, Any] | None = await asyncio.wrap_future(future)
         return stored
 
     def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
@@ -204,7 +199,7 @@ class BulkWriter:
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
-        await self._put()
+        await asyncio.wrap_future(self._put(_Entry(future=Future())))
         self.check()
 
     def check(self) -> None:
@@ -436,20 +431,11 @@ def _failure(name: str, item: Mapping[str, Any]) -> Exception:
 
 
 def _settle(entries: list[_Entry], outcomes: Mapping[int, Any]) -> None:
-    """Tell everybody who waits, each loop once: waking a loop costs more than the write of a document."""
-    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Any]]] = defaultdict(list)
     for place, entry in enumerate(entries):
-        if entry.loop is not None:
-            of_loop[entry.loop].append((entry.future, outcomes.get(place)))
-        elif entry.future is not None:
-            _resolve([(entry.future, outcomes.get(place))])
-    for loop, ended in of_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits, the write is done
-            loop.call_soon_threadsafe(_resolve, ended)
-
-
-def _resolve(ended: list[tuple[Any, Any]]) -> None:
-    for future, outcome in ended:
-        if not future.done():
-            failed = isinstance(outcome, Exception)
-            future.set_exception(outcome) if failed else future.set_result(outcome)
+        if entry.future is not None:
+            outcome = outcomes.get(place)
+            with contextlib.suppress(InvalidStateError):  # nobody waits any more; the write is done
+                if isinstance(outcome, Exception):
+                    entry.future.set_exception(outcome)
+                else:
+                    entry.future.set_result(outcome)
