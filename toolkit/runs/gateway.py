@@ -440,13 +440,13 @@ class Gateway:
         return True
 
     async def _enter(self, sending: Sending) -> None:
-        """Set the money of a call aside and wait for its place."""
-        await self._reserve(sending)
+        """Wait for the place of a call, in the order in which they came, and set its money aside."""
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         limiter = self._limiters[sending.endpoint.spec.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
         sending.slot = await limiter.enter(tokens)
+        await self._reserve(sending)
         self._refuse(sending.endpoint)
 
     def _leave(self, sending: Sending, **came: Any) -> None:
