@@ -29,7 +29,6 @@ from toolkit.runs.status import status_summary
 from toolkit.store.documents import Call, Judgement, Run
 from toolkit.study import Study
 from toolkit.study_file import Budget, Limit
-from toolkit.study_models import ModelEntry
 
 LATENCY = 0.05
 CONCURRENCY = 10
@@ -286,23 +285,3 @@ def test_a_second_process_is_refused_and_takes_over_after_kill_9(
             assert not study.status()["at_work"]
 
 
-@pytest.mark.full
-def test_a_paid_call_and_a_free_model_are_resumed_with_a_budget(tmp_path: Path, store_folder: Path) -> None:
-    """The budget makes the owner known in a thread, the free model's claims in the loop: eight times without a race."""
-    with StubServer() as server:
-        who = {"provider": "compatible", "base_url": server.openai_url}
-        models = (
-            ModelEntry(name="paid", usd_per_million_input=1, usd_per_million_output=2, **who),
-            ModelEntry(name="free", usd_per_million_input=0, usd_per_million_output=0, **who),
-        )
-        lone = unjudged_study(tmp_path, server.openai_url, budget=Budget(aud=5.0))
-        study = Study(lone.file.model_copy(update={"models": models}), lone.path)
-        assert study.execute(progress=False).succeeded == 24
-        for _ in range(8):
-            left = [run.call_id for run in study.plan.runs if run.model == "free"]
-            left += [run.call_id for run in study.plan.runs if run.model == "paid"][:1]
-            study.store.database["runs"].delete_many({"call_id": {"$in": left}})
-            study.store.database["calls"].delete_many({"_id": {"$in": left}})
-            outcome = study.execute(progress=False)
-            assert (outcome.succeeded, outcome.new_calls) == (24, 13)
-        study.store.close()

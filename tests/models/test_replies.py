@@ -9,7 +9,6 @@ from toolkit.models import usage
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
-from toolkit.models.usage import estimated_usage
 
 PROVIDERS = ("openai", "anthropic")
 
@@ -406,10 +405,3 @@ def test_what_came_is_a_reply_whatever_a_library_raises_while_it_is_read(error, 
         model.read(request, raw)
 
 
-def test_our_estimate_is_by_the_factor_of_the_models_tokenizer(make_request):
-    """Half as many tokens again for what a provider did not count; the factor of the catalogue, rounded up."""
-    request, text = make_request(), "Isolate the host. " * 40
-    plain = estimated_usage(model_spec("claude-3-5-haiku"), request, text)
-    more = estimated_usage(model_spec("claude-haiku-5-5"), request, text)
-    assert (more.input, more.output) == (math.ceil(1.53 * plain.input), math.ceil(1.53 * plain.output))
-    assert more.estimated

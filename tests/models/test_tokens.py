@@ -9,11 +9,9 @@ import os
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiktoken_ext import openai_public
 
 from toolkit.errors import InputError, ModelError, StoreError
 from toolkit.models import tokens
@@ -99,39 +97,6 @@ def test_it_works_with_an_empty_home_and_no_network(tmp_path: Path) -> None:
     first, second = (int(n) for n in done.stdout.split())
     assert first == count_tokens("hello world, antidisestablishmentarianism", "o200k_base")
     assert second == count_tokens("hello world, antidisestablishmentarianism", "cl100k_base")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("chosen", ["", "{tmp}/nothing-here"])
-def test_a_chosen_folder_without_the_ranks_does_not_lead_to_the_network(tmp_path: Path, chosen: str) -> None:
-    done = run_alone(tmp_path / "home", TIKTOKEN_CACHE_DIR=chosen.format(tmp=tmp_path))
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.full
-def test_several_processes_may_count_at_once_and_none_writes_a_file(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda _: run_alone(tmp_path / "home"), range(3)))
-    assert {d.returncode for d in done} == {0}, [d.stderr for d in done]
-    assert len({d.stdout for d in done}) == 1
-    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_the_encoding_is_tiktokens_own(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pattern, ranks and special tokens: built from its description, which goes on loading for others as it did."""
-    before = openai_public.load_tiktoken_bpe
-    mine = tokens._encoder.__wrapped__(encoding)
-    assert openai_public.load_tiktoken_bpe is before
-    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", tokens._ranks)
-    told = openai_public.ENCODING_CONSTRUCTORS[encoding]()
-    assert (mine.name, mine._pat_str, mine._special_tokens) == (
-        told["name"],
-        told["pat_str"],
-        told["special_tokens"],
-    )
-    assert mine._mergeable_ranks == told["mergeable_ranks"]
-    assert len(mine._mergeable_ranks) > 100_000
 
 
 @pytest.mark.parametrize("damage", ["absent", "cut", "other"])
