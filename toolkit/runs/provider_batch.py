@@ -114,7 +114,10 @@ class Batches:
                 continue
             portion, size = dict[str, ModelRequest](), 0
             for call_id, request in group.items():
-                size += (own := client.size(call_id, request))
+                try:
+                    size += (own := client.size(call_id, request))
+                except ModelError:  # it cannot be sent, and says so when it is asked singly
+                    continue
                 if portion and (len(portion) >= client.largest or size > client.largest_bytes):
                     yield key, portion
                     portion, size = {}, own
