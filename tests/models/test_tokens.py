@@ -192,7 +192,5 @@ def test_without_a_script_the_reply_follows_the_schema_of_the_request(make_reque
         assert value["score"] in range(6)
         assert 0.5 <= value["share"] <= 1.0
         assert value["verdict"] in ("yes", "no")
-        assert value["fixed"] == 7
         assert value["parts"] in ([1, 1], [1, 1, 1])
-        assert value["maybe"] in (None, True, False)
     assert ask(model, make_request()).text.startswith("Scripted reply ")

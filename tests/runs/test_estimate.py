@@ -189,11 +189,6 @@ def test_a_tokenizer_that_is_not_public_is_estimated_by_its_factor(opened: Calla
     ]
     assert reserved[1] > 1.4 * reserved[0] > 0
     assert study.prompts()["tokens"].tolist() == plain.prompts()["tokens"].tolist()
-    said = estimate_summary(more)
-    assert said.fields["tokens_per_o200k"] == dict.fromkeys(["mine", *(f"judge-{one}" for one in "abc")], 1.5)
-    assert "mine has no public tokenizer" in said.text
-    assert "estimated as 1.5 for one of o200k_base, at worst 2.25" in said.text
-    assert estimate_summary(once).fields["tokens_per_o200k"]["mine"] == 1.0
     # Judges of other words than the model: its reply is longer for them by their factor, once.
     mixed = opened(changes=[JUDGES_OF_OTHER_WORDS, (mine[0], model)]).estimate()
     assert row(mixed, "primary")["input_tokens"] == pytest.approx(row(more, "primary")["input_tokens"], abs=9)

@@ -70,7 +70,7 @@ def asked(store: Store, spec: ModelSpec, requests: list[ModelRequest], **setting
         finally:
             await gateway.close()
             await batches.close()
-        return [getattr(end, "reason", None) or end.reply.text for end in ends]
+        return [str(getattr(end, "reason", end)) if isinstance(end, Exception) else end.reply.text for end in ends]
 
     return asyncio.run(main())
 

@@ -149,11 +149,6 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for spec, row in by_row
             if spec.retired and row["calls"]
         },
-        tokens_per_o200k={
-            row["model"]: spec.tokens_per_o200k
-            for spec, row in by_row
-            if row["worst_aud"] and not spec.encoding
-        },
         contexts=needs,
         rate_of=plan.exchange.day.isoformat(),
         aud_per_usd=plan.exchange.aud_per_usd,
@@ -312,11 +307,6 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
         else:
             yield f"{name} is served until {day}, as its provider announced"
-    for name, times in fields["tokens_per_o200k"].items():
-        yield (
-            f"{name} has no public tokenizer: tokens that are still to come are estimated as {times:g} for one of "
-            f"o200k_base, at worst {times * OTHER_TOKENIZER:.3g}"
-        )
     if fields["worst_aud"] and utc_now().date() - date.fromisoformat(fields["rate_of"]) > OLD_RATE:
         yield (
             f"The exchange rate, {fields['aud_per_usd']:g} AUD a USD, is of {fields['rate_of']}, more than "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -262,15 +262,11 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD.
-
-    ``most_attempts`` is the number of requests of the call that took most.
-    """
+    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD."""
 
     count: int
     aud: float
     unsure_aud: float
-    most_attempts: int
 
 
 def calls_by_state(
@@ -279,13 +275,9 @@ def calls_by_state(
     fields: Iterable[str] = (),
     count: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Calls]:
-    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``.
-
-    ``count`` is handed each of them on the way, with these ``fields`` more: one pass takes less than two.
-    """
+    """Return the calls of a study by their state; ``count`` is handed each of them, with these ``fields`` more."""
     spent: dict[str, list[float | None]] = defaultdict(list)
     unsure: dict[str, list[float]] = defaultdict(list)
-    most: Counter[str] = Counter()
     # Added up here: a server adds in another order, or with 15 digits.
     fields = ("state", "aud_cost", "unsure_aud", "attempts", *fields)
     for call in store.each_where(Call, {"study": study}, only=fields):
@@ -294,10 +286,8 @@ def calls_by_state(
         state, may_be = call["state"], call.get("unsure_aud")
         spent[state].append(call.get("aud_cost"))
         unsure[state] += [may_be] if may_be else []
-        most[state] = max(most[state], len(call.get("attempts") or ()))  # a claim has none yet
     return {
-        state: Calls(len(costs), total_aud(costs), total_aud(unsure[state]), most[state])
-        for state, costs in spent.items()
+        state: Calls(len(costs), total_aud(costs), total_aud(unsure[state])) for state, costs in spent.items()
     }
 
 

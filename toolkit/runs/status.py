@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
-from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, open_batches, was_sent
+from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
 from toolkit.runs.owner import living_owner
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
 from toolkit.runs.run_state import RunState, each_state
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted, money, reason_key, total_aud
 
@@ -70,10 +69,15 @@ class _EndedCalls:
     recent: int = 0
     first_sent: datetime | None = None
     rates: Counter[float] = field(default_factory=Counter)  # that they were booked with
+    attempts: Counter[str] = field(default_factory=Counter)  # by outcome
+    retried: int = 0
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Count one call."""
         model, answered_by = call["model"], call.get("answered_by")
+        outcomes = [attempt["outcome"] for attempt in call.get("attempts") or ()]
+        self.attempts.update(outcomes)
+        self.retried += max(0, len(outcomes) - 1)
         self.rates.update([rate] if (rate := booked_rate(call)) else ())
         if answered_by and answered_by != model:
             self.pairs[model, answered_by] += 1
@@ -120,7 +124,6 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     reserved = total_aud(
         [*(call["worst_aud"] for call in open_claims if was_sent(call)), *(b.worst_aud for b in batches)]
     )
-    attempts, retried = _attempts(store, name, calls)
     per_minute = ended.per_minute()
     calls_left = tally.runs[None] + planned - judged + (votes["missing"] if votes else 0)
     calls_left -= failed * len(plan.judges) if plan.scored else 0  # what failed is left to the next execution
@@ -146,8 +149,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "in_flight": dict(Counter(call["purpose"] for call in in_flight)),
         "abandoned": len(claimed) - len(in_flight),
         "at_work": owner is not None,
-        "retried": retried,
-        "attempts": attempts,
+        "retried": ended.retried,
+        "attempts": dict(ended.attempts),
         "spent_aud": spent,
         "unsure_aud": unsure_aud,
         "unsure_calls": len(unsure),
@@ -274,20 +277,3 @@ def _now(status: Mapping[str, Any]) -> str:
             f"{duration(status['seconds_left'])} left",
         ]
     return ", ".join(parts) or "at work, no call in flight"
-
-
-def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
-    """Return attempts by outcome, and how many were not the first of their call."""
-    # Read are only the calls with an attempt that failed: every done call has one more, which brought the reply. Where
-    # no call can have such a one nothing is read.
-    answered = calls["done"].count if "done" in calls else 0
-    if all(totals.most_attempts <= (state == "done") for state, totals in calls.items()):
-        return ({ANSWERED: answered} if answered else {}), 0
-    broken = {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}
-    retried_calls = store.each_where(Call, broken, only=("attempts",))
-    outcomes = Counter({ANSWERED: answered} if answered else {})
-    retried = 0
-    for call in retried_calls:
-        outcomes.update(attempt["outcome"] for attempt in call["attempts"] if attempt["outcome"] != ANSWERED)
-        retried += len(call["attempts"]) - 1
-    return dict(outcomes), retried
