@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -52,6 +52,7 @@ from toolkit.store.writer import Record, differing
 from toolkit.words import money, reason_key, total_aud
 
 R = TypeVar("R")
+_Texts = asyncio.Future[dict[str, str]]
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
@@ -108,20 +109,6 @@ def run_plan(
         return await measure(plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before)
 
     return run_anywhere(execute, stop)
-
-
-class _ReadAhead:
-    """What the store has of some runs that are soon worked on, read for all of them when the first needs it."""
-
-    def __init__(self, read: Callable[[], Coroutine[Any, Any, dict[str, str]]]) -> None:
-        self._read = read
-        self._task: asyncio.Task[dict[str, str]] | None = None
-
-    async def texts(self) -> dict[str, str]:
-        """Return the stored replies that have still to be judged, by the id of their text."""
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._read())
-        return await asyncio.shield(self._task)
 
 
 @dataclass
@@ -210,23 +197,27 @@ class _Execution:
             )
         return self.replay or not self.plan.test.judged or stored.ensemble_key != self.plan.ensemble_key
 
-    def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, _ReadAhead]]:
+    def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, Callable[[], _Texts]]]:
         for start in range(0, len(indices), WINDOW):
             window = indices[start : start + WINDOW]
-            reading = _ReadAhead(partial(self._read, window))
+            reading = cache(partial(self._reading, window))  # when the first of them needs it
             for index in window:
                 yield index, reading
 
+    def _reading(self, indices: Sequence[int]) -> _Texts:
+        return asyncio.ensure_future(self._read(indices))
+
     async def _read(self, indices: Sequence[int]) -> dict[str, str]:
+        """Return the stored replies that have still to be judged, by the id of their text."""
         is_to_ask = {index for index in indices if self._is_to_ask(self.stored.get(index))}
         if not self.replay:  # which has read every answer
             await self.gateway.prefetch(self.runs[index].request for index in is_to_ask)
         answered = [self.stored[index] for index in indices if index not in is_to_ask]
         return await asyncio.to_thread(reply_texts, self.store, answered)
 
-    async def _finish(self, item: tuple[int, _ReadAhead]) -> None:
+    async def _finish(self, item: tuple[int, Callable[[], _Texts]]) -> None:
         index, reading = item
-        texts = await reading.texts()
+        texts = await asyncio.shield(reading())
         run, stored = self.runs[index], self.stored.pop(index, None)
         text = texts.get(stored.blob_id or "") if stored else None
         if self._is_to_ask(stored):
@@ -403,12 +394,11 @@ def ask_study(
     if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
-    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in keys), plan.folder)
-    stop = threading.Event()
+    stop, endpoints = threading.Event(), endpoints_of(plan)
+    refuse_keyless((end.spec for end in endpoints if end.key in keys), plan.folder)
 
     async def execute() -> R:
-        singly = [replace(endpoint, batch=False) for endpoint in endpoints_of(plan)]
-        gateway = _gateway(plan, store, singly, stop)
+        gateway = _gateway(plan, store, endpoints, stop)
         bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:
@@ -460,24 +450,18 @@ def _gateway(
     return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay)
 
 
-def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
-    """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
-    unpaid = _unpaid(plan, store, requests)
+def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
+    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
+    unpaid, threshold = _unpaid(plan, store, requests), plan.study.budget.confirm_above_aud
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = total_aud(
         worst_aud(request, endpoints[request.provider, request.model, request.endpoint]) for request in unpaid
     )
-    return len(unpaid), min(worst, budget_left(plan, store))
-
-
-def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
-    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
-    count, worst = at_worst(plan, store, requests)
-    threshold = plan.study.budget.confirm_above_aud
+    worst = min(worst, budget_left(plan, store))
     if worst > threshold:
         raise InputError(
-            f"these {count} calls may cost {money(worst)}, more than budget.confirm_above_aud = {threshold:.2f}; "
-            "add --yes"
+            f"these {len(unpaid)} calls may cost {money(worst)}, more than budget.confirm_above_aud = "
+            f"{threshold:.2f}; add --yes"
         )
 
 

@@ -146,11 +146,13 @@ SCHEMA = {
         "score": {"type": "integer", "minimum": 0, "maximum": 5},
         "share": {"type": "number", "minimum": 0.5, "maximum": 1.0},
         "verdict": {"enum": ["yes", "no"]},
-        "fixed": {"const": 7},
-        "parts": {"type": "array", "minItems": 2, "maxItems": 3, "items": {"$ref": "#/$defs/part"}},
-        "maybe": {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
+        "parts": {
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 3,
+            "items": {"type": ["integer", "null"], "minimum": 1, "maximum": 1},
+        },
     },
-    "$defs": {"part": {"type": ["integer", "null"], "minimum": 1, "maximum": 1}},
 }
 
 
