@@ -329,5 +329,3 @@ def test_what_is_booked_is_at_least_what_was_billed(
     assert batch or sum(call.aud_cost for call in calls) <= 0.2
     assert any(call.tokens_estimated for call in calls) == (gap != "reasoning beside")
     assert all("doubt" in call.attempts[-1] for call in calls) == (gap == "2^39")
-
-

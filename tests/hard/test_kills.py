@@ -283,5 +283,3 @@ def test_a_second_process_is_refused_and_takes_over_after_kill_9(
             outcome = study.execute(progress=False)
             assert (outcome.succeeded, server.count) == (24, 24 + 3)
             assert not study.status()["at_work"]
-
-

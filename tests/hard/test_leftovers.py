@@ -99,5 +99,3 @@ def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_p
     monkeypatch.setattr(fcntl, "flock", unknown)
     write_atomically(tmp_path / "b", b"1")
     assert {path.name for path in tmp_path.iterdir()} == {draft.name, "b"}
-
-

@@ -279,5 +279,3 @@ def test_a_batch_asks_what_a_single_call_asks(provider, requests):
     sent = json.dumps(server.seen[0].body)
     assert "json_schema" in sent
     assert ("cache_control" if provider == "anthropic" else "top_logprobs") in sent
-
-

@@ -9,8 +9,6 @@ import socket
 import threading
 import traceback
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import pytest
 from stub_server import Fault, StubServer
@@ -134,13 +132,6 @@ def test_the_servers_wish_to_wait_is_passed_on(provider, status, make_request):
 )
 def test_retry_after_is_read_as_seconds_or_as_a_date(headers, seconds):
     assert retry_after(headers) == seconds
-
-
-def test_a_date_in_retry_after_is_the_time_until_then():
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    seconds = retry_after({"retry-after": date})
-    assert seconds is not None
-    assert 90 < seconds <= 100
 
 
 @pytest.mark.parametrize(

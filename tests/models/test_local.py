@@ -174,17 +174,6 @@ def test_the_right_weights_are_put_in_place_whole_and_one_cut_short_is_not_taken
     assert weights.demo_gguf() == place
 
 
-def test_named_weights_are_taken_as_they_are_or_missed_in_one_line(cache, tmp_path, monkeypatch, capsys):
-    mine = tmp_path / "mine.gguf"
-    monkeypatch.setenv(weights.VARIABLE, str(mine))
-    assert weights.main() == 2
-    said = capsys.readouterr().err
-    assert (said.count("\n"), "mine.gguf, which is no file" in said) == (1, True)
-    mine.write_bytes(b"GGUF")
-    assert (weights.main(), weights.demo_gguf()) == (0, mine)
-    assert capsys.readouterr().out.count("\n") == 1
-
-
 def test_a_failing_pip_is_one_line_without_an_address(cache, tmp_path, monkeypatch):
     """An index address can hold a password, so none is repeated."""
     fake = tmp_path / "python"

@@ -174,12 +174,6 @@ def test_an_error_beside_tokens_may_be_billed_and_one_beside_a_text_is_none(prov
     assert read(provider, make_request(), {**text, "error": {"code": 401}, "code": 401}).text == "Yes."
 
 
-def test_an_error_in_a_choice_is_read(make_request):
-    choice = {"error": {"code": 402}, "message": {"content": ""}, "finish_reason": "error"}
-    with pytest.raises(ModelError, match="no credit"):
-        read("openai", make_request(), {"choices": [choice]})
-
-
 DETAILS = {"prompt_tokens": 8, "completion_tokens": 3}
 
 
@@ -403,5 +397,3 @@ def test_what_came_is_a_reply_whatever_a_library_raises_while_it_is_read(error, 
     error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         model.read(request, raw)
-
-

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.errors import InputError, ModelError, StoreError
+from toolkit.errors import ModelError, StoreError
 from toolkit.models import tokens
 from toolkit.models.base import ModelReply, Usage
 from toolkit.models.catalogue import model_spec
@@ -84,11 +84,6 @@ def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch: pytest.MonkeyP
     error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         count_tokens("a")
-
-
-def test_an_unknown_encoding_names_the_allowed_ones() -> None:
-    with pytest.raises(InputError, match=r"'p99k'.*o200k_base, cl100k_base"):
-        count_tokens("x", "p99k")
 
 
 def test_it_works_with_an_empty_home_and_no_network(tmp_path: Path) -> None:

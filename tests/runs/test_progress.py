@@ -90,22 +90,6 @@ def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
     )
 
 
-def test_time_left_is_that_of_the_slowest_model(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
-    """90 runs of a fast model say nothing of the 9 that a slow one has still to answer, at 20 s each."""
-    log = stderr(monkeypatch)
-    bar = Progress("runs", 100, shown=True, by_model={"fast": 90, "slow": 10})
-    for model in ("fast", "slow"):
-        bar.begin(model)
-    for _ in range(90):
-        clock[0] += 20 / 90
-        bar.step(Counters(), "fast")
-    bar.step(Counters(), "slow")
-    clock[0] += 11
-    bar.step(Counters(), "slow")
-    bar.close()
-    assert re.search(r"runs: 92/100 \[00:3[01]<02:0[34],", log.getvalue())
-
-
 def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
     """A budget or Ctrl-C in the middle leaves how far it came; a phase in which nothing was done too."""
     log = stderr(monkeypatch)

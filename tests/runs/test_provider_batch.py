@@ -70,7 +70,9 @@ def asked(store: Store, spec: ModelSpec, requests: list[ModelRequest], **setting
         finally:
             await gateway.close()
             await batches.close()
-        return [str(getattr(end, "reason", end)) if isinstance(end, Exception) else end.reply.text for end in ends]
+        return [
+            str(getattr(end, "reason", end)) if isinstance(end, Exception) else end.reply.text for end in ends
+        ]
 
     return asyncio.run(main())
 
