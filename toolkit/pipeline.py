@@ -450,18 +450,24 @@ def _gateway(
     return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay)
 
 
-def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
-    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
-    unpaid, threshold = _unpaid(plan, store, requests), plan.study.budget.confirm_above_aud
+def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
+    """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
+    unpaid = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = total_aud(
         worst_aud(request, endpoints[request.provider, request.model, request.endpoint]) for request in unpaid
     )
-    worst = min(worst, budget_left(plan, store))
+    return len(unpaid), min(worst, budget_left(plan, store))
+
+
+def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
+    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
+    count, worst = at_worst(plan, store, requests)
+    threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
-            f"these {len(unpaid)} calls may cost {money(worst)}, more than budget.confirm_above_aud = "
-            f"{threshold:.2f}; add --yes"
+            f"these {count} calls may cost {money(worst)}, more than budget.confirm_above_aud = {threshold:.2f}; "
+            "add --yes"
         )
 
 

@@ -136,16 +136,15 @@ def held_for_an_open_batch(study: Study) -> float:
     return float(status["budget_aud"] - status["budget_left_aud"])
 
 
-def go(study: Study, quiet_seconds: float) -> None:
+def go(study: Study) -> None:
     """Run a study in a process of its own."""
     os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
-
     study.execute(progress=False)
 
 
-def start(study: Study, quiet_seconds: float = 0.2) -> ForkServerProcess:
-    """Start a study in a process of its own whose batches wait for further calls for so long."""
-    process = FORKS.Process(target=go, args=(Study(study.file, study.path), quiet_seconds))
+def start(study: Study) -> ForkServerProcess:
+    """Start a study in a process of its own."""
+    process = FORKS.Process(target=go, args=(Study(study.file, study.path),))
     process.start()
     return process
 

@@ -222,3 +222,17 @@ def test_what_a_request_really_used_counts() -> None:
         return now() - started
 
     assert in_no_time(work()) < 1.0
+
+
+def test_a_place_in_which_nothing_was_sent_counts_for_no_minute() -> None:
+    """Another study has the call: its place is given back at once, and the next request need not wait a minute."""
+
+    async def work() -> float:
+        limiter = limited(10, requests_per_minute=2.0)
+        for _ in range(20):
+            limiter.leave(await enter(limiter), unsent=True)
+        for _ in range(2):
+            limiter.leave(await enter(limiter), answered=True)
+        return now()
+
+    assert in_no_time(work()) < 1.0
