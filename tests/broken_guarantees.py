@@ -129,7 +129,7 @@ MUTATIONS = (
     Mutation(
         "a claim under which nothing was sent is taken back",
         "toolkit/runs/gateway.py",
-        "writing = self._ledger.withdraw(claim)",
+        "writing = self.ledger.withdraw(claim)",
         "writing = asyncio.sleep(0)",
         "tests/hard/test_stops.py::test_nothing_is_sent_after_ctrl_c",
     ),

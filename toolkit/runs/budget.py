@@ -105,11 +105,7 @@ def settled_aud(records: list[dict[str, Any]], *, billed: bool) -> float:
 
 
 def unsure_calls(store: Store, study: str, owner: str | None) -> dict[str, float]:
-    """Return the calls that may have been billed though they brought nothing, with AUD at worst, by call id.
-
-    Those are attempts that broke after they were sent, and calls that were being sent when their process died;
-    without what is settled.
-    """
+    """Return the calls that may have been billed though they brought nothing, with unsettled AUD at worst, by id."""
     unsure: defaultdict[str, float] = defaultdict(float)
     broken = {"study": study, "unsure_aud": {"$gt": 0}}
     for call in store.each_where(Call, broken, only=("unsure_aud",)):

@@ -135,10 +135,10 @@ class Gateway:
         stop: threading.Event | None = None,
         replay: bool = False,
     ) -> None:
-        self.ledger = self._ledger = ledger
-        self.endpoints = self._endpoints = {endpoint.key: endpoint for endpoint in endpoints}
+        self.ledger = ledger
+        self.endpoints = {endpoint.key: endpoint for endpoint in endpoints}
         self._models: dict[tuple[str, str, str | None], Model] = {}
-        self._limiters = limiters(self._endpoints.values())
+        self._limiters = limiters(self.endpoints.values())
         self._turning_away: asyncio.Task[None] | None = None
         # Why a room, or one model, is not asked again.
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
@@ -160,11 +160,11 @@ class Gateway:
     def open(self) -> None:
         """Take the study for this process alone and count what it has spent; a replay spends nothing."""
         if not self._replay:
-            self._ledger.owner.start()
-            for batch in open_batches(self._ledger.store, self._ledger.study):
+            self.ledger.owner.start()
+            for batch in open_batches(self.ledger.store, self.ledger.study):
                 self.held |= batch.call_ids
             if self._budget_aud is not None:
-                self.account = Account(self._ledger.owner, self._budget_aud)
+                self.account = Account(self.ledger.owner, self._budget_aud)
                 self._overrun = self.account.overrun
 
     def waiting(self) -> str:
@@ -193,7 +193,7 @@ class Gateway:
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
         """Read all answers of these requests that are paid for already, in one go."""
         ids = [request.identity() for request in requests]
-        self._known.update(await asyncio.to_thread(self._ledger.prefetch, ids))
+        self._known.update(await asyncio.to_thread(self.ledger.prefetch, ids))
 
     async def ask(self, request: ModelRequest, *, purpose: str) -> Answer:
         """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
@@ -207,12 +207,12 @@ class Gateway:
             if request.top_logprobs is None:
                 return paid
             # Log-probabilities are in the raw reply only.
-            return await asyncio.to_thread(self._ledger.whole, paid.call_id)
+            return await asyncio.to_thread(self.ledger.whole, paid.call_id)
         if self._replay:
             absent = ("not_in_ledger", "not in the ledger, and a replay asks nobody")
             reason, message = self._failures.get(request.identity(), absent)
             raise ModelError(message, reason=reason)
-        endpoint = self._endpoints[request.provider, request.model, request.endpoint]
+        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
         self._refuse(endpoint)
         if request.identity() in self.held:
             message = "an open batch of its provider may answer it; run the study again later"
@@ -249,11 +249,7 @@ class Gateway:
             self._settle(sending, 0.0)
 
     async def close(self) -> None:
-        """Wait for what is under way, close every model, and give the study back.
-
-        Nothing more is sent. Where the closing task itself is cancelled, by a second Ctrl-C, what is under way is
-        given up.
-        """
+        """Wait for what is under way, unless this is cancelled itself; close every model and give the study back."""
         self._stop.set()
         closing = asyncio.current_task()
         if closing and closing.cancelling():
@@ -268,21 +264,21 @@ class Gateway:
                 await model.close()
             self._models.clear()
             self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-            self._ledger.owner.close()
+            self.ledger.owner.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
         """Claim a call that has its place, or return its answer, or that somebody else is at it."""
         # A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
         await self._enter(sending)
         sending.sent = True
-        claim_call = self._ledger.claim(sending.request, purpose=purpose, worst_aud=sending.worst_aud)
+        claim_call = self.ledger.claim(sending.request, purpose=purpose, worst_aud=sending.worst_aud)
         claiming = asyncio.ensure_future(claim_call)
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             claimed = await claiming
             if isinstance(claimed, Claim):
-                await asyncio.shield(self._ledger.withdraw(claimed))
+                await asyncio.shield(self.ledger.withdraw(claimed))
             raise
         if not isinstance(claimed, Claim):
             self._leave(sending, unsent=True)
@@ -294,7 +290,7 @@ class Gateway:
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
             if sending.attempts:
-                writing = self._ledger.fail(
+                writing = self.ledger.fail(
                     claim,
                     reason=reason,
                     message=str(error),
@@ -302,7 +298,7 @@ class Gateway:
                     unsure_aud=sending.unsure_aud,
                 )
             else:  # nothing was sent, so nothing happened
-                writing = self._ledger.withdraw(claim)
+                writing = self.ledger.withdraw(claim)
             await asyncio.shield(writing)
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
@@ -319,7 +315,7 @@ class Gateway:
         self.counters.spent_aud += spent
         # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
         answer = await asyncio.shield(
-            self._ledger.complete(
+            self.ledger.complete(
                 claim,
                 reply,
                 aud_cost=spent,
@@ -397,7 +393,7 @@ class Gateway:
                 self._leave(sending, **came)
 
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
-        await self._ledger.note(
+        await self.ledger.note(
             claim, sending.attempts, sending.unsure_aud, worst_aud=sending.worst_aud, sent=sent
         )
         sending.sent = sent
@@ -482,7 +478,7 @@ class Gateway:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
         if self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
-        if self._ledger.owner.is_replaced:
+        if self.ledger.owner.is_replaced:
             raise ModelError("another process has taken the study over", reason="stopped")
         if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
