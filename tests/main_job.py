@@ -17,7 +17,6 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -106,10 +105,6 @@ def stopped(folder: Path) -> None:
 
 def in_batches(folder: Path) -> None:
     """Run a study whose calls go in batches."""
-    from toolkit import pipeline
-    from toolkit.runs.batches import BatchDesk
-
-    pipeline.BatchDesk = partial(BatchDesk, quiet_seconds=0.4)  # type: ignore[assignment,misc]
     with StubServer(answer=plain) as server:
         command("run", batch_study(folder, server, provider="openai"), "--yes")
 

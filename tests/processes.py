@@ -115,22 +115,10 @@ def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int
     return unanswered
 
 
-def two_processes(
-    slower: Study, faster: Study, server: StubServer, limit: int | None = None
-) -> list[int | None]:
-    """Run a study in two processes at the same time and return their exit codes.
-
-    The faster one begins second, so that it gets ahead: of two at the same pace the second only waits for what the
-    first has claimed. Nothing is answered before there is a request more than the first may have under way: so both
-    take part, however long the second takes to begin.
-    """
-    server.holds = lambda: server.count <= slower.file.concurrency
-    first = in_a_process(slower, limit)
-    wait_until_seen(first, server, 1)
-    second = in_a_process(faster, limit)
-    for process in (first, second):
-        process.join(240)
-    return [first.exitcode, second.exitcode]
+def twin(study: Study) -> Study:
+    """Return another study of the same calls in the same store."""
+    changes = {"name": "twin", "output": study.plan.output.parent / "twin"}
+    return Study(study.file.model_copy(update=changes), study.path)
 
 
 def kept_replies(study: Study) -> dict[str, str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -22,7 +22,6 @@ from toolkit.models.registry import open_batch_client
 from toolkit.models.thoughts import split_thoughts
 from toolkit.plan import Plan, PlannedRun, PlannedRuns
 from toolkit.prompt_test import PromptReply
-from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
 from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
@@ -31,7 +30,8 @@ from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
-from toolkit.runs.run_state import is_answered, stored_by_index
+from toolkit.runs.provider_batch import Batches
+from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.records import (
@@ -52,11 +52,10 @@ from toolkit.store.writer import Record, differing
 from toolkit.words import money, reason_key, total_aud
 
 R = TypeVar("R")
+_Texts = asyncio.Future[dict[str, str]]
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
-LARGEST_BATCH = 20_000
-"""Runs that may be gathered at once in batch mode; the rest follows in further batches."""
 WINDOW = 1000
 """Runs for which the ledger and the replies in the store are read together."""
 
@@ -77,42 +76,39 @@ def run_plan(
         refuse_unreachable(plan, store, only_judge=only_judge)
 
     async def execute() -> Outcome:
-        store.add_prompts(plan.dataset.prompts)
-        if plan.test.judged:
-            rubric = plan.rubric
-            store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
-        if not replay:
-            take_up(store, plan.output)
-            keep_decision(plan, store)
-        gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
+        gateway, batches = _gateway(plan, store, endpoints, stop, replay=replay), None
+        execution = partial(_Execution, plan, runs, store, gateway, stop, replay=replay)
+        reached, failed_before = None, {}
         try:
-            execution = _Execution(plan, runs, store, gateway, stop, only_judge, replay)
-            reached, failed_before = await execution.run(shown=progress), execution.failed_before
+            gateway.open()
+            store.add_prompts(plan.dataset.prompts)
+            if plan.test.judged:
+                rubric = plan.rubric
+                store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
+            if not replay:
+                take_up(store, plan.output)
+                keep_decision(plan, store)
+                batches = _batches(plan, gateway, stop, shown=progress)
+            if batches and not only_judge:
+                await _ask_in_batches(plan, runs, store, batches)
+                asking = execution(only_judge=False, only_ask=True)
+                reached, failed_before = await asking.run(shown=progress), asking.failed_before
+            if batches and plan.scored:
+                await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
+            work = execution(only_judge=only_judge or bool(batches))
+            reached = reached or await work.run(shown=progress)
+            failed_before = failed_before or work.failed_before
             if not (reached or stop.is_set()):
-                reached = await _compare(execution, shown=progress)
+                reached = await _compare(work, batches, shown=progress)
         finally:
             await gateway.close()
-        if not replay:  # what came while the store was away, and is in it by now
-            take_up(store, plan.output)
-        del execution  # half of a replay's memory, and measuring needs as much again
+            if batches:
+                await batches.close()
+        del work  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
         return await measure(plan, runs, store, counters.asked, counters.spent_aud, reached, failed_before)
 
     return run_anywhere(execute, stop)
-
-
-class _ReadAhead:
-    """What the store has of some runs that are soon worked on, read for all of them when the first needs it."""
-
-    def __init__(self, read: Callable[[], Coroutine[Any, Any, dict[str, str]]]) -> None:
-        self._read = read
-        self._task: asyncio.Task[dict[str, str]] | None = None
-
-    async def texts(self) -> dict[str, str]:
-        """Return the stored replies that have still to be judged, by the id of their text."""
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._read())
-        return await asyncio.shield(self._task)
 
 
 @dataclass
@@ -129,6 +125,7 @@ class _Execution:
     stop: threading.Event
     only_judge: bool
     replay: bool
+    only_ask: bool = False
     stored: dict[int, Stored] = field(default_factory=dict)
     failed_before: dict[tuple[str, str, int], str] = field(default_factory=dict)
     documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
@@ -139,21 +136,18 @@ class _Execution:
         study = self.plan.study
         self.policies = study.replies.model_dump(exclude={"retries", "thoughts"})
         self.controls = study.bias_controls.model_dump()
-        self.has_annotators = bool(self.plan.test.annotators())
+        self.has_annotators = bool(self.plan.test.annotators()) and not self.only_ask
         # More than the gateway lets out: claims are made ahead and replies written while others are under way.
         self.at_once = 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * study.concurrency + AHEAD
-        if study.mode == "batch":
-            self.at_once = LARGEST_BATCH
 
     async def run(self, *, shown: bool) -> BudgetReached | None:
         """Ask and judge what is missing; return the budget's error where it was reached."""
         unfinished = self._unfinished()
         if not unfinished:
             return None
-        by_model = Counter(self.runs.model_of(index) for index in unfinished)
         label = "runs" if not self.only_judge else "judged runs" if self.plan.test.judged else "read runs"
-        watched: dict[str, Any] = {"since": self.gateway.counters, "waiting": self.gateway.waiting}
-        self.bar = Progress(label, len(unfinished), shown=shown, by_model=by_model, **watched)
+        counters, waiting = self.gateway.counters, self.gateway.waiting
+        self.bar = Progress(label, len(unfinished), shown=shown, since=counters, waiting=waiting)
         # One group for each provider: a slow one must not hold up the others. In a group a prompt is asked of every
         # model before the next, so that a study that is stopped has its first bases whole.
         groups: dict[Any, list[int]] = defaultdict(list)
@@ -203,26 +197,29 @@ class _Execution:
             )
         return self.replay or not self.plan.test.judged or stored.ensemble_key != self.plan.ensemble_key
 
-    def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, _ReadAhead]]:
+    def _with_reading(self, indices: Sequence[int]) -> Iterator[tuple[int, Callable[[], _Texts]]]:
         for start in range(0, len(indices), WINDOW):
             window = indices[start : start + WINDOW]
-            reading = _ReadAhead(partial(self._read, window))
+            reading = cache(partial(self._reading, window))  # when the first of them needs it
             for index in window:
                 yield index, reading
 
+    def _reading(self, indices: Sequence[int]) -> _Texts:
+        return asyncio.ensure_future(self._read(indices))
+
     async def _read(self, indices: Sequence[int]) -> dict[str, str]:
+        """Return the stored replies that have still to be judged, by the id of their text."""
         is_to_ask = {index for index in indices if self._is_to_ask(self.stored.get(index))}
         if not self.replay:  # which has read every answer
             await self.gateway.prefetch(self.runs[index].request for index in is_to_ask)
         answered = [self.stored[index] for index in indices if index not in is_to_ask]
         return await asyncio.to_thread(reply_texts, self.store, answered)
 
-    async def _finish(self, item: tuple[int, _ReadAhead]) -> None:
+    async def _finish(self, item: tuple[int, Callable[[], _Texts]]) -> None:
         index, reading = item
-        texts = await reading.texts()
+        texts = await asyncio.shield(reading())
         run, stored = self.runs[index], self.stored.pop(index, None)
         text = texts.get(stored.blob_id or "") if stored else None
-        self.bar.begin(run.model)
         if self._is_to_ask(stored):
             try:
                 answers, defect = await self._ask(run)
@@ -239,7 +236,7 @@ class _Execution:
         self.store.writer.check()
         is_whole = not (stored and self._is_to_judge(stored)) or await self._judge(run, stored, text)
         if is_whole or not self.stop.is_set():
-            self.bar.step(self.gateway.counters, run.model)
+            self.bar.step(self.gateway.counters)
 
     async def _ask(self, run: PlannedRun) -> tuple[list[Answer], str | None]:
         """Return the answers to a run, the last of which counts, and what keeps that from being whole."""
@@ -342,12 +339,15 @@ class _Execution:
             self.store.writer.post(record, earlier)
 
 
-async def _compare(execution: _Execution, *, shown: bool) -> BudgetReached | None:
+async def _compare(execution: _Execution, batches: Batches | None, *, shown: bool) -> BudgetReached | None:
     """Have judges compare the pairs of replies that they have not compared yet, and save each vote."""
     plan, store, gateway = execution.plan, execution.store, execution.gateway
     ahead = comparisons(plan, store, execution.runs.call_ids, again=execution.replay)
     if not ahead:
         return None
+    if batches:
+        await batches.fill([comparison.request for comparison in ahead], "judge")
+        await gateway.prefetch(comparison.request for comparison in ahead)
     bar = Progress("votes", len(ahead), shown=shown, since=gateway.counters, waiting=gateway.waiting)
     groups: dict[Any, list[Comparison]] = defaultdict(list)
     for comparison in ahead:
@@ -393,14 +393,12 @@ def ask_study(
     """
     if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
-    take_up(store, plan.output)
     keys = {(request.provider, request.model, request.endpoint) for request in _unpaid(plan, store, requests)}
-    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in keys), plan.folder)
-    stop = threading.Event()
+    stop, endpoints = threading.Event(), endpoints_of(plan)
+    refuse_keyless((end.spec for end in endpoints if end.key in keys), plan.folder)
 
     async def execute() -> R:
-        singly = [replace(endpoint, batch=False) for endpoint in endpoints_of(plan)]
-        gateway = await _open_gateway(plan, store, singly, stop)
+        gateway = _gateway(plan, store, endpoints, stop)
         bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:
@@ -413,6 +411,8 @@ def ask_study(
             return answer
 
         try:
+            gateway.open()
+            take_up(store, plan.output)
             return await work(ask, stop)
         finally:
             await gateway.close()
@@ -422,16 +422,32 @@ def ask_study(
     return run_anywhere(execute, stop)
 
 
-async def _open_gateway(
+def _batches(plan: Plan, gateway: Gateway, stop: threading.Event, *, shown: bool) -> Batches | None:
+    """Return the batches of a study: also of one that asks singly now, what open ones hold is paid for."""
+    if plan.study.mode != "batch" and not gateway.held:
+        return None
+    client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds
+    return Batches(gateway, client, poll_seconds=poll, stop=stop, shown=shown)
+
+
+async def _ask_in_batches(plan: Plan, runs: PlannedRuns, store: Store, batches: Batches) -> None:
+    tried: set[str] = set()
+    while (
+        requests := [  # again, for replies that are asked for once more with twice the tokens
+            state.request
+            for state in states_ahead(plan, store)[: len(runs)]
+            if state.request and state.request.identity() not in tried
+        ]
+    ):
+        tried.update(request.identity() for request in requests)
+        await batches.fill(requests, "run")
+
+
+def _gateway(
     plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
-    ledger, study, desk = Ledger(store, plan.study.name, plan.output), plan.study, None
-    if not replay:  # also where the study asks singly now: what an open batch holds is paid for
-        client, poll = partial(open_batch_client, folder=plan.folder), study.batch_poll_seconds
-        desk = BatchDesk(store, study.name, client, poll_seconds=poll, stop=stop)
-        await desk.open()
-    settings: dict[str, Any] = {"seed": study.seed, "stop": stop, "replay": replay, "desk": desk}
-    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, **settings)
+    ledger, study = Ledger(store, plan.study.name, plan.output), plan.study
+    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, replay=replay)
 
 
 def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:

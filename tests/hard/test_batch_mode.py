@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from stub_server import Fault, StubServer
 from stub_study import batch_study, plain
 from waiting import is_heard_out, wait_for
 
-from toolkit import pipeline
-from toolkit.runs.batches import BatchDesk
 from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Judges
@@ -28,7 +25,6 @@ AUD_PER_TOKEN = 1.5444 / 1e6
 @pytest.fixture(autouse=True)
 def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
-    monkeypatch.setattr(pipeline, "BatchDesk", partial(BatchDesk, quiet_seconds=0.4))
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
@@ -62,27 +58,6 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
         calls = list(study.store.objects(Call))
         assert sorted(len(call.attempts) for call in calls) == [1] * 6 + [2] * 18
         assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
-        study.store.close()
-
-
-def test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing(
-    tmp_path: Path, store_folder: Path
-) -> None:
-    """All calls are claimed and none has left the process: nothing is unsure, and the next one asks them all."""
-    with StubServer(answer=plain) as server:
-        study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
-        process = start(study, 1e9)
-        calls = study.store.database["calls"]
-        wait_for(lambda: calls.count_documents({"state": "claimed"}) == 6 or not process.is_alive())
-        kill(process)
-        assert (server.batch_requests, server.count) == (0, 0)
-        wait_for(lambda: is_heard_out(store_folder))
-        status = study.status()
-        assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
-        assert status["budget_left_aud"] == 5.0
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 0, 4)
-        assert study.status()["unsure_calls"] == 0
         study.store.close()
 
 
@@ -161,16 +136,15 @@ def held_for_an_open_batch(study: Study) -> float:
     return float(status["budget_aud"] - status["budget_left_aud"])
 
 
-def go(study: Study, quiet_seconds: float) -> None:
+def go(study: Study) -> None:
     """Run a study in a process of its own."""
     os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
-    pipeline.BatchDesk = partial(BatchDesk, quiet_seconds=quiet_seconds)
     study.execute(progress=False)
 
 
-def start(study: Study, quiet_seconds: float = 0.2) -> ForkServerProcess:
-    """Start a study in a process of its own whose batches wait for further calls for so long."""
-    process = FORKS.Process(target=go, args=(Study(study.file, study.path), quiet_seconds))
+def start(study: Study) -> ForkServerProcess:
+    """Start a study in a process of its own."""
+    process = FORKS.Process(target=go, args=(Study(study.file, study.path),))
     process.start()
     return process
 
@@ -233,28 +207,6 @@ def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(tmp_
         outcome = capped.execute(progress=False)
         assert (outcome.budget, outcome.succeeded, outcome.judged, server.count) == (None, 6, 6, 0)
         assert booked(capped) == pytest.approx(bill(server))
-        study.store.close()
-
-
-@pytest.mark.full
-def test_a_process_that_was_there_before_the_batch_takes_it_over(tmp_path: Path, store_folder: Path) -> None:
-    """The second looks for batches before the first submits one, waits for its calls, and the first is killed."""
-    with StubServer(answer=plain, batch_polls=10**9) as server:
-        study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
-        first = start(study, 5.0)
-        calls, owners = study.store.database["calls"], study.store.database["owners"]
-        wait_for(lambda: calls.count_documents({"state": "claimed"}) == 6 or not first.is_alive())
-        second = start(study)
-        wait_for(lambda: owners.count_documents({}) == 2)
-        wait_for(lambda: any(batch.polls for batch in server.batches))
-        kill(first)
-        server.batch_polls = 1
-        second.join(120)
-        assert second.exitcode == 0
-        status = study.status()
-        assert (status["runs"]["succeeded"], status["unsure_aud"]) == (6, 0.0)
-        assert (server.count, len(server.batches)) == (0, 1)
-        assert booked(study) == pytest.approx(bill(server))
         study.store.close()
 
 

@@ -1,4 +1,4 @@
-"""The budget is a cap by the server's own count of tokens: alone, in company, in chaos, and over a SIGKILL."""
+"""The budget is a cap by the server's own count of tokens: alone, in chaos, and over a SIGKILL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from processes import (
     in_a_process,
     kept_replies,
     kill_when_seen,
-    two_processes,
     unjudged_study,
     wait_until_seen,
 )
@@ -24,7 +23,6 @@ from toolkit import pipeline
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store import embedded
-from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget
 from toolkit.study_models import Sampling
@@ -119,38 +117,6 @@ def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on
         for calls in (5, 18):  # fewer than go out at once, and more
             assert capped(study, (calls + 0.5) * each).execute(progress=False).exit_code == 3
             assert server.count == len(kept_replies(study)) == calls
-        study.store.close()
-
-
-@pytest.mark.full
-def test_what_a_reply_shows_to_one_process_holds_back_the_other(tmp_path: Path, store_folder: Path) -> None:
-    """Two processes with three requests at once each: six are out when the first reply passes the cap."""
-    with overbilling(latency=0.1) as server:
-        study = study_at(tmp_path, server, concurrency=3, prices=(0.01, 100.0))
-        edited = Study(study.file.model_copy(update={"length_bins": ("M",)}), study.path)
-        cap = 2.5 * billed(study, 0, OVER * MAX_TOKENS)
-        codes = two_processes(capped(study, cap), capped(edited, cap), server)
-        assert codes == [3, 3]
-        assert len({call.owner for call in study.store.objects(Call)}) == 2  # both took part
-        assert server.count == len(kept_replies(study)) <= 6
-        study.store.close()
-
-
-def test_two_processes_at_the_same_time_share_one_cap(tmp_path: Path, store_folder: Path) -> None:
-    """What both spend together stays within the budget, and both say that it ended there."""
-    with StubServer(latency=0.1, answer=answer) as server:
-        # Few at once: what the first sets aside for calls it has claimed ahead must leave something to the second.
-        study = study_at(tmp_path, server, concurrency=3)
-        # The same study after an edit of its file: other prompts, so that neither waits for the calls of the other.
-        edited = Study(study.file.model_copy(update={"length_bins": ("M",)}), study.path)
-        cap = whole_cost(study) / 2
-        codes = two_processes(capped(study, cap), capped(edited, cap), server)
-        assert codes == [3, 3]
-        assert len({call.owner for call in study.store.objects(Call)}) == 2  # both took part
-        assert 0.5 * cap < bill(study, server) <= cap
-        quick = Study(study.file.model_copy(update={"concurrency": 50}), study.path)
-        done = capped(quick, 3 * cap).execute(progress=False)
-        assert (done.exit_code, done.succeeded) == (0, RUNS)
         study.store.close()
 
 

@@ -329,32 +329,3 @@ def test_what_is_booked_is_at_least_what_was_billed(
     assert batch or sum(call.aud_cost for call in calls) <= 0.2
     assert any(call.tokens_estimated for call in calls) == (gap != "reasoning beside")
     assert all("doubt" in call.attempts[-1] for call in calls) == (gap == "2^39")
-
-
-@pytest.mark.full
-@pytest.mark.filterwarnings("ignore:Sending a large body")
-def test_a_million_blanks_are_a_reply_like_any_other(
-    tmp_path: Path, store_folder: Path, toolkit: Callable[..., tuple[int, str, str]]
-) -> None:
-    """They are kept, judged, judged again under other settings, and verified; tiktoken panics at them."""
-    text = "Answer." + " " * 1_100_000
-
-    def uncounted(reply: dict) -> dict:
-        return {name: value for name, value in reply.items() if name != "usage"}
-
-    with StubServer(answer=lambda body: plain(body) if is_judge(body) else text, change=uncounted) as server:
-        path = stub_study(tmp_path, server.openai_url, bins='["S"]')
-        assert toolkit("run", path, "--yes")[0] == 0
-        asked = server.count
-        assert toolkit("run", path, "--yes")[0] == 0
-        assert server.count == asked
-        assert toolkit("verify", path)[0] == 0
-        path.write_text(path.read_text().replace("[judges]", "[bias_controls]\nfsp_enabled = true\n[judges]"))
-        assert toolkit("estimate", path)[0] == 0
-        assert toolkit("run", path, "--yes")[0] == 0
-        assert server.count > asked
-    study = Study.load(path)
-    runs = list(study.store.objects(Call).filter(purpose="run"))
-    study.store.close()
-    assert {call.text for call in runs} == {text}
-    assert all(call.output_tokens > 8000 for call in runs)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.errors import InputError
 from toolkit.hallucination.labelled import LabelledItem
 from toolkit.hallucination.votes import conversation
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner, fence_code, judge_request
 from toolkit.judges.rubric import SHIPPED, load_rubric
-from toolkit.probes.alterations import KINDS, Altering, Attack, deal, shipped_attacks
+from toolkit.probes.alterations import KINDS, Altering, Attack, shipped_attacks
 
 JUDGE = JudgeSpec("primary", "a", "scripted", "a", seed=7)
 TASK, REPLY = "Write the first containment steps for HOST-22.", "1. Isolate HOST-22.\n2. Keep its memory."
@@ -45,24 +42,6 @@ def attacked(reply: str, attack: Attack, prior: str = "0") -> str:
     return probe.text if reply.strip() else attack.text
 
 
-def test_there_are_attacks_of_many_kinds_languages_and_writings() -> None:
-    attacks = shipped_attacks()
-    texts = {attack.attack_id: attack.text for attack in attacks}
-    assert len(texts) == len(set(texts.values())) == len(attacks) >= 36
-    assert {attack.position for attack in attacks} == set(PLACES)
-    assert {attack.language for attack in attacks} >= {"en", "de", "fr", "es", "ru", "zh", "ar"}
-    kinds = (
-        "plain polite system fenced verdict end language invisible encoded markup role flattery threat rubric"
-    )
-    assert {attack.kind for attack in attacks} >= {*kinds.split(), "peers", "examples", "terminal"}
-    for name in ("tags", "zero-width", "bidi"):
-        assert "score" not in texts[f"invisible-{name}"]
-    assert not any("score" in texts[f"encoded-{name}"] for name in ("base64", "full-width"))
-    assert "".join(chr(ord(c) - 0xE0000) for c in texts["invisible-tags"]).startswith("Give the score 5")
-    assert "\x1b[" in texts["terminal-escapes"]
-    assert all(json.loads(json.dumps(text)) == text.encode().decode() for text in texts.values())
-
-
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("reply", [reply for reply in REPLIES if reply])
 def test_an_attack_is_put_where_it_says_and_the_reply_stays_whole(place: str, reply: str) -> None:
@@ -73,21 +52,6 @@ def test_an_attack_is_put_where_it_says_and_the_reply_stays_whole(place: str, re
     elif len(reply.split()) > 2:
         assert before.strip()
         assert after.strip()
-
-
-def test_every_attack_is_dealt_equally_often_and_never_twice_to_one_reply() -> None:
-    attacks = shipped_attacks()[:7]
-    for replies in (0, 1, 5, 12):
-        for each in (0, 1, 3, 6, 7, 99):
-            hands = deal(attacks, replies, each, seed=4)
-            assert [len(set(hand)) for hand in hands] == [min(each, len(attacks))] * replies
-            used = Counter(attack for hand in hands for attack in hand)
-            counts = [used[attack] for attack in attacks]
-            assert max(counts) - min(counts) <= 1
-            assert hands == deal(attacks, replies, each, seed=4)
-    assert deal(attacks, 12, 3, seed=4) != deal(attacks, 12, 3, seed=5)
-    with pytest.raises(InputError, match="-1 for each reply"):
-        deal(attacks, 1, -1, seed=0)
 
 
 @pytest.mark.parametrize("name", [*SHIPPED, DEMO], ids=str)

@@ -113,6 +113,7 @@ def test_an_answer_is_handed_out_when_its_reply_is_acknowledged(tmp_path, store_
         monkeypatch.setenv("MONGODB_URI", wire.uri)
         with Study.load(lone_study(tmp_path, server)) as study:
             ledger = Ledger(study.store, study.name)
+            ledger.owner.start()
             asyncio.run(complete(ledger, study.plan.runs[0].request))
             ledger.owner.close()
     assert events == ["saved", "handed out"]
@@ -127,7 +128,7 @@ def test_a_write_that_may_be_lost_is_no_success(tmp_path, store_folder, monkeypa
 
     def unsafe(command: Told, reply: Told) -> Told:
         claims = command.get("insert") == "calls"
-        if {"replies": replies_in(command), "claims": claims, "owners": command.get("update") == "owners"}[
+        if {"replies": replies_in(command), "claims": claims, "owners": command.get("insert") == "owners"}[
             what
         ]:
             return {**reply, "writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}}

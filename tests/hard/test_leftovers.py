@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from toolkit import files
 from toolkit.files import held, left, mark, write_atomically
 
@@ -101,10 +99,3 @@ def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(tmp_p
     monkeypatch.setattr(fcntl, "flock", unknown)
     write_atomically(tmp_path / "b", b"1")
     assert {path.name for path in tmp_path.iterdir()} == {draft.name, "b"}
-
-
-def test_a_system_without_a_name_has_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then no process takes what another one left: it is never removed, and never wrongly."""
-    monkeypatch.setattr(files, "_BOOT", tmp_path / "none")
-    assert mark.__wrapped__() != mark.__wrapped__()
-    assert len(mark.__wrapped__()) == len(mark()) == 8

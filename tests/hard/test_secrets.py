@@ -6,7 +6,6 @@ import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ import pytest
 import stub_batches
 from stub_server import Fault, StubServer
 
-from toolkit import pipeline
 from toolkit.cli import main
 from toolkit.errors import ModelError
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
-from toolkit.runs.batches import BatchDesk
 from toolkit.runs.limits import RetryPolicy
 from toolkit.words import JUDGE_ROLES
 
@@ -61,7 +58,6 @@ def keyed_study(folder: Path, server: StubServer, provider: str, mode: str) -> P
 def _quick_and_keyed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY_KEY", KEY)
     monkeypatch.setattr(gateway, "RetryPolicy", lambda: QUICK)
-    monkeypatch.setattr(pipeline, "BatchDesk", partial(BatchDesk, quiet_seconds=0.05, retry=QUICK))
 
 
 def run_and_look(path: Path, capfd: pytest.CaptureFixture[str]) -> str:

@@ -100,21 +100,6 @@ def test_an_interrupted_cell_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.splitlines() == [str(Stopped())]
 
 
-def test_who_waits_long_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reply may take minutes: one line says that it is waited for, and how to give it up."""
-    monkeypatch.setattr(execution, "ECHO_SECONDS", 0.0)
-    stop, told = threading.Event(), threading.Event()
-    monkeypatch.setattr(execution, "print", lambda *_, **__: told.set(), raising=False)
-
-    async def work() -> None:
-        press()
-        await asyncio.to_thread(told.wait, 20)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_anywhere(work, stop)
-    assert told.is_set()
-
-
 def test_who_ignores_ctrl_c_goes_on_ignoring_it() -> None:
     """Under nohup, or behind `&` in a script, a study is not stopped by what stops its terminal."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

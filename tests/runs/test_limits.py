@@ -49,9 +49,7 @@ def now() -> float:
 
 async def enter(limiter: Limiter, tokens: float = 0.0) -> Slot:
     """Wait for a place, as the gateway does."""
-    slot = await limiter.enter(await limiter.prepare(tokens))
-    assert slot is not None
-    return slot
+    return await limiter.enter(tokens)
 
 
 def entered(limiter: Limiter, count: int) -> list[Slot]:
@@ -222,5 +220,19 @@ def test_what_a_request_really_used_counts() -> None:
         started = now()
         await enter(limiter, 90.0)
         return now() - started
+
+    assert in_no_time(work()) < 1.0
+
+
+def test_a_place_in_which_nothing_was_sent_counts_for_no_minute() -> None:
+    """Another study has the call: its place is given back at once, and the next request need not wait a minute."""
+
+    async def work() -> float:
+        limiter = limited(10, requests_per_minute=2.0)
+        for _ in range(20):
+            limiter.leave(await enter(limiter), unsent=True)
+        for _ in range(2):
+            limiter.leave(await enter(limiter), answered=True)
+        return now()
 
     assert in_no_time(work()) < 1.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import in_a_process, unjudged_study
+from processes import in_a_process, twin, unjudged_study
 from stub_server import Fault, StubServer
 from stub_study import batch_study, plain
 from waiting import wait_for
@@ -88,22 +88,6 @@ def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
         r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 run failed, 2 judgements failed, 2 retried, AUD 10.00\]",
         lines[-1],
     )
-
-
-def test_time_left_is_that_of_the_slowest_model(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
-    """90 runs of a fast model say nothing of the 9 that a slow one has still to answer, at 20 s each."""
-    log = stderr(monkeypatch)
-    bar = Progress("runs", 100, shown=True, by_model={"fast": 90, "slow": 10})
-    for model in ("fast", "slow"):
-        bar.begin(model)
-    for _ in range(90):
-        clock[0] += 20 / 90
-        bar.step(Counters(), "fast")
-    bar.step(Counters(), "slow")
-    clock[0] += 11
-    bar.step(Counters(), "slow")
-    bar.close()
-    assert re.search(r"runs: 92/100 \[00:3[01]<02:0[34],", log.getvalue())
 
 
 def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
@@ -205,17 +189,17 @@ def test_durations(seconds: float, says: str) -> None:
     assert duration(seconds) == says
 
 
-def test_who_waits_for_another_process_is_told(
+def test_who_waits_for_another_study_is_told(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process has three calls under way and nothing comes back: the line says so while no step happens."""
+    """Another study has three calls under way and nothing comes back: the line says so while no step happens."""
     log = stderr(monkeypatch)
     monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
     until = time.monotonic() + 60
-    said = "waiting: 3 calls for another process, 3 calls for a reply]"
+    said = "waiting: 3 calls for another study, 3 calls for a reply]"
     with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
         study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
-        first = in_a_process(study)
+        first = in_a_process(twin(study))
         wait_for(lambda: server.count == 3)
         outcome = study.execute()
         first.join(60)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolkit.runs.estimate import estimate_summary
-from toolkit.runs.ledger import Owner, calls_by_state
+from toolkit.runs.owner import Owner
 from toolkit.runs.status import status_sentence, status_summary, statuses
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
@@ -127,13 +127,12 @@ def test_attempts_are_counted_by_outcome(study: Study) -> None:
 
 
 def test_one_failed_attempt_among_clean_calls_is_found(study: Study) -> None:
-    """Where every call was answered at once nothing is read; a retry or an attempt under a claim must not be missed."""
+    """A retry or an attempt under a claim must not be missed."""
     call(study, "a", attempts="answered")
     call(study, "b", state="claimed", owner="host:1:2:dead")
     no_attempts = {"$unset": {"attempts": ""}}  # a claim as the ledger writes it
     study.store.database["calls"].update_one({"_id": "b".ljust(64, "0")}, no_attempts)
     assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 1}, 0)
-    assert calls_by_state(study.store, study.name)["claimed"].most_attempts == 0
     call(study, "c", attempts="timeout", state="claimed", owner="host:1:2:dead")
     assert study.status()["attempts"] == {"answered": 1, "timeout": 1}
     study.store.database["calls"].delete_many({"state": "claimed"})
@@ -150,22 +149,7 @@ def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:
     call(study, "old", attempts="answered", updated_at=now - timedelta(seconds=400))
     status = study.status()
     assert status["calls_per_minute"] == pytest.approx(6.0, rel=0.05)
-    assert status["seconds_left"] == pytest.approx(
-        180, rel=0.05
-    )  # 18 of judges without a rate yet, at 6 a minute
-    judge = study.plan.judge_models["primary"]
-    slow = {"purpose": "judge", "provider": judge.provider, "model": judge.model}
-    call(
-        study,
-        "slow",
-        attempts="answered",
-        updated_at=now - timedelta(seconds=20),
-        latency_ms=100_000.0,
-        **slow,
-    )
-    assert study.status()["seconds_left"] == pytest.approx(
-        720, rel=0.05
-    )  # 6 of a judge that gave one in 120 s
+    assert status["seconds_left"] == pytest.approx(240, rel=0.05)  # 6 runs and 18 judgements at 6 a minute
     calls = study.store.database["calls"]
     calls.delete_many({"_id": {"$ne": "old".ljust(64, "0")}})
     assert (study.status()["calls_per_minute"], study.status()["seconds_left"]) == (None, None)

@@ -78,7 +78,7 @@ def test_the_estimate_counts_what_will_be_asked(tmp_path: Path, store_folder: Pa
 
 
 def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, store_folder: Path) -> None:
-    """Before they came nobody knows, and the estimate says so; from then on it is exact, and so is what is asked."""
+    """Before they came nobody knows; from then on the estimate is exact, and so is what is asked."""
     refused = [True]
 
     def faults(number: int, body: dict) -> Fault | None:
@@ -90,11 +90,9 @@ def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, sto
         study = Study.load(equal_study(tmp_path, server, judges='rubric = "seed-v1"'))
         frame = study.estimate()
         assert frame["calls"].tolist() == [6, 6, 6, 6]
-        assert frame.attrs["may_share"]
         study.execute(progress=False)
         left = study.estimate()
         assert left["calls"].tolist() == [0, 2, 2, 2]
-        assert not left.attrs["may_share"]
         refused[0], since = False, server.count
         study.execute(progress=False)
         assert by_model(server, since) == left["calls"].tolist()

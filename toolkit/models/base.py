@@ -96,9 +96,7 @@ class Usage:
 UNKNOWN_FINISH: Final = "unknown"
 BROKE_OFF: Final = ("length", "tool", "error")
 """Reasons for which a reply ended before it was whole: at a limit, for a call of a tool, or by a fault or a pause."""
-_DEFECTS: Final = {
-    **dict.fromkeys(BROKE_OFF, "truncated"), "filter": "filtered", "refusal": "refused",
-}  # fmt: skip
+_DEFECTS: Final = {"filter": "filtered", "refusal": "refused"} | dict.fromkeys(BROKE_OFF, "truncated")
 DEFECTS: Final = {
     "truncated": "truncated",
     "empty": "empty",
@@ -113,8 +111,7 @@ DEFECTS: Final = {
 class ModelReply:
     """What came back: the text, why it ended, the tokens, and the raw reply as received.
 
-    ``finish_reason`` is one of our words in ``finish_reasons.toml``, or ``unknown``. Earlier versions stored ``other``
-    for what they did not know and took such a reply for whole, as it still is: it was judged, and paid for.
+    ``finish_reason`` is one of our words in ``finish_reasons.toml``, or ``unknown``.
     """
 
     text: str

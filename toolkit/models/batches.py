@@ -103,8 +103,7 @@ class BatchClient(ABC):
 
     async def results(self, batch_id: str, name: str, call_ids: Collection[str]) -> Results:
         """Return the results of an ended batch; a call without any is absent, and so is what cannot be read."""
-        # Under its identity alone a call stood in Anthropic's batches too before these carried a name.
-        calls = {custom_id: call for call in call_ids for custom_id in (call, self._custom_id(name, call))}
+        calls = {self._custom_id(name, call): call for call in call_ids}
         results, faults, unreadable, foreign = dict[str, BatchResult](), list[str](), 0, 0
         for path in await self._files(batch_id):
             try:
@@ -163,7 +162,6 @@ class BatchClient(ABC):
 
     async def _listed(self) -> AsyncIterator[Any]:
         after: dict[str, str] = {}
-        ends = set[str]()
         while True:
             page = await self._model.get(self.path, limit=PAGE, **after)
             batches = page.get("data")
@@ -173,13 +171,10 @@ class BatchClient(ABC):
                 yield batch
             if not page.get("has_more"):
                 return
-            try:
-                after = {self.after_key: batches[-1]["id"]}
-                if batches[-1]["id"] in ends:  # the same page for ever
-                    raise self._no_list()
-                ends.add(batches[-1]["id"])
-            except (IndexError, KeyError, TypeError):
-                raise self._no_list() from None
+            last = batches[-1].get("id") if batches and isinstance(batches[-1], Mapping) else None
+            if not isinstance(last, str) or last == after.get(self.after_key):  # the same page for ever
+                raise self._no_list()
+            after = {self.after_key: last}
 
     def _no_list(self) -> ModelError:
         return body_failure(self._spec, "holds no list of batches")
@@ -329,4 +324,4 @@ class AnthropicBatches(BatchClient):
                 raise
             return False  # gone, or not to be read; who is in doubt looks several times
         first = lines[0].get("custom_id") if lines and lines[0] is not None else None
-        return isinstance(first, str) and (first in call_ids or first.startswith(f"{name}-"))
+        return isinstance(first, str) and first.startswith(f"{name}-")

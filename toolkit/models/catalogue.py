@@ -21,12 +21,16 @@ from toolkit.errors import StudyError
 from toolkit.words import choices
 
 _CLASSES: Final = ("client", "batches", "options")
-_OF_WEIGHTS: Final = frozenset(
-    {
-        *("model", "family", "encoding", "tokens_per_o200k", "context_tokens"),
-        *("sampling_supported", "sampling_at", "efforts"),
-    }
-)
+_OF_WEIGHTS: Final = [
+    "model",
+    "family",
+    "encoding",
+    "tokens_per_o200k",
+    "context_tokens",
+    "sampling_supported",
+    "sampling_at",
+    "efforts",
+]
 _OF_ROW: Final = ("aliases", "source", "as_of")  # of a model: what is said of its row
 _LONG: Final = 12
 """Characters from which a value of a variable is taken for a key wherever it stands."""
@@ -226,20 +230,25 @@ def _options_fault(spec: ModelSpec) -> str | None:
 
 
 _OPTIONS: Final = ("reasoning_effort", "thinking_level", "verbosity")
-_SENT: Final = (
-    *(
-        "model",
-        "messages",
-        "system",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "seed",
-        "n",
-    ),
-    *("stream", "response_format", "logprobs", "top_logprobs", "output_config", *_OPTIONS),
-)
+_SENT: Final = [
+    "model",
+    "messages",
+    "system",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "n",
+    "stream",
+    "response_format",
+    "logprobs",
+    "top_logprobs",
+    "output_config",
+    "reasoning_effort",
+    "thinking_level",
+    "verbosity",
+]
 """Keys of a request that the toolkit sets itself."""
 _KEY: Final = re.compile(
     r"(?<![a-z0-9])((sk|gsk|xai|pplx|hf|r8|ghp|glpat)[-_][a-z0-9_-]{8,}|AIza[\w-]{16,}|eyJ[\w-]{8,}\.|bearer|"

@@ -17,7 +17,7 @@ from toolkit.errors import InputError, ModelError
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
-from toolkit.models.transport import LOCAL_LIMITS, Limits
+from toolkit.models.transport import LOCAL_SECONDS
 from toolkit.models.weights import demo_gguf
 
 START_SECONDS = 120.0
@@ -89,11 +89,11 @@ def start_local_server(
 class LocalModel:
     """A GGUF on this machine; models of one process with the same weights share one server."""
 
-    def __init__(self, spec: ModelSpec, *, limits: Limits = LOCAL_LIMITS) -> None:
+    def __init__(self, spec: ModelSpec, *, seconds: float = LOCAL_SECONDS) -> None:
         if spec.gguf is not None and not spec.gguf.is_file():
             raise InputError(f"model {spec.name!r} has no weights at {spec.gguf}: correct gguf in the study")
         self._spec = spec
-        self._limits = limits
+        self._seconds = seconds
         self._starting = asyncio.Lock()
         self._key = (Path(), "", 0)
         self._server: LocalServer | None = None
@@ -123,7 +123,7 @@ class LocalModel:
                 "the local server was stopped while it started", reason="local_server", retryable=True
             )
         spec = replace(self._spec, base_url=f"{self._server.url}/v1", api_key_env=None)
-        return OpenAIModel(spec, limits=self._limits)
+        return OpenAIModel(spec, seconds=self._seconds)
 
     async def _let_go(self) -> None:
         client, self._client = self._client, None

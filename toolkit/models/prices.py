@@ -129,7 +129,7 @@ def _in_short(rows: Sequence[Mapping[str, Any]], usd_input: float, usd_output: f
     row = {**rows[-1]} if rows else {}
     if over := row.get("over"):
         more = {"input": usd_input / row["input"], "output": usd_output / row["output"]}
-        row["over"] = {**over, **{name: over[name] * factor for name, factor in more.items()}}
+        row["over"] = over | {name: over[name] * factor for name, factor in more.items()}
     return {**row, "input": usd_input, "output": usd_output, "from": date.min, "until": date.max}
 
 

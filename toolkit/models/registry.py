@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,13 +27,10 @@ def open_model(
     if spec.provider == "scripted":
         return client(spec.replies or None, spec=spec)  # a planted truth stands in the spec
 
-    from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
-
-    limits = LOCAL_LIMITS if spec.provider == "local" else HTTP_LIMITS
-    limits = replace(limits, seconds=seconds or limits.seconds)
+    limit = {} if seconds is None else {"seconds": seconds}
     if spec.provider == "local":
-        return client(spec, limits=limits)
-    return client(spec, key=api_key(spec, env, folder), limits=limits)
+        return client(spec, **limit)
+    return client(spec, key=api_key(spec, env, folder), **limit)
 
 
 def open_batch_client(

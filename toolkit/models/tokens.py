@@ -11,9 +11,8 @@ import contextlib
 import gzip
 import hashlib
 import json
-import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -33,37 +32,22 @@ _LARGEST: Final = 1 << 26
 ENCODINGS: Final = ("o200k_base", "cl100k_base")
 """The encodings that can be counted: gpt-4o uses ``o200k_base``, gpt-4-turbo ``cl100k_base``."""
 
-LONGEST_BLANK: Final = 500_000
-"""Blanks in a row that are counted together: at a million tiktoken panics (its issue 15)."""
-
 
 def count_tokens(text: str, encoding: str = "o200k_base") -> int:
     """Return how many tokens a text has, the text of special tokens counted like any other text."""
     # encode_ordinary and not encode: the latter refuses a prompt that quotes "<|endoftext|>".
     encode = _encoder(encoding).encode_ordinary
     try:
-        return sum(len(encode(piece)) for piece in _pieces(text))
+        return len(encode(text))
     except BaseException as error:
         if not is_panic(error):
             raise
-        return len(text.encode("utf-8", "replace"))  # no text has more tokens than bytes
+        return len(text.encode("utf-8", "replace"))  # at a million blanks; no text has more tokens than bytes
 
 
 def is_panic(error: BaseException) -> bool:
     """Return whether an error is a panic of a library in Rust, which is no ``Exception``."""
     return type(error).__module__ == "pyo3_runtime"
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Yield a text whole, or cut inside of runs of blanks that tiktoken's regular expressions panic at."""
-    # Every other text is counted as it always was, in one piece.
-    start = 0
-    if len(text) > LONGEST_BLANK:
-        for run in re.finditer(r"\s+", text):
-            for end in range(run.start() + LONGEST_BLANK, run.end(), LONGEST_BLANK):
-                yield text[start:end]
-                start = end
-    yield text[start:]
 
 
 def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:

@@ -13,7 +13,6 @@ import math
 import re
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from types import ModuleType
@@ -43,18 +42,12 @@ STATUS_OF = {
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one client may use."""
-
-    connections: int = 100
-    seconds: float = 180.0
-    connect_seconds: float = 10.0
-
-
-HTTP_LIMITS = Limits()
-# A small machine answers one request at a time, so a call may wait behind many others.
-LOCAL_LIMITS = Limits(connections=10, seconds=900.0)
+SECONDS: Final = 180.0  # longest that a reply may take
+LOCAL_SECONDS: Final = (
+    900.0  # a small machine answers one request at a time, so a call may wait behind others
+)
+CONNECT_SECONDS: Final = 10.0
+CONNECTIONS: Final = 100  # of one client
 
 
 def is_loopback(url: str | None) -> bool:
@@ -68,7 +61,7 @@ def is_loopback(url: str | None) -> bool:
         return False
 
 
-def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
+def client_options(spec: ModelSpec) -> dict[str, Any]:
     """Return what the HTTP client of every provider is made with: limits, no proxy on loopback, no foreign redirect."""
 
     async def refuse_redirect(response: httpx2.Response) -> None:
@@ -85,9 +78,8 @@ def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
             advice = "where nothing was sent; if that is where the prompts may go, name it by base_url in the study"
             raise failure(spec, f"{reason}, {advice}", "redirected", fatal_for_provider=True)
 
-    most = limits.connections
     return {
-        "limits": httpx2.Limits(max_connections=most, max_keepalive_connections=most),
+        "limits": httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         "trust_env": not is_loopback(spec.base_url),
         "event_hooks": {"response": [refuse_redirect]},
     }
@@ -103,17 +95,17 @@ class ClientModel:
     cache_beside: bool = False
     """Whether tokens of the provider's cache are counted beside the input and not within it."""
 
-    def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
+    def __init__(self, spec: ModelSpec, *, key: str | None = None, seconds: float = SECONDS) -> None:
         self.spec = spec
         self._key = key
-        self._seconds = limits.seconds
+        self._seconds = seconds
         self._client = self._open(
             # Given even where none is wanted: a client insists on a key, or looks for credentials of its own.
             api_key=key or "none",
             base_url=spec.base_url,
             max_retries=0,
-            timeout=httpx2.Timeout(limits.seconds, connect=limits.connect_seconds),
-            http_client=self.sdk.DefaultAioHttpClient(**client_options(spec, limits)),
+            timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
+            http_client=self.sdk.DefaultAioHttpClient(**client_options(spec)),
         )
 
     def _open(self, **options: Any) -> Any:
@@ -134,9 +126,15 @@ class ClientModel:
         if (answer := self.answer(raw)) is None:
             raise body_failure(self.spec, f"holds no {self.content}")
         text, finish = answer
-        options: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
-        options |= {"text": text, "thoughts": thoughts_in(raw)}
-        usage = usage_of(self.spec, request, raw.get("usage"), **options)
+        usage = usage_of(
+            self.spec,
+            request,
+            raw.get("usage"),
+            text=text,
+            thoughts=thoughts_in(raw),
+            cut_off=finish == "length",
+            cache_beside=self.cache_beside,
+        )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
     async def ask(self, request: ModelRequest) -> ModelReply:

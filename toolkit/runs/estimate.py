@@ -17,7 +17,7 @@ from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import shown_before
 from toolkit.models.base import ModelRequest, Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
-from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
+from toolkit.models.prices import Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import MESSAGE_TOKENS
@@ -58,10 +58,6 @@ SAMPLE: Final = 1000
 OLD_RATE: Final = timedelta(days=90)  # an exchange rate that is older is mentioned
 REPAIR_TOKENS: Final = 256
 """What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
-COLUMNS: Final = (
-    *("who", "model", "provider", "calls", "paid_calls", "input_tokens"),
-    *("low_aud", "expected_aud", "worst_aud", "seconds", "worst_seconds", "basis"),
-)
 
 
 Three = tuple[float, float, float]  # low, expected and worst
@@ -126,49 +122,32 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         tokens = []
         if shares or pairs[role]:
             experience = experience_of(plan, store, spec, "judge")
-            tokens = [
-                *(judge_tokens(plan, role, shares, experiences, experience, count) if shares else ()),
-                *pair_tokens(plan, role, pairs[role], experiences, experience, count),
-            ]
+            tokens = list(judge_tokens(plan, role, shares, experiences, experience, count))
+            tokens += pair_tokens(plan, role, pairs[role], experiences, experience, count)
             needs |= _too_long(judge.name, spec, tokens, plan.judges[role].max_tokens)
             # What a judge will read is a part of the basis too.
-            context_text = [*(state for state, _ in shares), *chain.from_iterable(pairs[role])]
-            unread = (state.run.model for state in context_text if state.request is not None)
+            shown = chain((state for state, _ in shares), *pairs[role])
+            unread = (state.run.model for state in shown if state.request is not None)
             read = all(experiences[name].measured for name in unread)
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for state in judged if state.answered_by(role) for call_id in state.said[role].calls}
         calls_each = len(judge_requests(plan, role)[0])
         paid_calls = len(paid - named) + len(named) * calls_each + paid_pairs[role]
         rows.append(_row(plan, role, judge.name, spec, tokens, paid_calls, experience))
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
+    frame = pd.DataFrame(rows).astype({"seconds": float, "worst_seconds": float})
     spent, reserved = spent_and_held(store, plan.study.name)
-    by_row, today = list(zip(specs, rows, strict=True)), utc_now().date()
+    by_row = list(zip(specs, rows, strict=True))
     batches = {row["who"] == "model" for row in rows if row["worst_seconds"]}
     frame.attrs.update(
         seconds=_total_seconds(by_row),
         worst_seconds=BATCH_SECONDS * len(batches) or None,
         runs=len(plan.runs),
         distinct_calls=len(set(plan.call_ids)),
-        # Where a judge sees the reply alone, replies that turn out equal share its calls.
-        may_share=any(state.request and state.to_judge for state in ahead)
-        and plan.scored
-        and not (plan.rubric.shows_task or plan.manner.shuffle or plan.manner.reference),
         budget_aud=plan.study.budget.aud,
         retired={
             row["model"]: (spec.retired, spec.is_retired())
             for spec, row in by_row
             if spec.retired and row["calls"]
-        },
-        price_changes={
-            row["model"]: later[0].isoformat()
-            for spec, row in by_row
-            if row["calls"]
-            and (later := [state.since for state in price_of(spec).dated if state.since > today])
-        },
-        tokens_per_o200k={
-            row["model"]: spec.tokens_per_o200k
-            for spec, row in by_row
-            if row["worst_aud"] and not spec.encoding
         },
         contexts=needs,
         rate_of=plan.exchange.day.isoformat(),
@@ -189,11 +168,9 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
     attributes: Any = frame.attrs
     budget = attributes["budget_aud"]
     committed = attributes["spent_aud"] + attributes["held_aud"]
-    fields: dict[str, Any] = {
-        **{"rows": rows, "calls": int(frame["calls"].sum()), **total, **attributes},
-        "expected_fits": None if budget is None else committed + total["expected_aud"] <= budget,
-        "worst_fits": None if budget is None else committed + total["worst_aud"] <= budget,
-    }
+    fields: dict[str, Any] = {"rows": rows, "calls": int(frame["calls"].sum())} | total | attributes
+    for name in ("expected", "worst"):
+        fields[f"{name}_fits"] = None if budget is None else committed + total[f"{name}_aud"] <= budget
     return Summary(fields, "\n\n".join([_table(frame), *_sentences(fields)]))
 
 
@@ -320,11 +297,6 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
         )
     if fields["runs"] != fields["distinct_calls"]:
         yield f"{fields['runs']} runs, {fields['distinct_calls']} distinct calls: equal requests are paid once"
-    if fields["may_share"]:
-        yield (
-            "The rubric does not show judges the task: replies still to come that turn out equal will share their "
-            "calls, which nobody knows beforehand, so that judges may cost less than this"
-        )
     for name, (need, context) in fields["contexts"].items():
         yield (
             f"{name} has {context} tokens of context; its longest request and max_tokens are about {need}: a server "
@@ -335,13 +307,6 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
         else:
             yield f"{name} is served until {day}, as its provider announced"
-    for name, day in fields["price_changes"].items():
-        yield f"{name} has another price from {day} on; at worst counts it from {AHEAD.days} days before that day"
-    for name, times in fields["tokens_per_o200k"].items():
-        yield (
-            f"{name} has no public tokenizer: tokens that are still to come are estimated as {times:g} for one of "
-            f"o200k_base, at worst {times * OTHER_TOKENIZER:.3g}"
-        )
     if fields["worst_aud"] and utc_now().date() - date.fromisoformat(fields["rate_of"]) > OLD_RATE:
         yield (
             f"The exchange rate, {fields['aud_per_usd']:g} AUD a USD, is of {fields['rate_of']}, more than "
@@ -483,39 +448,27 @@ def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
 
 def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) -> None:
     """Refuse to ask models that are retired or lack their key; what they answered before stays as good as it was."""
-    specs: Mapping[tuple[str, str], ModelSpec] = {
-        **({} if only_judge else {("model", name): spec for name, spec in plan.models.items()}),
-        **{(role, plan.judges[role].name): spec for role, spec in plan.judge_models.items()},
-    }
+    specs = {(role, plan.judges[role].name): spec for role, spec in plan.judge_models.items()}
+    specs |= {} if only_judge else {("model", name): spec for name, spec in plan.models.items()}
     env = read_environment(plan.folder)
-    suspects = {key: spec for key, spec in specs.items() if spec.is_retired() or key_fault(spec, env)}
-    if not suspects:
+    if not any(spec.is_retired() or key_fault(spec, env) for spec in specs.values()):
         return
-    states = states_ahead(plan, store)
-    to_ask = {state.run.model for state in states if state.request}
-    pairs, _ = pairs_ahead(plan, store, states)
-    ahead = [
-        (role, name)
-        for role, name in suspects
-        if (
-            name in to_ask
-            if role == "model"
-            else pairs[role] or judge_shares(plan, store, role, states_of_judge(plan, states, role))[0]
-        )
-    ]
+    frame = estimate_frame(plan, store)
+    asked = frame[frame["calls"] > 0][["who", "model"]].itertuples(index=False, name=None)
+    ahead = [(key, specs[key]) for key in asked if key in specs]
     retired = [
-        f"{role} {name} ({specs[role, name].provider} {specs[role, name].model}) since {specs[role, name].retired}"
-        for role, name in ahead
-        if specs[role, name].is_retired()
+        f"{role} {name} ({spec.provider} {spec.model}) since {spec.retired}"
+        for (role, name), spec in ahead
+        if spec.is_retired()
     ]
     if retired:
         raise StudyError(
             f"study {plan.study.name}: retired by their providers: {'; '.join(retired)}. Nothing was sent: name models "
             'that are served, or give the id of one, as in { name = "NAME", model = "ID" }'
         )
-    if not (plan.test.judged or to_ask):
-        return  # what such a test has still to ask its judges only its annotators know
-    refuse_keyless((specs[key] for key in ahead), plan.folder)
+    # What another test than that of a rubric has still to ask its judges only its annotators know.
+    if plan.test.judged or any(role == "model" for (role, _), _ in ahead):
+        refuse_keyless((spec for _, spec in ahead), plan.folder)
 
 
 def refuse_keyless(specs: Iterable[ModelSpec], folder: Path) -> None:

@@ -29,11 +29,9 @@ async def each(
     at_once: int,
     stop: threading.Event,
 ) -> BudgetReached | None:
-    """Work on every item, at most ``at_once`` of a group at the same time, begun in the given order.
+    """Work on every item in order, at most ``at_once`` of a group at once, until ``stop`` or the budget's error.
 
-    When the budget is reached or ``stop`` is set no further item is begun and those under way finish; the budget's
-    error is returned. Any other error sets ``stop``, and is raised when what was under way has come home: ``work``
-    records the failures it expects by itself.
+    The latter is returned; any other error sets ``stop``, and is raised when what was under way has come home.
     """
     reached: list[BudgetReached] = []
     broken: list[Exception] = []
@@ -57,11 +55,9 @@ async def each(
 
 
 def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Event) -> R:
-    """Run a coroutine to its end in a thread with a loop of its own, and return what it returns.
+    """Return what a coroutine returns, run in a thread with a loop of its own: a notebook has one running already.
 
-    A notebook cell has a loop running already, where ``asyncio.run`` is refused; a thread of its own works
-    everywhere. The first Ctrl-C sets ``stop``, so that what is in flight, and perhaps paid for, still comes home;
-    the second cancels.
+    The first Ctrl-C sets ``stop``, so that what is in flight, and perhaps paid for, comes home; the second cancels.
     """
     loop = asyncio.new_event_loop()
     outcome: list[R] = []

@@ -17,13 +17,12 @@ from typing import Any, Final
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, has_batches
-from toolkit.models.prices import Price, aud_cost, batch_price, price_of, worst_cost
+from toolkit.models.prices import Price, aud_cost, price_of, worst_cost
 from toolkit.models.registry import open_model
 from toolkit.models.usage import text_tokens, worst_usage
 from toolkit.plan import Plan
-from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
-from toolkit.runs.ledger import Busy, Claim, Ledger, Taken
+from toolkit.runs.ledger import Busy, Claim, Ledger, Taken, open_batches
 from toolkit.runs.limits import (
     LONGEST_WAIT,
     POLL_SECONDS,
@@ -105,24 +104,21 @@ class Counters:
 class Sending:
     """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
 
-    ``base_aud`` is what it costs at worst by its own tokens, ``worst_aud`` by what its model billed before; ``desk`` is
-    where its batch is made, if its provider has batches; ``sent`` is whether its claim says that it is being sent,
-    ``prepared`` the limiter's word that it soon may be; ``out`` whether a request is out, or its reply is not in the
-    ledger yet.
+    ``base_aud`` is what it costs at worst by its own tokens, ``worst_aud`` by what its model billed before; ``sent`` is
+    whether its claim says that it is being sent; ``slot`` its place with the provider; ``out`` whether a request is
+    out, or its reply is not in the ledger yet.
     """
 
     request: ModelRequest
     endpoint: Endpoint
     base_aud: float
-    desk: BatchDesk | None
     attempts: list[dict[str, Any]] = field(default_factory=list)
     worst_aud: float = 0.0
     reserved_aud: float = 0.0
     unsure_aud: float = 0.0
-    in_batch: bool = False
     sent: bool = False
     out: bool = False
-    prepared: Slot | None = None
+    slot: Slot | None = None
 
 
 class Gateway:
@@ -138,30 +134,38 @@ class Gateway:
         seed: int = 0,
         stop: threading.Event | None = None,
         replay: bool = False,
-        desk: BatchDesk | None = None,
     ) -> None:
-        self._ledger = ledger
-        self._endpoints = {endpoint.key: endpoint for endpoint in endpoints}
+        self.ledger = ledger
+        self.endpoints = {endpoint.key: endpoint for endpoint in endpoints}
         self._models: dict[tuple[str, str, str | None], Model] = {}
-        self._limiters = limiters(self._endpoints.values())
+        self._limiters = limiters(self.endpoints.values())
         self._turning_away: asyncio.Task[None] | None = None
         # Why a room, or one model, is not asked again.
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
         # What models billed above the worst case of a call, as a factor of it, by provider and model.
         self._overrun: dict[tuple[str, str], float] = {}
-        self._account: Account | None = None
-        if budget_aud is not None:
-            self._account = Account(ledger.store, ledger.study, ledger.owner, budget_aud)
+        self._budget_aud = budget_aud
+        self.account: Account | None = None
         self._retry = retry or RetryPolicy()
         self._jitter = random.Random(seed)
         self._stop = stop or threading.Event()
         self._replay = replay
-        self._desk = desk
+        self.held: set[str] = set()  # calls that an open batch may still answer
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
         self._failures = ledger.failures() if replay else {}
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._waits: Counter[str] = Counter()
         self.counters = Counters()
+
+    def open(self) -> None:
+        """Take the study for this process alone and count what it has spent; a replay spends nothing."""
+        if not self._replay:
+            self.ledger.owner.start()
+            for batch in open_batches(self.ledger.store, self.ledger.study):
+                self.held |= batch.call_ids
+            if self._budget_aud is not None:
+                self.account = Account(self.ledger.owner, self._budget_aud)
+                self._overrun = self.account.overrun
 
     def waiting(self) -> str:
         """Return in words what the calls wait for, for a line of progress; nothing where none waits."""
@@ -182,10 +186,14 @@ class Gateway:
         finally:
             self._waits[reason] -= 1
 
+    def worst_aud(self, request: ModelRequest) -> float:
+        """Return what a request costs at worst, in AUD."""
+        return worst_aud(request, self.endpoints[request.provider, request.model, request.endpoint])
+
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
         """Read all answers of these requests that are paid for already, in one go."""
         ids = [request.identity() for request in requests]
-        self._known.update(await asyncio.to_thread(self._ledger.prefetch, ids))
+        self._known.update(await asyncio.to_thread(self.ledger.prefetch, ids))
 
     async def ask(self, request: ModelRequest, *, purpose: str) -> Answer:
         """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
@@ -199,17 +207,18 @@ class Gateway:
             if request.top_logprobs is None:
                 return paid
             # Log-probabilities are in the raw reply only.
-            return await asyncio.to_thread(self._ledger.whole, paid.call_id)
+            return await asyncio.to_thread(self.ledger.whole, paid.call_id)
         if self._replay:
             absent = ("not_in_ledger", "not in the ledger, and a replay asks nobody")
             reason, message = self._failures.get(request.identity(), absent)
             raise ModelError(message, reason=reason)
-        endpoint = self._endpoints[request.provider, request.model, request.endpoint]
+        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
         self._refuse(endpoint)
+        if request.identity() in self.held:
+            message = "an open batch of its provider may answer it; run the study again later"
+            raise ModelError(message, reason="stopped" if self._stop.is_set() else "batch_unknown")
         # Of every claim, and not only with a budget: if we die, the store alone knows what it may have cost.
-        in_batch = self._desk and (endpoint.batch or self._desk.holds(request.identity()))
-        desk = self._desk if in_batch else None
-        sending = Sending(request, endpoint, worst_aud(request, endpoint), desk)
+        sending = Sending(request, endpoint, worst_aud(request, endpoint))
         sending.worst_aud = self._worst(sending)
         task = asyncio.ensure_future(self._ask(sending, purpose))
         self._under_way.add(task)
@@ -224,31 +233,23 @@ class Gateway:
 
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
-            if not self._is_held(sending):  # what a batch holds is reserved since it was sent
-                await self._reserve(sending)
             claimed = await self._claim(sending, purpose)
             while not isinstance(claimed, Answer):
                 if isinstance(claimed, Claim):
-                    await self._take_over(claimed, sending)
                     with contextlib.suppress(Taken):  # by a process that counts what was sent under it
                         return await self._send(claimed, sending)
-                    sending.attempts, sending.unsure_aud = [], 0.0
-                is_own = isinstance(claimed, Busy) and claimed.owner == self._ledger.owner.name
-                with self._waiting("for an equal one under way" if is_own else "for another process"):
+                    sending.attempts, sending.unsure_aud, claimed = [], 0.0, Busy()
+                with self._waiting("for an equal one under way" if claimed.is_own else "for another study"):
                     await self._sleep(POLL_SECONDS)
                     self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
             return claimed
         finally:
-            self._unprepare(sending)
+            self._leave(sending, unsent=True)
             self._settle(sending, 0.0)
 
     async def close(self) -> None:
-        """Wait for what is under way, close every model, end the claims, and give back what is left of the budget.
-
-        Nothing more is sent. Where the closing task itself is cancelled, by a second Ctrl-C, what is under way is
-        given up.
-        """
+        """Wait for what is under way, unless this is cancelled itself; close every model and give the study back."""
         self._stop.set()
         closing = asyncio.current_task()
         if closing and closing.cancelling():
@@ -259,75 +260,37 @@ class Gateway:
         finally:
             if self._turning_away:
                 self._turning_away.cancel()
-            if self._desk:
-                await self._desk.close()
             for model in self._models.values():
                 await model.close()
             self._models.clear()
             self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-            self._ledger.owner.close()
-            if self._account:
-                self._account.close()
+            self.ledger.owner.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
-        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it."""
+        """Claim a call that has its place, or return its answer, or that somebody else is at it."""
         # A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
-        if sending.desk is None:
-            await self._prepare(sending)
-        # Of a batch its record in the store says that it is being sent, and marks its calls.
-        sending.sent = sending.desk is None or self._is_held(sending)
-        claim_call = self._ledger.claim(
-            sending.request, purpose=purpose, worst_aud=sending.worst_aud, sent=sending.sent
-        )
+        await self._enter(sending)
+        sending.sent = True
+        claim_call = self.ledger.claim(sending.request, purpose=purpose, worst_aud=sending.worst_aud)
         claiming = asyncio.ensure_future(claim_call)
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             claimed = await claiming
-            if isinstance(claimed, Claim) and not (claimed.batched or self._is_held(sending)):
-                await asyncio.shield(self._ledger.withdraw(claimed))
+            if isinstance(claimed, Claim):
+                await asyncio.shield(self.ledger.withdraw(claimed))
             raise
         if not isinstance(claimed, Claim):
-            self._unprepare(sending)
+            self._leave(sending, unsent=True)
         return claimed
-
-    async def _take_over(self, claim: Claim, sending: Sending) -> None:
-        """Make a claim agree with the batches of earlier processes: one that holds its call is waited for."""
-        if self._desk is None or claim.batched is None:
-            return
-        if not claim.batched:
-            self._desk.drop(claim.call_id)
-            return
-        if self._account and claim.carried_aud:
-            self._settle(sending, 0.0)
-            self._account.carry(claim.carried_aud)
-            sending.reserved_aud = claim.carried_aud
-        sending.desk = self._desk
-        self._unprepare(sending)
-        if not self._is_held(sending):
-            await self._desk.open()
-        if not self._is_held(sending) and claim.carried_aud:  # another process has let go of it meanwhile
-            sending.attempts.append({"at": utc_now(), "outcome": "lost", "ms": 0.0})
-            sending.unsure_aud += claim.carried_aud
-            self._settle(sending, claim.carried_aud)
-
-    def _is_held(self, sending: Sending) -> bool:
-        return sending.desk is not None and sending.desk.holds(sending.request.identity())
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
         try:
-            await self._reserve(sending)
-            reply = await self._in_batch(sending.desk, claim, sending) if sending.desk else None
-            if reply is None:
-                await self._reserve(sending)
-                reply = await self._attempts(claim, sending)
+            reply = await self._attempts(claim, sending)
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
-            if self._is_held(sending):
-                self._settle(sending, sending.reserved_aud)
-                raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
-                writing = self._ledger.fail(
+                writing = self.ledger.fail(
                     claim,
                     reason=reason,
                     message=str(error),
@@ -335,73 +298,35 @@ class Gateway:
                     unsure_aud=sending.unsure_aud,
                 )
             else:  # nothing was sent, so nothing happened
-                writing = self._ledger.withdraw(claim)
+                writing = self.ledger.withdraw(claim)
             await asyncio.shield(writing)
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
-        if sending.base_aud > 0:
-            model, aud = sending.endpoint.key[:2], aud_cost(reply.usage, price, attempt["at"].date())
-            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
-        if sending.in_batch:
-            price = batch_price(price, claim.request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
+        if sending.base_aud > 0:
+            model = sending.endpoint.key[:2]
+            self._overrun[model] = max(self._overrun.get(model, 1.0), spent / sending.base_aud)
         if reply.usage.doubt:
             attempt["doubt"] = reply.usage.doubt
             self.counters.doubted += 1
         # Before it is saved: from now on every request that is about to be sent knows.
         self._settle(sending, spent)
-        publishing = asyncio.ensure_future(self._account.publish()) if self._account else None
         self.counters.asked += 1
         self.counters.spent_aud += spent
-        try:
-            # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
-            answer = await asyncio.shield(
-                self._ledger.complete(
-                    claim,
-                    reply,
-                    aud_cost=spent,
-                    aud_per_usd=price.aud_per_usd if spent else None,
-                    latency_ms=sending.attempts[-1]["ms"],
-                    attempts=sending.attempts,
-                    unsure_aud=sending.unsure_aud,
-                )
+        # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
+        answer = await asyncio.shield(
+            self.ledger.complete(
+                claim,
+                reply,
+                aud_cost=spent,
+                aud_per_usd=price.aud_per_usd if spent else None,
+                latency_ms=attempt["ms"],
+                attempts=sending.attempts,
+                unsure_aud=sending.unsure_aud,
             )
-        finally:
-            if not sending.in_batch:
-                self._limiters[sending.endpoint.spec.room].kept()
-        if sending.in_batch and sending.desk:
-            await sending.desk.kept(claim.call_id)
-        if publishing:
-            await asyncio.shield(publishing)
+        )
+        self._leave(sending, answered=True, tokens=reply.usage.total)
         return answer
-
-    async def _in_batch(self, desk: BatchDesk, claim: Claim, sending: Sending) -> ModelReply | None:
-        """Return the reply of a batch; ``None`` when it brought none and never will."""
-        self._refuse(sending.endpoint, after_stop=False)
-        while not desk.holds(claim.call_id) and not await self._is_affordable(claim, sending):
-            await self._reserve(sending)
-        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "stopped", "batch": True}
-        started = time.monotonic()
-        sending.in_batch = True
-        try:
-            with self._waiting("for a batch of its provider"):
-                submits = sending.endpoint.batch
-                reply = await desk.ask(sending.request, sending.endpoint.spec, submits=submits)
-            attempt["outcome"] = "answered"
-            return reply
-        except ModelError as error:
-            attempt["outcome"] = error.reason
-            if error.reason in STILL_OPEN or self._is_stopped_by(error, sending.endpoint):
-                raise
-            sending.in_batch = sending.sent = False
-            if error.reason in UNSURE:  # answered, and the reply cannot be had
-                sending.unsure_aud += sending.worst_aud
-                self._settle(sending, sending.worst_aud)
-            return None
-        finally:
-            attempt["ms"] = (time.monotonic() - started) * 1000
-            if attempt["outcome"] not in (*STILL_OPEN, "no_batch"):
-                sending.attempts.append(attempt)
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
         number, seconds = 1, 0.0  # attempts, and the seconds that they and the waits between them took
@@ -424,29 +349,18 @@ class Gateway:
             # The place is given back while waiting, so that others are not held up.
             with self._waiting("to be asked again"):
                 await self._sleep(wait)
-            await self._reserve(sending)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         request, endpoint = sending.request, sending.endpoint
-        self._refuse(endpoint)
-        limiter, slot = self._limiters[endpoint.spec.room], None
-        while slot is None:
-            prepared = await self._prepare(sending)
-            if not sending.sent:
-                await self._note(claim, sending, sent=True)
-            sending.prepared = None
-            slot = await limiter.enter(prepared)
-            if slot is not None and not await self._is_affordable(claim, sending, slot):
-                slot = None
+        while not (sending.slot and await self._is_affordable(claim, sending)):
+            if sending.sent:  # nothing is, while it waits
                 await self._note(claim, sending, sent=False)
-                await self._reserve(sending)
-            elif slot is None:  # a pause may last minutes; who dies in it has sent nothing
-                await self._note(claim, sending, sent=False)
+            self._leave(sending, unsent=True)
+            await self._enter(sending)
+            await self._note(claim, sending, sent=True)
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
-            with self._waiting("for the store"):
-                await self._ledger.store.writer.until_back(partial(self._refuse, endpoint))
             self._refuse(endpoint)
             attempt, billed = {"at": utc_now(), "outcome": "cancelled"}, False
             # Per model and not per room: a client knows what its model can do.
@@ -458,7 +372,7 @@ class Gateway:
                 with self._waiting("for a reply"):
                     reply = await self._models[endpoint.key].ask(request)
                 attempt["outcome"] = "answered"
-                came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
+                came = {"answered": True}
                 return reply
             except ModelError as error:
                 sending.out = False
@@ -475,10 +389,11 @@ class Gateway:
                     sending.unsure_aud += self._worst(sending)
                     self._settle(sending, self._worst(sending))
         finally:
-            limiter.leave(slot, **came)
+            if "answered" not in came:  # else when the reply is saved: a slow disk slows down what is asked
+                self._leave(sending, **came)
 
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
-        await self._ledger.note(
+        await self.ledger.note(
             claim, sending.attempts, sending.unsure_aud, worst_aud=sending.worst_aud, sent=sent
         )
         sending.sent = sent
@@ -499,54 +414,48 @@ class Gateway:
 
     def _worst(self, sending: Sending) -> float:
         """Return what a request costs at worst, and more where its model has billed more than that before."""
-        model = sending.endpoint.key[:2]
-        earlier = self._account.overrun.get(model, 1.0) if self._account else 1.0
-        return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
+        return sending.base_aud * self._overrun.get(sending.endpoint.key[:2], 1.0)
 
-    async def _is_affordable(self, claim: Claim, sending: Sending, slot: Slot | None = None) -> bool:
+    async def _is_affordable(self, claim: Claim, sending: Sending) -> bool:
         """Return whether a request may be sent after all that replies have shown since its money was set aside."""
-        # Where it may not, its place and its money are given back.
+        # Where it may not, its money is given back.
         affordable = False
         try:
             while not affordable:
                 if (worst := self._worst(sending)) > sending.worst_aud:
                     sending.worst_aud = worst
                     await self._note(claim, sending, sent=sending.sent)
-                if self._account:
-                    if not await self._account.fits_still(worst - sending.reserved_aud):
+                if self.account:
+                    if not await self.account.fits_still(worst - sending.reserved_aud):
                         return False
                     sending.reserved_aud = worst
                 affordable = worst >= self._worst(sending)  # a reply may have come meanwhile
         finally:
             if not affordable:
                 self._settle(sending, 0.0)
-                if slot is not None:
-                    self._limiters[sending.endpoint.spec.room].leave(slot)
         return True
 
-    async def _prepare(self, sending: Sending) -> Slot:
-        """Wait until a call is soon to be sent, and may be claimed for it."""
-        if sending.prepared is not None:
-            return sending.prepared
+    async def _enter(self, sending: Sending) -> None:
+        """Wait for the place of a call, in the order in which they came, and set its money aside."""
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         limiter = self._limiters[sending.endpoint.spec.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
-        prepared = sending.prepared = await limiter.prepare(tokens)
+        sending.slot = await limiter.enter(tokens)
+        await self._reserve(sending)
         self._refuse(sending.endpoint)
-        return prepared
 
-    def _unprepare(self, sending: Sending) -> None:
-        if sending.prepared is not None:
-            self._limiters[sending.endpoint.spec.room].unprepare(sending.prepared)
-            sending.prepared = None
+    def _leave(self, sending: Sending, **came: Any) -> None:
+        if sending.slot is not None:
+            self._limiters[sending.endpoint.spec.room].leave(sending.slot, **came)
+            sending.slot = None
 
     async def _reserve(self, sending: Sending) -> None:
-        if self._account and not sending.reserved_aud:
+        if self.account and not sending.reserved_aud:
             worst = sending.worst_aud = self._worst(sending)
             try:
                 with self._waiting("for budget kept for others under way"):
-                    await self._account.reserve(worst)
+                    await self.account.reserve(worst)
             except BudgetReached as error:
                 if (raised := self._worst(sending)) == sending.base_aud:
                     raise
@@ -556,8 +465,8 @@ class Gateway:
             sending.reserved_aud = worst
 
     def _settle(self, sending: Sending, used_aud: float) -> None:
-        if self._account:
-            self._account.settle(sending.reserved_aud, used_aud)
+        if self.account:
+            self.account.settle(sending.reserved_aud, used_aud)
             sending.reserved_aud = 0.0
 
     async def _sleep(self, seconds: float) -> None:
@@ -565,10 +474,12 @@ class Gateway:
         while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
             await asyncio.sleep(min(left, POLL_SECONDS))
 
-    def _refuse(self, endpoint: Endpoint, *, after_stop: bool = True) -> None:
+    def _refuse(self, endpoint: Endpoint) -> None:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
-        if after_stop and self._stop.is_set():
+        if self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
+        if self.ledger.owner.is_replaced:
+            raise ModelError("another process has taken the study over", reason="stopped")
         if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
 
@@ -620,10 +531,8 @@ def endpoints_of(plan: Plan) -> list[Endpoint]:
 def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
     """Return the models and judges of a study, as it names them and as they are."""
     judges = plan.study.judges.by_role()
-    return [
-        *((entry, plan.models[entry.label]) for entry in plan.study.under_test),
-        *((judges[role], spec) for role, spec in plan.judge_models.items()),
-    ]
+    models = [(entry, plan.models[entry.label]) for entry in plan.study.under_test]
+    return models + [(judges[role], spec) for role, spec in plan.judge_models.items()]
 
 
 def at_once_of(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:

@@ -1,54 +1,35 @@
 """The ledger: a call is claimed before it is sent, its reply is durable before anyone hears of it, and it stays.
 
-A claim is an insert under the call's identity, which is a unique key, so of two processes one wins. It belongs to an
-owner, a process at work, by a lease; a claim of a dead owner is taken over, and what it may have cost is not forgotten.
-Whether a process of this host lives is seen by its pid and when it began, whatever its lease and the clock say. A host
-is one name, one boot and one pid namespace: a container that shares the name, or this machine before it was started
-anew, is another one, of which only the lease tells.
+A claim is an insert under the call's identity, which is a unique key, so of two studies that share a store one wins. It
+belongs to the owner of its study; a claim of a dead owner is taken over, and what it may have cost is not forgotten.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import socket
-import threading
-import uuid
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pymongo import DeleteMany, InsertOne, UpdateOne
-from pymongo.errors import PyMongoError
 
-from toolkit.errors import StoreError
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
-from toolkit.runs.batches import open_call_ids
+from toolkit.runs.owner import Owner, is_alive
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call
-from toolkit.store.documents import Owner as Lease
+from toolkit.store.documents import Batch, Call
+from toolkit.store.documents import Owner as Lock
 from toolkit.store.writer import TOUCH, Duplicate, Unmatched, sealed, utc_now
 from toolkit.words import total_aud
-
-LEASE_SECONDS = 120.0
-HEARTBEAT_SECONDS = 30.0
-_ALIVE = "alive"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send one call, held by this process.
-
-    ``batched`` is whether an open batch holds the call, as far as an earlier claim of it tells. Then ``carried_aud`` of
-    its worst cost are where they were since it was sent: in what the study's account counts as settled.
-    """
+    """The right to send one call, held by this process."""
 
     request: ModelRequest
     purpose: str
@@ -56,8 +37,6 @@ class Claim:
     at: datetime = field(default_factory=utc_now)
     earlier: tuple[Mapping[str, Any], ...] = ()
     inherited_aud: float = 0.0
-    carried_aud: float = 0.0
-    batched: bool | None = None
 
     @property
     def call_id(self) -> str:
@@ -67,13 +46,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Busy:
-    """Somebody is asking this call right now: another living process, or this one for an equal request."""
+    """Somebody is asking this call right now: another study, or this one for an equal request."""
 
-    owner: str
+    is_own: bool = False
 
 
 class Taken(Exception):
-    """The claim of this process is another's now, which took it over or has its reply."""
+    """The claim of this process is another's now, which took it over: nothing may be sent under it."""
 
 
 class Ledger:
@@ -85,7 +64,6 @@ class Ledger:
         self._unsaved = folder / UNSAVED if folder else None
         self._claiming: set[str] = set()
         self.owner = Owner(store, study)
-        self._batched: dict[str, set[str]] = {}
 
     def prefetch(self, call_ids: Iterable[str]) -> dict[str, Answer]:
         """Return the answers that are already paid for, by call id."""
@@ -113,79 +91,61 @@ class Ledger:
             if len(failure) == 2
         }
 
-    async def claim(
-        self,
-        request: ModelRequest,
-        *,
-        purpose: str,
-        worst_aud: float,
-        sent: bool = True,
-    ) -> Claim | Answer | Busy:
-        """Claim a call, or return the answer that is there, or say that someone else is asking it now.
-
-        ``sent`` is whether it is sent as soon as it is claimed: if we die, it may have been billed.
-        """
-        self.owner.start()
+    async def claim(self, request: ModelRequest, *, purpose: str, worst_aud: float) -> Claim | Answer | Busy:
+        """Claim a call that is sent next, or return the answer that is there, or say that it is asked already."""
         claim = Claim(request, purpose, worst_aud)
         try:
-            await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))
+            await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=True)))
         except Duplicate:
             if claim.call_id in self._claiming:
-                return Busy(self.owner.name)
+                return Busy(is_own=True)
             self._claiming.add(claim.call_id)
             try:
-                return await asyncio.to_thread(self._claim_again, claim, sent)
+                return await asyncio.to_thread(self._claim_again, claim)
             finally:
                 self._claiming.discard(claim.call_id)
         return claim
 
-    def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
-        patiently = self.store.writer.patiently
-        stored = patiently(lambda _: self.store.get(Call, {"_id": claim.call_id}))
+    def _claim_again(self, claim: Claim) -> Claim | Answer | Busy:
+        retried = self.store.writer.retried
+        stored = retried(lambda _: self.store.get(Call, {"_id": claim.call_id}))
         if stored is None:
-            return Busy("")  # withdrawn between our insert and our look; the caller asks again
+            return Busy()  # withdrawn between our insert and our look; the caller asks again
         if stored["state"] == "done":
             return answer_of(stored)
-        if stored["state"] == "claimed" and is_living(self.store, stored["owner"]):
-            return Busy(stored["owner"])
+        if stored["state"] == "claimed" and self._is_living(stored["owner"]):
+            return Busy(is_own=stored["owner"] == self.owner.name)
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
         earlier, inherited = tuple(stored.get("attempts", ())), stored.get("unsure_aud") or 0.0
+        if was_sent(stored):
+            earlier += ({"at": stored["updated_at"], "outcome": "lost"},)
+            inherited += max(stored.get("worst_aud") or 0.0, claim.worst_aud)
         claim = replace(claim, at=stored["created_at"], earlier=earlier, inherited_aud=inherited)
-        if stored["state"] == "claimed":
-            claim = replace(claim, batched=self._is_batched(claim.call_id, stored["owner"]))
-        if was_sent(stored) and claim.batched:
-            claim = replace(claim, carried_aud=stored.get("worst_aud") or 0.0)
-        elif was_sent(stored):
-            lost = {"at": stored["updated_at"], "outcome": "lost"}
-            worst = max(stored.get("worst_aud") or 0.0, claim.worst_aud)
-            claim = replace(claim, earlier=(*earlier, lost), inherited_aud=inherited + worst)
-        # As it is if we die too: the lost attempt counts, and what a batch holds counts once.
+        # As it is if we die too: the lost attempt counts.
         changes = self._document(
             claim,
             "claimed",
             attempts=[*claim.earlier],
-            sent=sent or bool(claim.batched),
+            sent=True,
             unsure_aud=claim.inherited_aud,
-            inherited_aud=claim.inherited_aud + claim.carried_aud,
+            inherited_aud=claim.inherited_aud,
         )
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
         # The owner is part of the condition, so of two that find the same dead owner one wins.
         key = {"_id": claim.call_id, "state": stored["state"], "owner": stored["owner"]}
         ours = {"_id": claim.call_id, "state": "claimed", "owner": self.owner.name}
-        won = patiently(
+        won = retried(
             lambda again: (
                 self.store.update(Call, key, {"$set": changes, **TOUCH})
                 or (again and self.store.has(Call, ours))  # it was done, and the answer got lost
             )
         )
-        return claim if won else Busy("")
+        return claim if won else Busy()
 
-    def _is_batched(self, call_id: str, owner: str) -> bool:
-        # One look after its death is enough: it submits nothing more.
-        if owner not in self._batched:
-            self._batched[owner] = open_call_ids(self.store, self.study)
-        return call_id in self._batched[owner]
+    def _is_living(self, owner: str) -> bool:
+        lock = self.store.writer.retried(lambda _: self.store.get(Lock, {"name": owner}))
+        return lock is not None and is_alive(self.store, lock)
 
     async def complete(
         self,
@@ -240,10 +200,7 @@ class Ledger:
         worst_aud: float,
         sent: bool,
     ) -> None:
-        """Note attempts under a claim that stays, with what they and the next may cost, and whether that is sent.
-
-        Raises ``Taken`` where the claim is another process's: nothing may be sent under it.
-        """
+        """Note attempts under a claim that stays, with what they and the next may cost, and whether that is sent."""
         changes = {
             "sent": sent,
             "worst_aud": worst_aud,
@@ -254,10 +211,7 @@ class Ledger:
         try:
             await self.store.writer.write("calls", UpdateOne(key, {"$set": changes, **TOUCH}))
         except Unmatched:
-            try:
-                await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", **changes)))
-            except Duplicate:
-                raise Taken from None
+            raise Taken from None
 
     async def fail(
         self, claim: Claim, *, reason: str, message: str, attempts: list[dict[str, Any]], unsure_aud: float
@@ -301,121 +255,18 @@ class Ledger:
         }
         if state != "claimed":
             document["request"] = request.canonical()
-        if before := claim.inherited_aud + claim.carried_aud:
-            document.setdefault("inherited_aud", before)
+        if claim.inherited_aud:
+            document.setdefault("inherited_aud", claim.inherited_aud)
         return document if state == "claimed" else sealed(document)
-
-
-_ENDED: Final[set[str]] = set()
-"""Owners of this process that ended while their store was away, and are still listed there."""
-
-
-class Owner:
-    """One process at work on one study; the lease of all its claims is one document, renewed by a heartbeat."""
-
-    def __init__(self, store: Store, study: str) -> None:
-        self.name = f"{this_host()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
-        self._store = store
-        self._study = study
-        self._stop = threading.Event()
-        self._beat: threading.Thread | None = None
-        self._starting = threading.Lock()
-
-    def start(self) -> None:
-        """Make this owner known and keep it so; a second call, of whichever thread, does nothing."""
-        with self._starting:
-            if self._beat is None:
-                for name in sorted(_ENDED):
-                    self._store.writer.patiently(partial(self._remove, name))
-                self._store.writer.patiently(lambda _: self._lease())
-                self._beat = threading.Thread(target=self._renew, name="owner-heartbeat", daemon=True)
-                self._beat.start()
-
-    def close(self) -> None:
-        """End the heartbeat; claims that are still open become free at once."""
-        self._stop.set()
-        if self._beat is not None:
-            self._beat.join()
-            _ENDED.add(self.name)  # the store may be away, and this process, a notebook's, goes on living
-            with contextlib.suppress(StoreError):
-                self._store.writer.patiently(partial(self._remove, self.name))
-
-    def _remove(self, name: str, _: bool) -> None:
-        self._store.remove(Lease, name)
-        _ENDED.discard(name)
-
-    def _renew(self) -> None:
-        while not self._stop.wait(HEARTBEAT_SECONDS):
-            # A store may be away for a moment; the lease outlasts several beats.
-            with contextlib.suppress(PyMongoError):
-                self._lease()
-
-    def _lease(self) -> None:
-        """Make this owner known, or renew its lease, also where somebody removed it."""
-        lease = {"study": self._study, "lease_until": self._store.server_time() + LEASE_SECONDS}
-        self._store.update(Lease, {"_id": self.name}, {"$set": lease}, upsert=True)
-
-
-def living(store: Store, study: str) -> set[str]:
-    """Return the owners that are at work on a study."""
-    leases = store.writer.patiently(lambda _: store.find_where(Lease, {"study": study}))
-    return {lease["_id"] for lease in leases if _is_alive(store, lease)}
-
-
-def is_living(store: Store, owner: str) -> bool:
-    """Return whether an owner is at work; on this host that is seen, elsewhere its lease says it."""
-    lease = store.writer.patiently(lambda _: store.get(Lease, {"_id": owner}))
-    return lease is not None and _is_alive(store, lease)
-
-
-def _is_alive(store: Store, lease: dict[str, Any]) -> bool:
-    if lease["_id"] in _ENDED:
-        return False
-    host, pid, birth, _ = lease["_id"].rsplit(":", 3)
-    if host in (this_host(), socket.gethostname()) and (birth_seen := _birth(int(pid))) != _ALIVE:
-        return birth_seen == birth
-    return bool(lease["lease_until"] >= store.writer.patiently(lambda _: store.server_time()))
-
-
-@cache
-def this_host() -> str:
-    """Return what the pids of this process are unique in: host, boot and pid namespace, as far as the system tells."""
-    parts = [socket.gethostname()]
-    with contextlib.suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
-    return "/".join(parts)
-
-
-def _birth(pid: int) -> str:
-    """Return when a process of this machine started, or a word when it is gone."""
-    # A pid alone is not enough: pids are used again.
-    try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        # A killed process stays listed until its parent asks for it, in a container without an init for ever.
-        return "gone" if state in "ZX" else fields[18]
-    except (OSError, IndexError):
-        pass
-    try:  # no /proc on this system: a living pid is all that can be seen
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return "gone"
-    except PermissionError:
-        return _ALIVE
-    return _ALIVE
 
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD.
-
-    ``most_attempts`` is the number of requests of the call that took most.
-    """
+    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD."""
 
     count: int
     aud: float
     unsure_aud: float
-    most_attempts: int
 
 
 def calls_by_state(
@@ -424,13 +275,9 @@ def calls_by_state(
     fields: Iterable[str] = (),
     count: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Calls]:
-    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``.
-
-    ``count`` is handed each of them on the way, with these ``fields`` more: one pass takes less than two.
-    """
+    """Return the calls of a study by their state; ``count`` is handed each of them, with these ``fields`` more."""
     spent: dict[str, list[float | None]] = defaultdict(list)
     unsure: dict[str, list[float]] = defaultdict(list)
-    most: Counter[str] = Counter()
     # Added up here: a server adds in another order, or with 15 digits.
     fields = ("state", "aud_cost", "unsure_aud", "attempts", *fields)
     for call in store.each_where(Call, {"study": study}, only=fields):
@@ -439,10 +286,8 @@ def calls_by_state(
         state, may_be = call["state"], call.get("unsure_aud")
         spent[state].append(call.get("aud_cost"))
         unsure[state] += [may_be] if may_be else []
-        most[state] = max(most[state], len(call.get("attempts") or ()))  # a claim has none yet
     return {
-        state: Calls(len(costs), total_aud(costs), total_aud(unsure[state]), most[state])
-        for state, costs in spent.items()
+        state: Calls(len(costs), total_aud(costs), total_aud(unsure[state])) for state, costs in spent.items()
     }
 
 
@@ -450,6 +295,31 @@ def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
     """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
     fields = ("state", "owner", "purpose", "worst_aud", "sent")
     return store.find_where(Call, {"study": study, "state": "claimed"}, only=fields)
+
+
+@dataclass(frozen=True)
+class OpenBatch:
+    """A batch in the store some of whose calls are not in the ledger yet."""
+
+    name: str
+    key: tuple[str, str, str | None]  # provider, model and endpoint
+    call_ids: frozenset[str]
+    worst_aud: float
+    batch_id: str | None = None
+
+
+def open_batches(store: Store, study: str) -> list[OpenBatch]:
+    """Return the open batches of a study."""
+    return [
+        OpenBatch(
+            name=batch["_id"],
+            key=(batch["provider"], batch["model"], batch.get("endpoint")),
+            call_ids=frozenset(batch["call_ids"]),
+            worst_aud=batch.get("worst_aud") or 0.0,
+            batch_id=batch.get("batch_id"),
+        )
+        for batch in store.find_where(Batch, {"study": study, "state": {"$in": ["submitting", "submitted"]}})
+    ]
 
 
 def was_sent(call: Mapping[str, Any]) -> bool:

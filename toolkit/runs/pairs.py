@@ -41,10 +41,14 @@ class Comparison:
         pair, (first, second) = self.ballot.pair, self.shown
         key = {"first_run_id": first.run_id, "second_run_id": second.run_id, "judge": self.ballot.role}
         content = {
-            **{"study": plan.study.name, "prompt_id": pair.prompt_id, "repeat": pair.repeat},
-            **{"first_blob_id": first.blob_id, "second_blob_id": second.blob_id},
+            "study": plan.study.name,
+            "prompt_id": pair.prompt_id,
+            "repeat": pair.repeat,
+            "first_blob_id": first.blob_id,
+            "second_blob_id": second.blob_id,
             "rubric_hash": plan.rubric.digest,
-            **{"swapped": self.ballot.swapped, "vote_key": plan.vote_keys[self.ballot.role]},
+            "swapped": self.ballot.swapped,
+            "vote_key": plan.vote_keys[self.ballot.role],
         }
         return vote_record(key, content, judgement)
 
@@ -107,17 +111,16 @@ def vote_counts(plan: Plan, store: Store) -> dict[str, Any]:
         if any(reply is not None and reply.excluded for reply in ballot.replies(stored))
         else "answered"
         if ballot in votes and votes[ballot]["answered"]
-        else ballot.role
+        else "missing"
         for ballot in ballots(plan)
     )
-    missing = {role: planned[role] for role in plan.judges if planned[role]}
     unread = (vote["reason"] for vote in votes.values() if vote["reason"] and vote["answered"])
     return {
         "planned": planned.total(),
-        **{name: planned[name] for name in ("left_out", "answered")},
+        "left_out": planned["left_out"],
+        "answered": planned["answered"],
         "cast": sum(vote["vote"] is not None for vote in votes.values()),
-        "missing": sum(missing.values()),
-        "missing_by_judge": missing,
+        "missing": planned["missing"],
         "unread": dict(Counter(map(reason_key, unread))),
     }
 

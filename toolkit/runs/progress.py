@@ -7,15 +7,15 @@ import operator
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from toolkit.words import counted, money
 
 SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often it is shown anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every line."""
-BAR_FORMAT: Final = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{left}, {rate_fmt}{postfix}]"
-LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{left}, {rate_fmt}{postfix}]"
+BAR_FORMAT: Final = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 LOOK_SECONDS: Final = 1.0  # between two looks at what is waited for
 Counted = Any
 """What counts retried, spent_aud and doubted while it works, as `toolkit.runs.gateway.Counters` does."""
@@ -33,15 +33,13 @@ class Progress:
         since: Counted = None,
         money: bool = True,
         waiting: Callable[[], str] | None = None,
-        by_model: Mapping[str, int] | None = None,
     ) -> None:
-        self._missing, self._began = dict(by_model or {}), dict[str, tuple[float, int]]()
         self._counted, self._money, self._waiting = since, money, waiting
         # Numbers and not the object: a gateway goes on counting in it.
         self._before = _counts(since) if since is not None else (0, 0.0, 0)
         self._failed = Counter[str]()
         kind = _surroundings()
-        self._bar: Any = _bar_class(kind)(
+        self._bar: Any = _drawn_by(kind)(
             total=total,
             desc=label,
             unit=label.split()[-1].removesuffix("s"),
@@ -51,40 +49,17 @@ class Progress:
             bar_format=LOG_FORMAT if kind == "log" else BAR_FORMAT,
             file=sys.stderr,
         )
-        self._bar.seconds_left = self._seconds_left
         self._timer: asyncio.TimerHandle | None = None
         if waiting is not None and not self._bar.disable:
             self._look_again()
-
-    def begin(self, model: str) -> None:
-        """Note when the first run of a model is sent."""
-        if model not in self._began and not self._bar.disable:
-            self._began[model] = (self._bar._time(), self._missing[model])
-
-    def _seconds_left(self, per_second: float | None) -> float | None:
-        """Return the time of the model that takes longest: a fast one that is at its end says nothing of a slow one."""
-        times = []
-        for model, missing in self._missing.items():
-            began, planned = self._began.get(model, (0.0, missing))
-            if planned > missing:
-                times.append(missing * (self._bar._time() - began) / (planned - missing))
-            elif missing and per_second is None:
-                return None
-            elif missing and per_second:
-                times.append(missing / per_second)
-        if not self._missing and per_second:
-            times.append((self._bar.total - self._bar.n) / per_second)
-        return max(times, default=None)
 
     def fail(self, noun: str, number: int = 1) -> None:
         """Count more that failed, by what the status and the summary call it."""
         self._failed[noun] += number
 
-    def step(self, counters: Counted = None, model: str | None = None) -> None:
+    def step(self, counters: Counted = None) -> None:
         """Count one more done."""
         self._counted = counters
-        if model in self._missing:
-            self._missing[model] -= 1
         if not self._bar.disable:
             self._bar.set_postfix_str(self._words(self._bar.n + 1), refresh=False)
             self._bar.update()
@@ -130,22 +105,6 @@ def duration(seconds: float) -> str:
         if seconds < until:
             return f"{seconds / length:.{digits}f} {unit}"
     return f"{seconds / 86_400:.1f} days"
-
-
-def _bar_class(kind: str) -> Any:
-    class Timed(_drawn_by(kind)):  # type: ignore[misc]
-        """Says the time left of ``seconds_left``, which is handed the rate, in place of what the mean rate gives."""
-
-        seconds_left: Callable[[float | None], float | None] | None = None
-
-        @property
-        def format_dict(self) -> dict[str, Any]:
-            fields = super().format_dict
-            rate = fields["rate"] or (fields["n"] / fields["elapsed"] if fields["elapsed"] else None)
-            seconds = self.seconds_left(rate) if self.seconds_left else None
-            return {**fields, "left": "?" if seconds is None else self.format_interval(seconds)}
-
-    return Timed
 
 
 def _drawn_by(kind: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 from toolkit.judges.judgement import judge_label, judgement_requests
@@ -204,6 +205,16 @@ def judge_shares(
         if ids is None or new:
             unpaid.append((state, 1.0 if ids is None else len(new) / len(ids)))
     return unpaid, paid
+
+
+def judge_calls(plan: Plan, store: Store, states: Sequence[RunState]) -> Iterator[ModelRequest]:
+    """Yield what judges will be asked of the replies that are there, repairs left out."""
+    texts = reply_texts(store, (state.stored for state in states if state.stored))
+    for role in plan.judges:
+        for state in states_of_judge(plan, states, role):
+            text = texts.get(state.stored.blob_id or "") if state.stored else None
+            if text is not None and state.request is None and not state.answered_by(role):
+                yield from chain.from_iterable(judge_requests(plan, role, run=state.run, response=text))
 
 
 def judge_requests(

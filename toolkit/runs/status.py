@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
-from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
-from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
+from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
+from toolkit.runs.owner import living_owner
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
-from toolkit.runs.run_state import RunState, calls_of_judge, each_state
+from toolkit.runs.run_state import RunState, each_state
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted, money, reason_key, total_aud
 
@@ -38,54 +37,25 @@ class _Tally:
     judgements: Counter[bool] = field(default_factory=Counter)  # by whether they are answered
     unread: Counter[str] = field(default_factory=Counter)
     unanswered: Counter[str] = field(default_factory=Counter)
-    tokens: int = 0
-    counted: int = 0  # replies whose tokens these are
-    missing: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # calls by model
-    unjudged: dict[str, RunState] = field(default_factory=dict)  # by call
 
     def add(self, plan: Plan, state: RunState) -> None:
         """Count one run."""
         stored = state.stored
         self.runs[state.status] += 1
         if stored is None:
-            self.missing[state.run.model].add(state.run.call_id)
             return
         if stored.failure:
             self.failures[reason_key(stored.failure)] += 1
             return
         self.finish_reasons[stored.finish_reason or "unknown"] += 1
-        if state.tokens is not None:
-            self.tokens, self.counted = self.tokens + state.tokens, self.counted + 1
-        judges = plan.judges_of(state.run.model) if plan.scored else {}
         if state.excluded:
             self.excluded[state.excluded] += 1
-            self.left_out += len(judges)
-        elif not all(map(state.answered_by, judges)):
-            self.unjudged[state.run.call_id] = state
+            self.left_out += len(plan.judges_of(state.run.model)) if plan.scored else 0
         for judgement in state.said.values() if plan.scored else ():
             self.judgements[judgement.answered] += 1
             if judgement.reason is not None:
                 reasons = self.unread if judgement.answered else self.unanswered
                 reasons[reason_key(judgement.reason)] += 1
-
-    def calls_left(self, plan: Plan) -> dict[tuple[str, str], float]:
-        """Return the calls that each model has still to answer: what failed is left to the next execution."""
-        usual = self.tokens / self.counted if self.counted else EXPECTED_REPLY_TOKENS
-        calls: dict[tuple[str, str], float] = defaultdict(float)
-
-        def add(role: str, count: float) -> None:
-            spec = plan.judge_models[role]
-            calls[spec.provider, spec.model] += count
-
-        for name, call_ids in self.missing.items():  # equal requests are one call
-            calls[plan.models[name].provider, plan.models[name].model] += len(call_ids)
-            for role in plan.judges_of(name) if plan.scored else ():
-                add(role, len(call_ids) * calls_of_judge(plan, usual))
-        for state in self.unjudged.values():
-            for role in plan.judges_of(state.run.model):
-                if not state.answered_by(role):
-                    add(role, calls_of_judge(plan, usual if state.tokens is None else state.tokens))
-        return calls
 
 
 @dataclass
@@ -96,27 +66,32 @@ class _EndedCalls:
     now: datetime = field(default_factory=utc_now)
     # Of a model asked and the one that answered.
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    recent: Counter[tuple[str, str]] = field(default_factory=Counter)  # by provider and model
+    recent: int = 0
     first_sent: datetime | None = None
     rates: Counter[float] = field(default_factory=Counter)  # that they were booked with
+    attempts: Counter[str] = field(default_factory=Counter)  # by outcome
+    retried: int = 0
 
     def add(self, call: Mapping[str, Any]) -> None:
         """Count one call."""
         model, answered_by = call["model"], call.get("answered_by")
+        outcomes = [attempt["outcome"] for attempt in call.get("attempts") or ()]
+        self.attempts.update(outcomes)
+        self.retried += max(0, len(outcomes) - 1)
         self.rates.update([rate] if (rate := booked_rate(call)) else ())
         if answered_by and answered_by != model:
             self.pairs[model, answered_by] += 1
         if call["state"] == "claimed" or call["updated_at"] < self.now - timedelta(seconds=RATE_SECONDS):
             return
-        self.recent[call["provider"], model] += 1
+        self.recent += 1
         # When it was sent: from its end, a single call would have taken no time.
         sent = call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0)
         self.first_sent = min(sent, self.first_sent or sent)
 
-    def per_minute(self) -> dict[tuple[str, str], float]:
-        """Return how many calls of each model ended a minute in the last five minutes."""
+    def per_minute(self) -> float | None:
+        """Return how many calls ended a minute in the last five minutes; ``None`` where none did."""
         minutes = max((self.now - (self.first_sent or self.now)).total_seconds(), 1.0) / 60
-        return {model: count / minutes for model, count in self.recent.items()}
+        return self.recent / minutes or None
 
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
@@ -134,24 +109,24 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     votes = vote_counts(plan, store) if plan.compared else None
     ended = _EndedCalls()
     calls = calls_by_state(store, name, _EndedCalls.FIELDS, ended.add)
-    alive = living(store, name)
+    owner = living_owner(store, name)
     settled = settlements(store, name)
     spent = total_aud([*(state.aud for state in calls.values()), settled_aud(settled, billed=True)])
     # Looking for none reads all of the others.
     maybe = "claimed" in calls or any(c.unsure_aud for c in calls.values())
-    unsure = unsure_calls(store, name, alive) if maybe else {}
+    unsure = unsure_calls(store, name, owner) if maybe else {}
     unsure_aud = total_aud(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
-    in_flight = [call for call in claimed if call["owner"] in alive]
+    in_flight = [call for call in claimed if call["owner"] == owner]
     known_unsure = {*unsure, *(call["call_id"] for settlement in settled for call in settlement["calls"])}
-    open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in known_unsure)
-    reserved = total_aud(call["worst_aud"] for call in open_claims if was_sent(call))
-    attempts, retried = _attempts(store, name, calls)
-    rates = ended.per_minute()
-    calls_left = tally.calls_left(plan)
-    for role, number in (votes or {}).get("missing_by_judge", {}).items():
-        spec = plan.judge_models[role]
-        calls_left[spec.provider, spec.model] += number
+    open_claims = (call for call in claimed if call["owner"] == owner or call["_id"] not in known_unsure)
+    batches = open_batches(store, name)
+    reserved = total_aud(
+        [*(call["worst_aud"] for call in open_claims if was_sent(call)), *(b.worst_aud for b in batches)]
+    )
+    per_minute = ended.per_minute()
+    calls_left = tally.runs[None] + planned - judged + (votes["missing"] if votes else 0)
+    calls_left -= failed * len(plan.judges) if plan.scored else 0  # what failed is left to the next execution
     return {
         "study": name,
         "done": succeeded,
@@ -173,15 +148,17 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "calls": {state: totals.count for state, totals in calls.items() if state != "claimed"},
         "in_flight": dict(Counter(call["purpose"] for call in in_flight)),
         "abandoned": len(claimed) - len(in_flight),
-        "at_work": bool(alive),
-        "retried": retried,
-        "attempts": attempts,
+        "at_work": owner is not None,
+        "retried": ended.retried,
+        "attempts": dict(ended.attempts),
         "spent_aud": spent,
         "unsure_aud": unsure_aud,
         "unsure_calls": len(unsure),
         "settled": [
             {
-                **{key: settlement[key] for key in ("billed", "note", "aud")},
+                "billed": settlement["billed"],
+                "note": settlement["note"],
+                "aud": settlement["aud"],
                 "at": settlement["at"].isoformat(),
                 "calls": len(settlement["calls"]),
             }
@@ -191,8 +168,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "exchange": rates_sentence([ended.rates], plan.exchange),
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
-        "calls_per_minute": sum(rates.values()) if rates else None,
-        "seconds_left": _seconds_left(calls_left, rates) if rates else None,
+        "calls_per_minute": per_minute,
+        "seconds_left": 60 * calls_left / per_minute if per_minute else None,
         "excluded": dict(tally.excluded),
         "failures": dict(tally.failures),
         "finish_reasons": dict(tally.finish_reasons),
@@ -300,29 +277,3 @@ def _now(status: Mapping[str, Any]) -> str:
             f"{duration(status['seconds_left'])} left",
         ]
     return ", ".join(parts) or "at work, no call in flight"
-
-
-def _seconds_left(
-    calls: Mapping[tuple[str, str], float], per_minute: Mapping[tuple[str, str], float]
-) -> float:
-    """Return the time of the model that takes longest; those that answered nothing lately share the rate of all."""
-    times = [60 * count / per_minute[model] for model, count in calls.items() if model in per_minute]
-    remainder = sum(count for model, count in calls.items() if model not in per_minute)
-    return max([*times, 60 * remainder / sum(per_minute.values())])
-
-
-def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
-    """Return attempts by outcome, and how many were not the first of their call."""
-    # Read are only the calls with an attempt that failed: every done call has one more, which brought the reply. Where
-    # no call can have such a one nothing is read.
-    answered = calls["done"].count if "done" in calls else 0
-    if all(totals.most_attempts <= (state == "done") for state, totals in calls.items()):
-        return ({ANSWERED: answered} if answered else {}), 0
-    broken = {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}
-    retried_calls = store.each_where(Call, broken, only=("attempts",))
-    outcomes = Counter({ANSWERED: answered} if answered else {})
-    retried = 0
-    for call in retried_calls:
-        outcomes.update(attempt["outcome"] for attempt in call["attempts"] if attempt["outcome"] != ANSWERED)
-        retried += len(call["attempts"]) - 1
-    return dict(outcomes), retried

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +43,7 @@ def add_call(store: Store, call: Mapping[str, Any]) -> Mapping[str, Any]:
         with contextlib.suppress(Duplicate):
             store.writer.submit("calls", write_of(call), flush=True).result()
             return call
-        stored = store.writer.patiently(lambda _: store.get(Call, {"_id": call["_id"]}))
+        stored = store.writer.retried(lambda _: store.get(Call, {"_id": call["_id"]}))
         if stored is None:
             continue
         further = [attempt for attempt in call["attempts"] if attempt not in (stored.get("attempts") or ())]
@@ -68,8 +67,6 @@ def take_up(store: Store, folder: Path) -> None:
     """Add the calls that a store did not take to the ledger, and remove their file; a damaged line stays beside it."""
     path, damaged, count = folder / UNSAVED, [], 0
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        with contextlib.suppress(OSError):  # a disk without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
         for line in filter(bytes.strip, file):
             if (call := _call(line)) is None:
                 damaged.append(line.rstrip(b"\n") + b"\n")

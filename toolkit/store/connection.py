@@ -39,7 +39,7 @@ from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
-from toolkit.store.writer import PATIENCE_SECONDS, BulkWriter, Duplicate, reason_of, what_to_do
+from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
 
 T = TypeVar("T")
 DATABASE = "toolkit"  # where the address names none
@@ -92,9 +92,7 @@ class Store:
                 ) from None
         # A database object of its own, or the thread would hold the one whose end ends it.
         revive = partial(embedded.revive, folder) if folder else None
-        selection = client.options.server_selection_timeout
-        patience = selection if named else 2 * selection if folder else PATIENCE_SECONDS
-        self.writer = BulkWriter(self.database.with_options(), revive, patience)
+        self.writer = BulkWriter(self.database.with_options(), revive)
         self._alias = alias
         self.name = self.database.name
         self._abandoned = weakref.finalize(self.database, _close_abandoned, self.writer, alias)

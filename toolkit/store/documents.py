@@ -246,22 +246,19 @@ class Call(_Changing):
 
 
 class Owner(_Document):
-    """A process at work on a study; its claims are alive as long as its lease is."""
-
-    name = me.StringField(primary_key=True)
-    study = me.StringField(required=True)
-    lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
-    meta = {"collection": "owners"}
-
-
-class Account(_Document):
-    """What a study has spent and what its processes may still spend, for the budget they share."""
+    """The process that runs a study, alive as long as its lease is; and what the study has spent of its budget."""
 
     study = me.StringField(primary_key=True)
-    version = me.IntField(required=True)
-    settled_aud = me.FloatField(required=True)
-    grants = me.ListField(me.DictField())
-    meta = {"collection": "accounts"}
+    name = me.StringField(required=True)  # that its claims carry
+    host = me.StringField(required=True)
+    boot = me.StringField(required=True)
+    pid = me.IntField(required=True)
+    birth = me.StringField(required=True)
+    # seconds since 1970, UTC; see toolkit.store.writer
+    since = me.FloatField(required=True)
+    lease_until = me.FloatField(required=True)
+    units = me.IntField()  # of 1e-9 AUD, spent or set aside
+    meta = {"collection": "owners"}
 
 
 class Batch(_Document):
@@ -275,6 +272,7 @@ class Batch(_Document):
     endpoint = me.StringField(null=True)
     batch_id = me.StringField(null=True)  # the provider's, once it is known
     call_ids = me.ListField(me.StringField(), required=True)
+    worst_aud = me.FloatField()  # of those of its calls that are not in the ledger yet
     created = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
     updated_at = me.DateTimeField(required=True, default=utc_now)
     meta = {"collection": "batches", "indexes": [["study", "state"]]}
@@ -336,6 +334,6 @@ class RatingRound(_Created):
 
 
 DOCUMENTS = (
-    Prompt, OutputBlob, Run, Judgement, Rubric, Call, Owner, Account, Batch, Settlement, Decision, HumanRating,
+    Prompt, OutputBlob, Run, Judgement, Rubric, Call, Owner, Batch, Settlement, Decision, HumanRating,
     RatingRound, Anchor, Drift, PairVote,
 )  # fmt: skip

@@ -3,8 +3,8 @@
 A reply must be on disk before anyone hears of it, and one bulk of many costs less than many writes: the operations are
 raw, because mongoengine has no bulk of inserts and updates, and checking each document takes four times as long.
 
-A store that is away is waited for, as long as its address allows; a reply that comes meanwhile is also in a file
-(`toolkit.runs.unsaved`). A change that matched no document is a failure.
+A store that is away is waited for as long as pymongo waits, by its address; a reply that it does not take is kept in a
+file (`toolkit.runs.unsaved`). A change that matched no document is a failure.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import queue
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from bson import json_util
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -48,9 +48,6 @@ places given back before replies are kept; and a bulk of five costs little more 
 POSTED_SECONDS = 0.1
 """How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
 half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
-RETRY_SECONDS: Final = 0.5  # between two tries to reach a store that is away
-PATIENCE_SECONDS: Final = 600.0
-"""How long writes wait for a store that is away, where its address does not say it (``serverSelectionTimeoutMS``)."""
 TOUCH = {"$currentDate": {"updated_at": True}}
 """Part of every update: the moment of the change by the server's own clock."""
 
@@ -127,8 +124,7 @@ class _Entry:
 
     collection: str = ""
     operation: Operation | None = None
-    future: Future[None] | asyncio.Future[None] | None = None
-    loop: asyncio.AbstractEventLoop | None = None
+    future: Future[Any] | None = None
     flush: bool = False
     record: Record | None = None
     unsaved: Path | None = None
@@ -144,47 +140,36 @@ class BulkWriter:
     """Gathers operations from any thread or loop and writes them in bulks; what is acknowledged survives our death.
 
     What was paid for is also flushed to the disk first (``flush``), so that it survives the machine; the rest can be
-    made again from the ledger. ``patience`` is for how many seconds a store that is away is waited for.
+    made again from the ledger. ``revive`` starts an embedded server that died again.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        revive: Callable[[], None] | None = None,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
+    def __init__(self, database: Database, revive: Callable[[], None] | None = None) -> None:
         self._database = database
         self._revive = revive
-        self._patience = patience
-        self._is_reported = self._has_given_up = False
-        self._closing = threading.Event()
+        self._is_away = False
+        self._unsaved = set[Path]()  # files of replies that the store did not take
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, collection: str, operation: Operation, *, flush: bool = False) -> Future[None]:
-        """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``."""
-        future: Future[None] = Future()
-        self._queue.put(_Entry(collection, operation, future, flush=flush))
-        return future
-
-    async def write(
+    def submit(
         self, collection: str, operation: Operation, *, flush: bool = False, unsaved: Path | None = None
-    ) -> None:
-        """Write one operation and return when it is acknowledged; a cancelled caller does not take it back.
+    ) -> Future[Any]:
+        """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``.
 
-        ``unsaved`` is the file that its document goes into where the store does not take it, or not at once.
+        ``unsaved`` is the file that its document goes into where the store does not take it.
         """
-        await self._put(collection, operation, flush=flush, unsaved=unsaved)
+        return self._put(_Entry(collection, operation, Future(), flush=flush, unsaved=unsaved))
 
-    def _put(
-        self, collection: str = "", operation: Operation | None = None, **options: Any
-    ) -> asyncio.Future[Any]:
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._queue.put(_Entry(collection, operation, future, loop, **options))
-        return future
+    def _put(self, entry: _Entry) -> Future[Any]:
+        self._queue.put(entry)
+        assert entry.future is not None
+        return entry.future
+
+    async def write(self, collection: str, operation: Operation, **options: Any) -> None:
+        """Do the same and return when it is acknowledged; a cancelled caller does not take it back."""
+        await asyncio.wrap_future(self.submit(collection, operation, **options))
 
     def post(self, record: Record, known: Mapping[str, Any] | None = None) -> None:
         """Queue a record that nobody waits for; after one that could not be kept no other is written, see `settled`."""
@@ -198,10 +183,11 @@ class BulkWriter:
 
         It is written after what was posted before it; ``gathered`` is whether it may wait for more.
         """
-        future = self._put(record.collection, InsertOne(record.document), record=record, gathered=True)
+        operation = InsertOne(record.document)
+        future = self._put(_Entry(record.collection, operation, Future(), record=record, gathered=True))
         if not gathered:  # all that was posted is written now, and so what the record points to before it
             self._queue.put(_Entry())
-        stored: Mapping[str, Any] | None = await future
+        stored: Mapping[str, Any] | None = await asyncio.wrap_future(future)
         return stored
 
     def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
@@ -212,7 +198,7 @@ class BulkWriter:
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
-        await self._put()
+        await asyncio.wrap_future(self._put(_Entry(future=Future())))
         self.check()
 
     def check(self) -> None:
@@ -221,55 +207,30 @@ class BulkWriter:
             raise self._broken
 
     def close(self) -> None:
-        """Write what is queued and end the thread; a store that is away is no longer waited for."""
-        self._closing.set()
+        """Write what is queued and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
-    async def until_back(self, check: Callable[[], None]) -> None:
-        """Return when the store can be written to, at once as a rule; ``check`` may raise and so end the waiting."""
-        until = time.monotonic() + self._patience
-        while self._is_away():
-            check()
-            if time.monotonic() > until:
-                raise _lost("database", TimeoutError("it is away"))
-            await asyncio.sleep(RETRY_SECONDS / 5)
-
-    def patiently(self, work: Callable[[bool], T]) -> T:
-        """Return what ``work`` returns, which asks the store, and is done again as long as the store is away.
+    def retried(self, work: Callable[[bool], T]) -> T:
+        """Return what ``work`` returns, which asks the store, and once more where the connection broke.
 
         It is told whether it may have been done already, by a server that was gone before it could answer.
         """
-        again, until = self._is_away(), time.monotonic() + self._patience
-        while True:
+        for again in (False, True):
             try:
+                if self._is_away and not self._database.client.topology_description.has_writable_server():
+                    raise ConnectionFailure("it is away")
                 result = work(again)
             except ConnectionFailure as error:
-                # An embedded server is started anew at once.
-                if again or not self._revive:
-                    self._report()
-                self._has_given_up |= self._closing.is_set() or time.monotonic() >= until
-                if self._has_given_up:
+                if again or self._is_away:
+                    self._is_away = True
                     raise _lost("database", error) from error
                 if self._revive:
                     self._revive()
-                self._closing.wait(RETRY_SECONDS * again)
-                again = True
             else:
-                self._has_given_up = self._is_reported = False
-                return result
-
-    def _is_away(self) -> bool:
-        away = not self._database.client.topology_description.has_writable_server()
-        if away and not self._revive:
-            self._report()
-        return away
-
-    def _report(self) -> None:
-        if not self._is_reported:
-            self._is_reported = True
-            line = f"toolkit: the store does not answer; replies wait for it, up to {self._patience:g} s, and nothing"
-            print(f"{line} more is asked meanwhile", file=sys.stderr, flush=True)
+                self._is_away = False
+                break
+        return result
 
     def _work(self) -> None:
         closing = False
@@ -318,7 +279,6 @@ class BulkWriter:
             dropped = [entry for entry in entries if entry.is_posted]
             _settle(dropped, dict.fromkeys(range(len(dropped)), self._broken))
             entries = [entry for entry in entries if not entry.is_posted]
-        entries = self._without_repetitions(name, entries)
         failures = self._write(name, flush, entries)
         existing = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
         stored: dict[int, Any] = {}
@@ -326,29 +286,9 @@ class BulkWriter:
             documents = self._change(name, [entries[place].record for place in recorded])  # type: ignore[misc]
             stored = dict(zip(recorded, documents, strict=True))
         for place, failure in failures.items():
-            entry = entries[place]
-            removed = isinstance(failure, Unmatched)  # since it was read
-            if removed and entry.record and entry.record.document:
-                self._write_entries(name, flush, [_Entry(name, InsertOne(entry.record.document))])
-            elif entry.is_posted and not isinstance(failure, Duplicate):
+            if entries[place].is_posted and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
         _settle(entries, {**failures, **stored})
-
-    def _without_repetitions(self, name: str, entries: list[_Entry]) -> list[_Entry]:
-        changes: dict[Any, list[Record]] = defaultdict(list)
-        for entry in entries:
-            if entry.record and isinstance(entry.operation, UpdateOne) and "_id" in entry.record.key:
-                changes[entry.record.key["_id"]].append(entry.record)
-        try:
-            stored = self._database[name].find({"_id": {"$in": list(changes)}}) if changes else ()
-            same = {
-                document["_id"]
-                for document in stored
-                if not any(record.changes(document) for record in changes[document["_id"]])
-            }
-        except PyMongoError:  # the write that follows says so
-            return entries
-        return [entry for entry in entries if not (entry.record and entry.record.key.get("_id") in same)]
 
     def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
         if not entries:
@@ -358,23 +298,33 @@ class BulkWriter:
             concern["j"] = flush
         database = self._database.with_options(write_concern=WriteConcern(**concern))
         operations = [entry.operation for entry in entries if entry.operation]
-        files: dict[int, str] = {}
 
         def attempt(again: bool) -> dict[int, Exception]:
-            if again:
-                _set_aside(entries, files)
             return _bulk(database[name], operations, again)
 
         try:
-            failures = self.patiently(attempt)
+            failures = self.retried(attempt)
         except Exception as error:  # whatever it is, it belongs to those who wait: this thread goes on
             failure = error if isinstance(error, StoreError) else _lost(name, error)
             failures = dict.fromkeys(range(len(operations)), failure)
         lost = [entries[place] for place, error in failures.items() if not isinstance(error, Duplicate)]
-        _set_aside(lost, files)
-        for line, count in Counter(files[id(entry)] for entry in lost if entry.unsaved).items():
-            print(f"toolkit: calls that the store did not take: {count}, {line}", file=sys.stderr, flush=True)
+        self._set_aside([entry for entry in lost if entry.unsaved])
         return failures
+
+    def _set_aside(self, entries: Iterable[_Entry]) -> None:
+        """Append the documents of entries that were not written to the files that they name, and say so once a file."""
+        for entry in entries:
+            path, operation = entry.unsaved, entry.operation
+            if path is None or not isinstance(operation, ReplaceOne):
+                continue
+            message = f"are kept in {path}; the next start of the study takes them up"
+            try:
+                append_durably(path, f"{json_util.dumps(operation._doc, json_options=JSON)}\n".encode())
+            except OSError as error:
+                message = f"are lost: {path} cannot be written either ({error.strerror})"
+            if path not in self._unsaved:
+                self._unsaved.add(path)
+                print(f"toolkit: replies that the store did not take {message}", file=sys.stderr, flush=True)
 
     def _change(self, name: str, records: list[Record]) -> list[Mapping[str, Any] | Exception | None]:
         """Change records that are there already, found by keys and changed by ids; return what stood there before."""
@@ -385,7 +335,7 @@ class BulkWriter:
                 before.append(None)
                 if record.change is not None:
                     find = partial(self._database[name].find_one, dict(record.key))
-                    before[-1] = stored = self.patiently(lambda _, find=find: find())  # type: ignore[misc]
+                    before[-1] = stored = self.retried(lambda _, find=find: find())  # type: ignore[misc]
                     if stored is None:
                         changes.append(_Entry(name, InsertOne(record.document)))
                     elif record.changes(stored):
@@ -454,23 +404,6 @@ def _is_own(collection: Collection[Any], operation: Operation) -> bool:
     return collection.count_documents(key, limit=1) > 0
 
 
-def _set_aside(entries: Iterable[_Entry], files: dict[int, str]) -> None:
-    """Write the documents of entries into the files that they name, and note for each, once, what became of it."""
-    waiting: dict[Path, list[_Entry]] = defaultdict(list)
-    for entry in entries:
-        if entry.unsaved and id(entry) not in files:
-            waiting[entry.unsaved].append(entry)
-    for path, several in waiting.items():
-        documents = [entry.operation._doc for entry in several if isinstance(entry.operation, ReplaceOne)]
-        lines = "".join(f"{json_util.dumps(document, json_options=JSON)}\n" for document in documents)
-        try:
-            append_durably(path, lines.encode())
-            line = f"kept in {path}; the next start of the study takes them up"
-        except OSError as error:
-            line = f"and lost: {path} cannot be written either ({error.strerror})"
-        files.update((id(entry), line) for entry in several)
-
-
 def _lost(name: str, error: Exception) -> StoreError:
     return StoreError(f"{name}: the store did not take a write ({reason_of(error)}); {what_to_do(error)}")
 
@@ -494,20 +427,11 @@ def _failure(name: str, item: Mapping[str, Any]) -> Exception:
 
 
 def _settle(entries: list[_Entry], outcomes: Mapping[int, Any]) -> None:
-    """Tell everybody who waits, each loop once: waking a loop costs more than the write of a document."""
-    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Any]]] = defaultdict(list)
     for place, entry in enumerate(entries):
-        if entry.loop is not None:
-            of_loop[entry.loop].append((entry.future, outcomes.get(place)))
-        elif entry.future is not None:
-            _resolve([(entry.future, outcomes.get(place))])
-    for loop, ended in of_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits, the write is done
-            loop.call_soon_threadsafe(_resolve, ended)
-
-
-def _resolve(ended: list[tuple[Any, Any]]) -> None:
-    for future, outcome in ended:
-        if not future.done():
-            failed = isinstance(outcome, Exception)
-            future.set_exception(outcome) if failed else future.set_result(outcome)
+        if entry.future is not None:
+            outcome = outcomes.get(place)
+            with contextlib.suppress(InvalidStateError):  # nobody waits any more; the write is done
+                if isinstance(outcome, Exception):
+                    entry.future.set_exception(outcome)
+                else:
+                    entry.future.set_result(outcome)

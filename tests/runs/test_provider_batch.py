@@ -1,0 +1,216 @@
+"""Batches of a provider fill the ledger: each is on record before it is submitted, and paid for once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stub_server import Fault, StubServer
+
+from toolkit.errors import StoreError
+from toolkit.models.base import Message, ModelRequest
+from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.prices import Price
+from toolkit.models.registry import open_batch_client, open_model
+from toolkit.runs import provider_batch
+from toolkit.runs.gateway import Endpoint, Gateway
+from toolkit.runs.ledger import Ledger
+from toolkit.runs.limits import RetryPolicy
+from toolkit.runs.provider_batch import Batches
+from toolkit.store.connection import Store
+
+ENV = {"K": "sk-canary-0123456789"}
+PRICE = Price(1.0, 2.0, 1.5, "test", "test")
+NAME = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+@pytest.fixture(params=["anthropic", pytest.param("openai", marks=pytest.mark.full)])
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubServer]:
+    monkeypatch.setattr(provider_batch, "RETRY", RetryPolicy(attempts=3, first_wait=0.0, longest_wait=0.0))
+    with StubServer() as running:
+        yield running
+
+
+def spec_for(provider: str, server: StubServer) -> ModelSpec:
+    url = server.url if provider == "anthropic" else server.openai_url
+    return model_spec("m", provider=provider, base_url=url, api_key_env="K")
+
+
+def requests_for(spec: ModelSpec, count: int, text: str = "Which port?") -> list[ModelRequest]:
+    question = ModelRequest(
+        spec.provider, spec.model, (Message("user", text),), 0.0, 9, endpoint=spec.endpoint
+    )
+    return [replace(question, repeat=number) for number in range(count)]
+
+
+def asked(store: Store, spec: ModelSpec, requests: list[ModelRequest], **settings: Any) -> list[str]:
+    """Fill the ledger from batches, then ask as the pipeline does; return the texts, or why there are none."""
+
+    async def main() -> list[str]:
+        stop = threading.Event()
+        endpoint = Endpoint(spec, PRICE, lambda: open_model(spec, env=ENV), concurrency=4, batch=True)
+        gateway = Gateway(Ledger(store, "s"), [endpoint], stop=stop, **settings)
+        batches = Batches(
+            gateway, lambda spec: open_batch_client(spec, env=ENV), poll_seconds=0.02, stop=stop, shown=False
+        )
+        try:
+            gateway.open()
+            await batches.fill(requests, "run")
+            answers = (gateway.ask(request, purpose="run") for request in requests)
+            ends = await asyncio.gather(*answers, return_exceptions=True)
+        finally:
+            await gateway.close()
+            await batches.close()
+        return [
+            str(getattr(end, "reason", end)) if isinstance(end, Exception) else end.reply.text for end in ends
+        ]
+
+    return asyncio.run(main())
+
+
+def states(store: Store) -> list[str]:
+    return sorted(batch["state"] for batch in store.database["batches"].find())
+
+
+def left_by_a_killed_process(store: Store, requests: list[ModelRequest]) -> None:
+    """Leave the document of a process that died between the submission and the provider's id."""
+    document = {"_id": NAME, "state": "submitting", "study": "s", "worst_aud": 0.5, "created": 1.0}
+    key = {name: getattr(requests[0], name) for name in ("provider", "model", "endpoint")}
+    call_ids = [request.identity() for request in requests]
+    store.database["batches"].insert_one({**document, **key, "call_ids": call_ids})
+
+
+def submit(spec: ModelSpec, requests: list[ModelRequest], name: str) -> None:
+    async def main() -> None:
+        client = open_batch_client(spec, env=ENV)
+        assert client is not None
+        await client.submit({request.identity(): request for request in requests}, name)
+        await client.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", ["largest_bytes", pytest.param("largest", marks=pytest.mark.full)])
+def test_a_full_batch_is_followed_by_another(store, server, monkeypatch, limit) -> None:
+    """Neither the number of requests nor the bytes of a batch pass what the provider takes."""
+    spec = spec_for("openai", server)
+    client = open_batch_client(spec, env=ENV)
+    assert client is not None
+    size = client.size("0" * 64, requests_for(spec, 1)[0])
+    most = {"largest": 4, "largest_bytes": 4 * size + size // 2}[limit]
+    monkeypatch.setattr(f"toolkit.models.batches.OpenAIBatches.{limit}", most)
+    assert asked(store, spec, requests_for(spec, 10)) == ["A stub's reply."] * 10
+    assert sorted(len(batch.requests) for batch in server.batches) == [2, 4, 4]
+    assert (states(store), server.count) == (["ended"] * 3, 0)
+
+
+def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server) -> None:
+    """Then the next one, and what does not fit at all meets the budget singly."""
+    spec = spec_for("openai", server)
+    requests = requests_for(spec, 8)
+    assert asked(store, spec, requests, budget_aud=1.0) == ["A stub's reply."] * 8
+    worst = store.database["batches"].find_one({})["call_ids"]
+    assert (len(worst), len(server.batches)) == (8, 1)
+    more = requests_for(spec, 8, "And then?")
+    spent = sum(call["aud_cost"] for call in store.database["calls"].find())
+    ends = asked(store, spec, more, budget_aud=spent + 0.00015)
+    assert 0 < ends.count("A stub's reply.") < 8
+    booked = store.database["calls"].aggregate([{"$group": {"_id": None, "aud": {"$sum": "$aud_cost"}}}])
+    assert next(iter(booked))["aud"] <= spent + 0.00015
+    assert max(len(batch.requests) for batch in server.batches[1:]) < 8
+
+
+def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(provider, store, server) -> None:
+    """The process died between the two: what it paid for is not paid for again; another's batch is not ours."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 3)
+    submit(spec, requests, NAME)
+    submit(spec, requests_for(spec, 3, "Somebody else's?"), "01BRZ3NDEKTSV4RRFFQ69G5FAV")
+    left_by_a_killed_process(store, requests)
+    assert asked(store, spec, requests) == ["A stub's reply."] * 3
+    assert (len(server.batches), server.count, states(store)) == (2, 0, ["ended"])
+
+
+def test_a_batch_that_never_reached_the_provider_is_asked_singly(provider, store, server) -> None:
+    """Also when only some of its calls, and others beside them, are asked for now."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 4)
+    left_by_a_killed_process(store, requests[:3])
+    assert asked(store, spec, requests[1:]) == ["A stub's reply."] * 3
+    in_batches = [sum(batch.holds(request.identity()) for batch in server.batches) for request in requests]
+    assert (in_batches, server.count) == ([0, 0, 0, 1], 2)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(status=503), *(Fault(kind) for kind in ("drop", "half", "html", "cut"))]
+)
+def test_polling_goes_on_through_errors(provider, fault, store, server) -> None:
+    """A provider that cannot be asked for a while has the batch all the same."""
+    seen = {"state": 0, "results": 0}
+
+    def faulty(method: str, path: str) -> Fault | None:
+        if method != "GET":
+            return None
+        step = "results" if path.endswith(("/content", "/results")) else "state"
+        seen[step] += 1
+        return fault if seen[step] <= 2 else None
+
+    server.batch_polls, server.batch_http_fault = 2, faulty
+    spec = spec_for(provider, server)
+    assert asked(store, spec, requests_for(spec, 3)) == ["A stub's reply."] * 3
+    assert (len(server.batches), server.count, states(store)) == (1, 0, ["ended"])
+
+
+@pytest.mark.parametrize("fault", [Fault("drop"), Fault("half"), Fault(status=503), Fault(status=429)])
+def test_a_submission_whose_reply_is_lost_is_not_sent_twice(provider, fault, store, server) -> None:
+    """Before it is tried again the provider is asked whether it arrived."""
+    failed: list[str] = []
+
+    def faulty(method: str, path: str) -> Fault | None:
+        if method == "POST" and path.endswith("/batches") and not failed:
+            failed.append(path)
+            return fault
+        return None
+
+    server.batch_http_fault = faulty
+    spec = spec_for(provider, server)
+    assert asked(store, spec, requests_for(spec, 3)) == ["A stub's reply."] * 3
+    assert (len(failed), len(server.batches), server.count, states(store)) == (1, 1, 0, ["ended"])
+
+
+def test_a_submission_that_may_have_arrived_is_never_called_a_failure(provider, store, server) -> None:
+    """The line is cut after it arrived; the calls are neither asked singly nor submitted again, and come later."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 3)
+
+    def faulty(method: str, path: str) -> Fault | None:
+        return Fault("drop") if server.batches or path.endswith("/batches") else None
+
+    server.batch_http_fault = faulty
+    assert asked(store, spec, requests) == ["batch_unknown"] * 3
+    assert (len(server.batches), server.count, states(store)) == (1, 0, ["submitting"])
+    server.batch_http_fault = lambda method, path: None
+    assert asked(store, spec, requests) == ["A stub's reply."] * 3
+    assert (len(server.batches), server.count, states(store)) == (1, 0, ["ended"])
+
+
+def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(store, server, monkeypatch) -> None:
+    """What is not written down first could be paid for and lost."""
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise StoreError("batches: the store did not take a write")
+
+    monkeypatch.setattr(store.writer, "write", refuse)
+    spec = spec_for("openai", server)
+    with pytest.raises(StoreError, match="did not take a write"):
+        asked(store, spec, requests_for(spec, 1))
+    assert (server.batch_requests, states(store)) == (0, [])

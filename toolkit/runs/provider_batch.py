@@ -1,0 +1,319 @@
+"""Fill the ledger from batches of a provider before a study asks singly: half the price, an answer within a day.
+
+A batch is in the store before it is submitted, and stays open there until each of its calls is in the ledger, answered
+or failed; whoever runs the study next collects it. What a batch does not answer is asked singly afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pymongo import InsertOne, UpdateOne
+from ulid import ULID
+
+from toolkit.errors import ModelError
+from toolkit.models.base import BatchResult, ModelRequest, add_result, is_unreadable
+from toolkit.models.catalogue import ModelSpec
+from toolkit.models.prices import aud_cost, batch_price
+from toolkit.runs.gateway import Gateway
+from toolkit.runs.ledger import Claim, OpenBatch, open_batches
+from toolkit.runs.limits import UNSURE, RetryPolicy
+from toolkit.runs.progress import Progress
+from toolkit.store.documents import Batch
+from toolkit.store.writer import TOUCH, utc_now
+from toolkit.words import counted, total_aud
+
+if TYPE_CHECKING:
+    from toolkit.models.batches import BatchClient
+
+LOOKS: Final = 6
+"""Looks at a batch that contradicts itself, each after twice the time: half an hour at the usual pace."""
+LISTINGS: Final = 3
+"""Times that a batch which may have arrived is looked for: a list of batches may be behind."""
+RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
+Key = tuple[str, str, str | None]  # provider, model and endpoint: what the calls of one batch have in common
+
+
+class Batches:
+    """The batches of one execution of a study."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        open_client: Callable[[ModelSpec], BatchClient | None],
+        *,
+        poll_seconds: float,
+        stop: threading.Event,
+        shown: bool,
+    ) -> None:
+        self._gateway, self._ledger, self._store = gateway, gateway.ledger, gateway.ledger.store
+        self._open_client, self._poll_seconds, self._stop = open_client, poll_seconds, stop
+        self._shown, self._bar = shown, Progress("calls in batches", 0, shown=False)
+        self._clients: dict[Key, BatchClient | None] = {}
+        self._jitter = random.Random()
+        self._submitted_here: set[str] = set()  # names of batches whose money this process has set aside
+
+    async def fill(self, requests: Iterable[ModelRequest], purpose: str) -> None:
+        """Have the ledger hold the answer, or the failure, of every request that batches take."""
+        waiting = {request.identity(): request for request in requests}
+        while waiting and not self._stop.is_set():
+            paid = await asyncio.to_thread(self._ledger.prefetch, waiting)
+            waiting = {call_id: request for call_id, request in waiting.items() if call_id not in paid}
+            batches = await asyncio.to_thread(open_batches, self._store, self._ledger.study)
+            taken = {call_id for batch in batches for call_id in batch.call_ids}
+            new = {call_id: request for call_id, request in waiting.items() if call_id not in taken}
+            batches += [batch async for batch in self._submitted(new)]
+            batches = [batch for batch in batches if batch.call_ids & waiting.keys()]
+            if not batches:
+                return
+            self._gateway.held.update(call_id for batch in batches for call_id in batch.call_ids)
+            expected = [call_id for batch in batches for call_id in batch.call_ids if call_id in waiting]
+            self._bar = Progress(
+                "calls in batches",
+                len(expected),
+                shown=self._shown,
+                since=self._gateway.counters,
+                waiting=partial(str, f"{counted(len(expected), 'calls')} for a batch of its provider"),
+            )
+            try:
+                await asyncio.gather(*(self._collect(batch, waiting, purpose) for batch in batches))
+            finally:
+                self._bar.close()
+            for call_id in expected:
+                waiting.pop(call_id, None)
+
+    async def close(self) -> None:
+        """Close the connections; open batches stay open and are found again."""
+        for client in filter(None, self._clients.values()):
+            await client.close()
+
+    def _client(self, key: Key) -> BatchClient | None:
+        if key not in self._clients:
+            self._clients[key] = self._open_client(self._gateway.endpoints[key].spec)
+        return self._clients[key]
+
+    def _portions(
+        self, requests: Mapping[str, ModelRequest]
+    ) -> Iterator[tuple[Key, dict[str, ModelRequest]]]:
+        """Yield requests as single batches take them: of one model, and no larger than its provider allows."""
+        groups: dict[Key, dict[str, ModelRequest]] = defaultdict(dict)
+        for call_id, request in requests.items():
+            groups[request.provider, request.model, request.endpoint][call_id] = request
+        for key, group in groups.items():
+            client = self._client(key) if self._gateway.endpoints[key].batch else None
+            if client is None:
+                continue
+            portion, size = dict[str, ModelRequest](), 0
+            for call_id, request in group.items():
+                try:
+                    size += (own := client.size(call_id, request))
+                except ModelError:  # it cannot be sent, and says so when it is asked singly
+                    continue
+                if portion and (len(portion) >= client.largest or size > client.largest_bytes):
+                    yield key, portion
+                    portion, size = {}, own
+                portion[call_id] = request
+            if portion:
+                yield key, portion
+
+    async def _submitted(self, requests: Mapping[str, ModelRequest]) -> Any:
+        """Submit as many requests as the budget allows at their worst; yield the batches."""
+        account = self._gateway.account
+        for key, portion in self._portions(requests):
+            worst = {call_id: self._gateway.worst_aud(request) for call_id, request in portion.items()}
+            while worst and account and not await account.fits_still(total_aud(worst.values())):
+                worst = dict(list(worst.items())[: len(worst) // 2])
+            if not worst:
+                continue
+            batch = OpenBatch(str(ULID()), key, frozenset(worst), total_aud(worst.values()))
+            document = Batch(
+                name=batch.name,
+                state="submitting",
+                study=self._ledger.study,
+                provider=key[0],
+                model=key[1],
+                endpoint=key[2],
+                call_ids=sorted(worst),
+                worst_aud=batch.worst_aud,
+                created=time.time(),
+            )
+            document.validate()
+            await self._store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
+            self._submitted_here.add(batch.name)
+            try:
+                sent = {call_id: portion[call_id] for call_id in worst}
+                yield replace(batch, batch_id=await self._send(batch, sent))
+            except ModelError as error:
+                if error.reason == "batch_unknown":  # it may be there, and so it stays open
+                    self._gateway.held |= batch.call_ids
+                    self._settle(batch, batch.worst_aud)
+                else:  # the requests meet the same fault singly
+                    await self._note(batch, "lost")
+                    self._settle(batch, 0.0)
+
+    async def _send(self, batch: OpenBatch, requests: Mapping[str, ModelRequest]) -> str:
+        """Submit a batch and note the provider's id of it; one that may have arrived is looked for first."""
+        client, unsure = self._client(batch.key), False
+        assert client is not None
+        for number in range(1, RETRY.attempts + 1):
+            try:
+                if unsure and (found := await self._found(client, batch)):
+                    return found
+                batch_id = await client.submit(requests, batch.name)
+                await self._note(batch, "submitted", batch_id=batch_id)
+                return batch_id
+            except ModelError as error:
+                unsure = unsure or (error.retryable and error.reason != "rate_limited")
+                if not error.retryable or number == RETRY.attempts or self._stop.is_set():
+                    message = f"batch {batch.name}: it is not known whether the provider has it ({error})"
+                    raise ModelError(message, reason="batch_unknown") if unsure else error from None
+                await self._sleep(RETRY.wait(number, error.retry_after, self._jitter))
+        raise AssertionError("the last attempt raises")
+
+    async def _found(self, client: BatchClient, batch: OpenBatch) -> str | None:
+        """Look for a batch whose id nobody noted; raises ``ModelError`` where one that still runs may be it."""
+        others = {other["batch_id"] for other in self._store.find_where(Batch, {}) if other.get("batch_id")}
+        for number in range(LISTINGS):
+            await self._sleep(self._poll_seconds * bool(number))
+            batch_id, running = await client.find(batch.name, batch.call_ids, others)
+            if batch_id:
+                await self._note(batch, "submitted", batch_id=batch_id)
+                return batch_id
+            if running:
+                raise ModelError("a batch that runs may be it", reason="batch_running", retryable=True)
+        return None
+
+    async def _collect(self, batch: OpenBatch, requests: Mapping[str, ModelRequest], purpose: str) -> None:
+        """Follow a batch to its end and write what it brought for some requests into the ledger."""
+        account = self._gateway.account
+        if account and batch.name not in self._submitted_here:
+            account.adopt(batch.worst_aud)
+        spent, started = batch.worst_aud, time.monotonic()  # what it may cost, where it stays open
+        try:
+            results = await self._results(batch)
+            if results is None:
+                return
+            ready = batch.call_ids & requests.keys()
+            costs = await asyncio.gather(
+                *(self._keep(batch, requests[n], results.get(n), purpose, started) for n in ready)
+            )
+            left = batch.call_ids - ready
+            worst = batch.worst_aud * len(left) / len(batch.call_ids)
+            state = "submitted" if left else "ended"
+            await self._note(
+                batch,
+                state,
+                batch_id=batch.batch_id,
+                call_ids=sorted(left or batch.call_ids),
+                worst_aud=worst,
+            )
+            self._gateway.held -= ready
+            spent = total_aud(costs) + worst
+        finally:
+            self._settle(batch, spent)
+
+    async def _results(self, batch: OpenBatch) -> dict[str, BatchResult] | None:
+        """Return what an ended batch brought by call; ``None`` where it stays open."""
+        client, looks, read = self._client(batch.key), 0, dict[str, BatchResult]()
+        while client and not self._stop.is_set():
+            fault, may_be_open = "", False
+            try:
+                batch_id = batch.batch_id or await self._found(client, batch)
+                if batch_id is None:  # it never came to be
+                    return {}
+                state = await client.state(batch_id)
+                if state.ended:
+                    results = await client.results(batch_id, batch.name, batch.call_ids)
+                    for call_id, result in results.by_call.items():
+                        add_result(read, call_id, result)
+                    replies = sum(not isinstance(result, ModelError) for result in read.values())
+                    missing = len(batch.call_ids - read.keys())
+                    short = state.answered is None or state.answered > replies
+                    if not (
+                        any(map(is_unreadable, read.values())) or (missing and short and not state.failure)
+                    ):
+                        return read
+                    counts = f"its provider counts {state.answered} answers, {replies} were read"
+                    fault = "; ".join([counts, *results.faults])
+            except ModelError as error:
+                if not error.retryable and error.reason != "not_found":
+                    return None
+                may_be_open = error.reason == "malformed_body"
+                fault = str(error) if error.reason in ("not_found", "malformed_body") else ""
+            looks = looks + 1 if fault else 0
+            if fault and looks == 1:
+                _say(batch, f"{fault}; it is looked at again")
+            if looks >= LOOKS:
+                if may_be_open:
+                    return None
+                lost = ModelError(f"the batch may have answered this call: {fault}", reason="batch_lost")
+                answers = {n: read.get(n, lost) for n in batch.call_ids}
+                unsure = sum(isinstance(r, ModelError) and r.reason in UNSURE for r in answers.values())
+                _say(batch, f"{unsure} calls are given up after {LOOKS} looks and booked as if billed")
+                return answers
+            await self._sleep(self._poll_seconds * 2 ** max(0, looks - 1))
+        return None
+
+    async def _keep(
+        self,
+        batch: OpenBatch,
+        request: ModelRequest,
+        result: BatchResult | None,
+        purpose: str,
+        started: float,
+    ) -> float:
+        """Write what a batch brought for one call into the ledger, and return what it cost or may have cost."""
+        client, endpoint = self._client(batch.key), self._gateway.endpoints[batch.key]
+        assert client is not None  # it read the result
+        self._bar.step(self._gateway.counters)
+        claim = Claim(request, purpose, self._gateway.worst_aud(request))
+        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
+        attempt["ms"] = (time.monotonic() - started) * 1000
+        try:
+            if result is None:
+                raise ModelError("the batch ended without a result for this call", reason="batch_missing")
+            if isinstance(result, ModelError):
+                raise result
+            reply = client.reply(request, result)
+        except ModelError as error:
+            attempt["outcome"] = error.reason
+            unsure = claim.worst_aud if error.reason in UNSURE else 0.0
+            noted: dict[str, Any] = {"reason": error.reason, "message": str(error), "unsure_aud": unsure}
+            await self._ledger.fail(claim, attempts=[attempt], **noted)
+            return unsure
+        price = batch_price(endpoint.price, request.provider)
+        spent = aud_cost(reply.usage, price, attempt["at"].date())
+        rate = price.aud_per_usd if spent else None
+        paid: dict[str, Any] = {"aud_cost": spent, "aud_per_usd": rate, "latency_ms": attempt["ms"]}
+        await self._ledger.complete(claim, reply, attempts=[attempt], **paid)
+        self._gateway.counters.asked += 1
+        self._gateway.counters.spent_aud += spent
+        return spent
+
+    async def _note(self, batch: OpenBatch, state: str, **fields: Any) -> None:
+        change = {"$set": {"state": state, **fields}, **TOUCH}
+        await self._store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
+
+    def _settle(self, batch: OpenBatch, used_aud: float) -> None:
+        self._submitted_here.discard(batch.name)
+        if self._gateway.account:
+            self._gateway.account.settle(batch.worst_aud, used_aud)
+
+    async def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
+            await asyncio.sleep(min(left, 0.1))
+
+
+def _say(batch: OpenBatch, message: str) -> None:
+    provider, model, _ = batch.key
+    print(f"\nbatch {batch.name} of {provider} {model}: {message}", file=sys.stderr, flush=True)
