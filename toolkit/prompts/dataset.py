@@ -147,10 +147,10 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     ----------
     source
         ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
-        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id, text, scenario,
-        category, length_bin and perhaps base, dataset_version, reference and length_arm. Without the column base it is
-        the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; other
-        keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
+        prompt_id, text, scenario, category, length_bin and perhaps base, dataset_version, reference and length_arm.
+        Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has
+        it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
     length_arms

@@ -1,7 +1,11 @@
-"""A dataset in figures: lengths, similarity, readability, kinds of facts, balance, and what each base adds."""
+"""Draw a dataset: python scripts/dataset_figures.py DATASET FOLDER writes figures, their data and their captions.
+
+Lengths, similarity, readability, kinds of facts, balance, and what each base adds, for those who write a dataset.
+"""
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,20 +19,110 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from toolkit.prompts import profile
 from toolkit.prompts.check import GRADES, texts_by_bin
-from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, load_dataset
-from toolkit.prompts.similarity import NEAR
+from toolkit.prompts.content import readability
+from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, by_bin, load_dataset
+from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, save_figure
-from toolkit.report.show import Files
-from toolkit.words import LENGTH_BINS, agreeing, counted
+from toolkit.words import LENGTH_BINS, agreeing, counted, scenario_rank
+
+_TEXT: Final = {
+    "seen": "Dataset {name} in figures: {panels}.",
+    "lengths": "prompts by their number of tokens (o200k_base), grey the range that a length may have",
+    "lengths_notes": "{bar} tokens to a bar, the highest bar of each length equally high: {counts}.{absent}",
+    "similarity": "pairs of bases by the share of word 5-grams that the two have in common, near-copies right of the "
+    "dashed line",
+    "similarity_notes": "Median and highest share (Jaccard), on a logarithmic axis: {shares}.",
+    "readability": "Flesch-Kincaid grade (years of school in the United States), black the mean, {marks}",
+    "readability_notes": "Mean grades: {means}. A base whose lengths lie more than {grades:g} grades apart is a flaw.",
+    "lines": "grey one base each",
+    "boxes": "with boxes around the middle half of the bases and whiskers around the middle 90%",
+    "balance": "bases of each scenario (bold) and category{functions}",
+    "balance_notes": "{categories} of {sizes}.{unknown}{many}",
+    "functions": " by function of the Cybersecurity Framework (CSF) of NIST: {names}",
+    "many": " There are too many categories to show them one by one.",
+    "facts": "facts of each kind in a prompt, mean over bases; a decoy is true and leads astray",
+    "facts_notes": "Means over {bases} of {all} bases, which tell the kinds of their facts.",
+    "novelty": "1 − the highest share of word 5-grams in common with any base before it at the same length, "
+    "near-copies below the dashed line",
+    "novelty_notes": "The lowest is {lowest}.{cut}",
+}
+
+CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
+"""Upper ends of the classes of similarity; texts of the first class share no gram."""
+UNTOLD: Final = "not told"
+
+
+def prompts_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return a row for each prompt: labels, tokens, readability and novelty."""
+    bases = dict.fromkeys(prompt.base for prompt in dataset.prompts)
+    positions = {base: position for position, base in enumerate(bases, 1)}
+    rows: list[dict[str, Any]] = []
+    for length_bin, prompts in by_bin(dataset.prompts).items():
+        new = novelty([prompt.text for prompt in prompts], [prompt.base for prompt in prompts])
+        rows += [
+            {
+                "prompt_id": prompt.prompt_id, "base": prompt.base, "place": positions[prompt.base],
+                "scenario": prompt.scenario, "category": prompt.category,
+                "csf": prompt.metadata.get("csf") or UNTOLD, "length_bin": length_bin, "tokens": prompt.token_count,
+                "grade": readability(prompt.text), "novelty": float(added),
+            }
+            for prompt, added in zip(prompts, new, strict=True)
+        ]  # fmt: skip
+    return pd.DataFrame(rows).sort_values("place", kind="stable", ignore_index=True)
+
+
+def similarity_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return the number of pairs of bases in each class of similarity, at each length."""
+    rows = []
+    for length_bin, prompts in by_bin(dataset.prompts).items():
+        bases = np.array([prompt.base for prompt in prompts])
+        distinct = np.triu(bases[:, None] != bases[None, :], 1)
+        classes = np.searchsorted(CLASSES, jaccard([prompt.text for prompt in prompts])[distinct] - 1e-9)
+        counts = np.bincount(classes, minlength=len(CLASSES))
+        rows += [(length_bin, end, int(count)) for end, count in zip(CLASSES, counts, strict=True)]
+    return pd.DataFrame(rows, columns=["length_bin", "up_to", "pairs"])
+
+
+def facts_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
+    rows = []
+    for length_bin, prompts in by_bin(dataset.prompts).items():
+        bases = [kinds for prompt in prompts if (kinds := prompt.metadata.get("fact_kinds"))]
+        for kind in FACT_KINDS if bases else ():
+            rows.append(
+                (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases))
+            )
+    return pd.DataFrame(rows, columns=["length_bin", "kind", "facts", "bases"])
+
+
+def balance_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return the number of bases of each scenario, category and CSF function."""
+    keys = ["scenario", "category", "csf"]
+    first = prompts_profile(dataset).drop_duplicates("base")
+    order = {name: n for n, name in enumerate(sorted({*first["scenario"]}, key=scenario_rank))}
+    counts = first.groupby(keys, sort=True).size().rename("bases").reset_index()
+    return counts.sort_values(
+        "scenario", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
+
+
+def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
+    """Return 1 - the highest similarity of each text to an earlier one of another base; nan where there is none."""
+    labels = np.array(bases)
+    before = np.tril(labels[:, None] != labels[None, :], -1)
+    nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(nearest), 1 - nearest, np.nan)
+
+
+# --- figures ---
 
 NAME: Final = "dataset"
 _COLOURS: Final = dict(zip(LENGTH_BINS, style.PALETTE, strict=False))
 _MARKERS: Final = dict(zip(LENGTH_BINS, style.MARKERS, strict=False))
-_CSF: Final = dict(zip((*CSF, profile.UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
+_CSF: Final = dict(zip((*CSF, UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
 """The identifiers that the framework itself gives to its functions."""
 _ROW_MM: Final = 3.8
 _PANEL_MM: Final = 42.0
@@ -60,7 +154,7 @@ class _Panel:
         self.draw(figure.subplots(), self.data)
 
 
-def dataset_figures(dataset: Dataset, *, single: bool = True) -> tuple[FigureWithCaption, ...]:
+def dataset_figures(dataset: Dataset) -> tuple[FigureWithCaption, ...]:
     """Draw a dataset: what tells most on one page first, then each panel as a figure as wide as a column."""
     panels = _panels(dataset)
     date = dataset.date.isoformat() if dataset.date else ""
@@ -68,35 +162,7 @@ def dataset_figures(dataset: Dataset, *, single: bool = True) -> tuple[FigureWit
     n = {"bases": len({prompt.base for prompt in dataset.prompts}), "prompts": len(dataset.prompts)}
     source = f"Dataset {dataset.name} ({'; '.join(filter(None, facts))})"
     context = About(source=source, n=n)
-    return (_page(panels, dataset.name, context), *(_alone(panel, context) for panel in panels if single))
-
-
-def write_dataset_figures(source: str | Path, folder: Path | str, *, single: bool = True) -> Files:
-    """Write the figures of a dataset, whatever its flaws; the same dataset gives the same bytes.
-
-    Parameters
-    ----------
-    source
-        A name, folder or file as `load_dataset` takes it.
-    folder
-        Where the files go.
-    single
-        Whether every panel is also written as a figure as wide as a column.
-
-    Returns
-    -------
-    list of Path
-        What was written; a panel that the dataset has no numbers for is written with the reason.
-
-    Raises
-    ------
-    InputError
-        When there is no such dataset, or it cannot be read.
-    """
-    files = Files()
-    for figure in dataset_figures(load_dataset(source, check_ranges=False), single=single):
-        files += save_figure(figure, folder)
-    return files
+    return (_page(panels, dataset.name, context), *(_alone(panel, context) for panel in panels))
 
 
 def _alone(panel: _Panel, context: About) -> FigureWithCaption:
@@ -132,7 +198,7 @@ def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCapt
         style.settle(figure)
     empty = [panel.words for panel in panels if panel.reason and panel.on_page]
     data = pd.concat([panel.data.assign(panel=panel.name) for panel in filled], ignore_index=True)
-    text = captions.TEXTS[NAME]
+    text = _TEXT
     return context.figure(
         NAME, figure, data, captions.join(captions.sentence(*texts), *notes),
         text["seen"].format(name=name, panels="; ".join(texts)),
@@ -150,8 +216,8 @@ def _height(column: Sequence[_Panel]) -> float:
 
 
 def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
-    prompts, facts = profile.prompts_profile(dataset), profile.facts_profile(dataset)
-    pairs, balance = profile.similarity_profile(dataset), profile.balance_profile(dataset)
+    prompts, facts = prompts_profile(dataset), facts_profile(dataset)
+    pairs, balance = similarity_profile(dataset), balance_profile(dataset)
     texts = texts_by_bin(dataset.prompts)
     lone = "one base has no other to be compared with" if not pairs["pairs"].sum() else ""
     absent = [name for name in LENGTH_BINS if name not in texts]
@@ -160,7 +226,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     def by_length(key: str, text: Callable[[Any], str]) -> str:
         return ", ".join(f"{name} {text(values[key])}" for name, values in texts.items())
 
-    text, floor = captions.TEXTS[NAME], _floor(prompts["novelty"])
+    text, floor = _TEXT, _floor(prompts["novelty"])
     values = _balance_values(balance) | {
         "bar": _TOKENS,
         "counts": by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})"),
@@ -227,9 +293,9 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
     for number, (name, rows) in enumerate(several):
         right = np.arange(len(rows)) + (number - len(several) / 2) * 0.26
         axes.bar(right, rows["pairs"], 0.26, align="edge", color=_COLOURS[name], label=name)
-    ends = [f"{end:g}".lstrip("0") for end in profile.CLASSES[1:]]
+    ends = [f"{end:g}".lstrip("0") for end in CLASSES[1:]]
     axes.set_xticks([0, *(number + 1.5 for number in range(len(ends)))], ["none", *ends])
-    limit = profile.CLASSES.index(NEAR) + 0.5
+    limit = CLASSES.index(NEAR) + 0.5
     axes.axvline(limit, color=style.INK, linestyle="--", linewidth=0.8)
     axes.text(limit - 0.1, 0.97, "limit", ha="right", va="top", transform=axes.get_xaxis_transform())
     axes.set_yscale("log")
@@ -298,10 +364,10 @@ def _row_label(name: str) -> str:
 def _balance_values(balance: pd.DataFrame) -> dict[str, Any]:
     """Return what the texts of the balance say: its columns, and how many bases there are of what."""
     names = ", ".join(f"{_CSF[name]} {name.capitalize()}" for name in CSF if name in set(balance["csf"]))
-    unknown = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
+    unknown = int(balance.loc[balance["csf"] == UNTOLD, "bases"].sum())
     sizes = balance.groupby(["scenario", "category"])["bases"].sum()
     least = f"{sizes.min()} to " if sizes.min() < sizes.max() else ""
-    text, mark = captions.TEXTS[NAME], " (?)" if names else ""
+    text, mark = _TEXT, " (?)" if names else ""
     missing = f" {counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{mark}."
     return {
         "functions": text["functions"].format(names=names) if names else "",
@@ -314,7 +380,7 @@ def _balance_values(balance: pd.DataFrame) -> dict[str, Any]:
 
 def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd.DataFrame) -> None:
     present = [name for name in _CSF if name in set(data["csf"])]
-    columns = present if present != [profile.UNTOLD] else []
+    columns = present if present != [UNTOLD] else []
     head = [not label.startswith(" ") for label, _ in rows]
     counts = [[int(bases.loc[bases["csf"] == name, "bases"].sum()) for name in columns] for _, bases in rows]
     shades = np.array([[*row, 0] for row in counts]) * ~np.array(head)[:, None]
@@ -335,3 +401,8 @@ def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd
     for label, bold in zip(axes.get_yticklabels(), head, strict=True):
         label.set_fontweight("bold" if bold else "normal")
     axes.spines[:].set_visible(False)
+
+
+if __name__ == "__main__":
+    for figure in dataset_figures(load_dataset(sys.argv[1], check_ranges=False)):
+        print("\n".join(str(path) for path in save_figure(figure, Path(sys.argv[2]))))

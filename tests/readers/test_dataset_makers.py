@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable
+import shutil
+import sys
+import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import numpy as np
 import pytest
 from wording_rules import too_many_sentences
 
+from toolkit.errors import InputError
 from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
-from toolkit.prompts.profile import UNTOLD, facts_profile, prompts_profile, similarity_profile
 from toolkit.report.figure import FigureWithCaption
-from toolkit.report.plots.dataset import dataset_figures
 from toolkit.report.style import COLUMN_MM, PAGE_HIGH_MM, PAGE_MM
 
-TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "dataset_report.ipynb"
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from dataset_figures import UNTOLD, dataset_figures, facts_profile, prompts_profile, similarity_profile
+from dataset_fingerprints import fingerprints_in
+from publish_dataset import publish_dataset
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of what mlcroissant imports
+    import mlcroissant
+
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
 
@@ -118,8 +127,7 @@ def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
         replace(demo.prompts[0], prompt_id=f"p{i}", base=f"b{i}", category=f"c{i}", text=f"Isolate host {i}.")
         for i in range(40)
     )
-    page = dataset_figures(replace(demo, prompts=many), single=False)
-    assert len(page) == 1
+    page = dataset_figures(replace(demo, prompts=many))
     assert page[0].figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM
     for words in (
         "(a) Token lengths",
@@ -129,38 +137,45 @@ def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
         assert words in page[0].caption + page[0].notes
 
 
-def test_check_writes_one_figure_and_names_its_files(
-    toolkit: Callable, tmp_path: Path, demo: Dataset
-) -> None:
-    """Six files of one stem, the same bytes twice; exit code and lines are those of the check."""
-    path = write_csv(tmp_path / "one.csv", [replace(demo.prompts[0], text="1 2 3")])
-    code, out, _ = toolkit("prompts", "check", path, "--figures", tmp_path / "out", "--json")
-    files = [Path(name) for name in json.loads(out)["files"]]
-    assert (code, sorted(file.name for file in files)) == (
-        1,
-        [f"dataset.{kind}" for kind in ("csv", "notes.txt", "pdf", "png", "svg", "txt")],
-    )
-    before = [file.read_bytes() for file in files]
-    assert toolkit("prompts", "check", path, "--figures", tmp_path / "out")[1].endswith(f"{files[-1]}\n")
-    assert [file.read_bytes() for file in files] == before
+@pytest.mark.filterwarnings("ignore:.*ConjunctiveGraph:DeprecationWarning")  # mlcroissant's use of rdflib
+def test_the_shipped_dataset_is_published_and_read_by_croissant(tmp_path: Path) -> None:
+    """Its reader finds no fault, checks the sums, and gives back every prompt and element."""
+    publish_dataset("rq1_controlled", tmp_path)
+    read = mlcroissant.Dataset(tmp_path / "croissant.json")
+    issues = read.metadata.ctx.issues
+    assert (issues.errors, issues.warnings) == (set(), set())
+    prompts = {
+        row["prompts/prompt_id"].decode(): row["prompts/text"].decode() for row in read.records("prompts")
+    }
+    dataset = load_dataset("rq1_controlled", length_arms=True)
+    assert prompts == {prompt.prompt_id: prompt.text for prompt in dataset.prompts}
+    elements = {prompt.base: len(prompt.metadata["elements"]) for prompt in dataset.prompts}
+    assert len(list(read.records("elements"))) == sum(elements.values())
+    described = json.loads((tmp_path / "croissant.json").read_text())
+    assert described["license"] == "https://creativecommons.org/licenses/by/4.0/"
+    assert dataset.digest in described["citeAs"]
+    assert (tmp_path / "LICENSE").read_text().startswith("Attribution 4.0 International")
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_the_template_says_what_the_check_says(
-    tmp_path: Path, demo: Dataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its cells run as they stand, on a table of one's own; the manifest holds no path of the machine."""
-    monkeypatch.chdir(tmp_path)
-    path = write_csv(tmp_path / "mine.csv", demo.prompts[:6])
-    monkeypatch.setattr("toolkit.report.show.show_figure", lambda files, name: print(f"shown {name}"))
-    known: dict[str, object] = {}
-    for cell in nbformat.read(TEMPLATE, 4).cells:
-        if cell.cell_type == "code":
-            exec(cell.source.replace('"rq1_controlled"', repr(str(path))), known)
-    said = capsys.readouterr().out
-    assert "shown dataset\nshown dataset_novelty\n" in said
-    assert "dataset mine, version mine: bases 2, prompts 6 (S 2, M 2, L 2), problems 0" in said
-    made_from = json.loads(said[said.index("{\n") :])
-    assert made_from["inputs"]["dataset"]["sha256"] == load_dataset(path).digest
-    assert made_from["parameters"] == {"dataset": "mine.csv", "figures": ""}
-    assert len(list((tmp_path / "results" / "datasets" / "mine").glob("*.pdf"))) == 7
+def test_an_own_dataset_needs_its_datasheet_and_terms(tmp_path: Path) -> None:
+    """Nobody else can say who wrote it and who may use it; with both it is published under its own terms."""
+    own = tmp_path / "mine"
+    shutil.copytree(Path(load_dataset.__code__.co_filename).parent / "data" / "demo", own)
+    for name, content in (("DATASHEET.md", "# Datasheet\n"), ("LICENSE", "CC0-1.0\n")):
+        with pytest.raises(InputError, match=f"no {name} in it"):
+            publish_dataset(own, tmp_path / "out")
+        (own / name).write_text(content)
+    publish_dataset(own, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "croissant.json").read_text())["license"] == "CC0-1.0"
+    with (tmp_path / "out" / "prompts.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 36
+
+
+def test_fingerprints_are_forms_of_too_many_bases(demo: Dataset) -> None:
+    """A number in a dozen bases and none beside it, parts of tasks, decoys."""
+    text = "Isolate host 61.\n\nTask:\nSay (1) what and (2) why."
+    alike = [[replace(p, text=text)] for p in told(demo.prompts) if p.length_bin == "L"]
+    patterns = list(fingerprints_in(alike))
+    assert "the number 61 stands in 12 bases, its neighbours in 0.0 on average" in patterns
+    assert "12 of 12 bases ask for 2 numbered parts" in patterns
+    assert "12 of 12 bases have 2 decoys" in patterns
