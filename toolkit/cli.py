@@ -359,9 +359,8 @@ def analyse(
 ) -> Iterator[Summary]:
     """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
 
-    FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results
-    of promptfoo (.json), of AthenaBench (TASK-scored.jsonl) or an archive of `toolkit export`. Several are put one
-    under the other.
+    FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval or results
+    of promptfoo (.json). Several are put one under the other.
     """
     from toolkit.report.show import written_summary
     from toolkit.scores.scores import Scores, parse_pairs

@@ -17,7 +17,7 @@ from typing import Any, Final
 from ulid import ULID
 
 from toolkit.models.base import Message, ModelRequest, Usage
-from toolkit.models.prices import UNRECORDED_RATE, Price, aud_cost, batch_price
+from toolkit.models.prices import Price, aud_cost, batch_price
 from toolkit.plan import Plan
 from toolkit.runs.gateway import endpoints_of
 from toolkit.store.connection import Store, windows
@@ -112,7 +112,8 @@ def _costs(call: _Document, price: Price) -> bool:
     read, written = (call.get(name) or 0 for name in ("cache_read_tokens", "cache_written_tokens"))
     usage = Usage(call["input_tokens"], call["output_tokens"], False, read, written)
     # What was paid keeps the exchange rate that it was booked with.
-    price = price.at(call.get("aud_per_usd") or UNRECORDED_RATE)
+    if call.get("aud_per_usd"):
+        price = price.at(call["aud_per_usd"])
     rates = (price, batch_price(price, call["provider"]))
     return any(_is_close(call["aud_cost"], aud_cost(usage, rate, day)) for rate in rates)
 

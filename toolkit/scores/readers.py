@@ -1,4 +1,4 @@
-"""Read scores that others wrote: tables, logs of inspect_ai, of lm-eval, promptfoo and AthenaBench, archives.
+"""Read scores that others wrote: tables, logs of inspect_ai, of lm-eval and promptfoo.
 
 A reader returns rows with our column names and says what it took for what; nothing is filled in, averaged or dropped
 without a word. A score that a tool did not give is an empty one.
@@ -12,7 +12,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
 from toolkit.files import ZSTD, member_size, read_json, similar_file
-from toolkit.scores.athenabench import is_athenabench, read_athenabench
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
@@ -40,11 +38,9 @@ from toolkit.scores.fields import (
     table,
 )
 from toolkit.scores.promptfoo import read_promptfoo
-from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.table_files import ROW_FILES, number_of, read_rows
-from toolkit.words import LENGTH_ARMS, SCALE, choices, one_line
+from toolkit.words import LENGTH_ARMS, choices, one_line
 
-_COMPOSITES: Final = ("composite", "composite_strict")
 _RUNNING: Final = (
     "max_retries",
     "timeout",
@@ -81,7 +77,7 @@ def read_file(path: Path, metric: str | None, values: Values) -> Read:
         raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
     with reading(path, "", "be read as scores"):
         read = _read_file(path, metric, values)
-    # Of our own frames and archives: a prompt of a length arm is no M or L to be averaged with.
+    # Of our own frames: a prompt of a length arm is no M or L to be averaged with.
     if "length_arm" in read.rows and (of_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
         read.notes.append(f"{int(of_arm.sum())} rows of prompts of length arms are left out")
         return replace(read, rows=read.rows[~of_arm].drop(columns="length_arm"))
@@ -99,15 +95,11 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return _lm_eval(path, numbered, metric, values)
         if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
             return read_promptfoo(path, rows)
-        if rows and suffix == ".jsonl" and is_athenabench(rows[0]):
-            return read_athenabench(path, numbered, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
         return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
     if suffix == ".eval":
         return _inspect(path, *_inspect_members(path), metric, values)
-    if suffix == ".zip":
-        return _archive(path)
     if suffix == ".json":
         log = read_json(path)
         if isinstance(log, Mapping) and "eval" in log and "status" in log:
@@ -118,8 +110,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
-        "samples of lm-eval (samples_*.jsonl), results of promptfoo (.json), scored answers of AthenaBench "
-        "(TASK-scored.jsonl) or archive of `toolkit export` (.zip)"
+        "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
     )
 
 
@@ -152,7 +143,12 @@ def _lm_eval(
                 checked_name(row["filter"], "filter")
     filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
     filtered = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
-    saved, notes = _first_filter(path, filtered)
+    document, times = Counter(row["doc_id"] for _, row in filtered).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
+        )
+    saved, notes = filtered, list[str]()
     names = _metrics(saved[0][1])
     lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in saved)]
     usable = [name for name in names if name not in lists]
@@ -174,26 +170,6 @@ def _lm_eval(
         notes.append(f"no {results_file.name} beside it: the model is named after the folder, {model}")
     frame = pd.DataFrame(rows, index=[line for line, _ in saved])
     return Read(frame, "samples of lm-eval", notes, unit="line")
-
-
-def _first_filter(
-    path: Path, rows: list[tuple[int, dict[str, Any]]]
-) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
-    """Return the rows of the first of filters of one name: lm-eval writes all documents of one, then the next."""
-    first: dict[str, tuple[int, dict[str, Any]]] = {}
-    counts = Counter(checked_name(row["doc_id"], "doc_id") for _, row in rows)
-    for line, row in rows:
-        first.setdefault(checked_name(row["doc_id"], "doc_id"), (line, row))
-    if max(counts.values()) == 1:
-        return rows, []
-    saved = list(first.values())
-    if len(set(counts.values())) > 1 or saved != rows[: len(saved)]:
-        document, times = counts.most_common(1)[0]
-        raise InputError(
-            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
-        )
-    times = max(counts.values())
-    return saved, [f"every document is there {times} times, filters without names: the first is taken"]
 
 
 def _is_plain(value: Any) -> bool:
@@ -230,7 +206,7 @@ def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
             with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
                 sample = json.loads(_member(path, file, name))
                 # Of a sample what is read of it: its messages and events are most of a log.
-                fields = ("id", "epoch", "scores", "error", "invalidation", "metadata")
+                fields = ("id", "epoch", "scores", "error", "invalidation")
                 samples.append({field: table(sample, "the sample").get(field) for field in fields})
     return start, iter(samples)
 
@@ -269,16 +245,18 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
                 "failure": failed or ("the sample was made invalid" if sample.get("invalidation") else None),
-                **_run_fields(sample.get("metadata")),
             }
             scores = table(sample.get("scores") or {}, "scores")
-            read.append((sample_row, {name: _value(score) for name, score in scores.items()}))
+            by_scorer = {
+                name: score.get("value") if isinstance(score, Mapping) else score
+                for name, score in scores.items()
+            }
+            read.append((sample_row, by_scorer))
     scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
     if metric is not None and metric not in scorers:
         raise InputError(f"{path}: has no scorer {metric}; it has {several_names(scorers)}")
     if not scorers:
         raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
-    ours = "run_id" in read[0][0]
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     if lost := sum(1 for sample_row, by_scorer in read if sample_row["failure"] and by_scorer):
         several = f"{lost} of {len(read)} samples"
@@ -288,7 +266,9 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     for judge in [metric] if metric else scorers:
         column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
         by_sample = (by_scorer.get(judge) for _, by_scorer in read)
-        parts = _score_keys(column if any(map(is_filled, column)) else by_sample, ours)
+        values_of = column if any(map(is_filled, column)) else by_sample
+        keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
+        parts: list[str | None] = [*keys] or [None]
         cells = {
             name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
             for name in parts
@@ -328,28 +308,13 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     elif frame["dimension"].isna().any():
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
-    scale, settings = _own_scale(head) if ours else None, _settings(log, head)
-    return Read(frame, _INSPECT, notes, scale=scale, unit="sample", settings=settings)
+    # With what settings a model answered: two logs that differ in them are two methods.
+    settings = mapping(mapping(log.get("plan")).get("config")) | mapping(head.get("model_generate_config"))
+    settings = {name: value for name, value in settings.items() if value is not None and name not in _RUNNING}
+    return Read(frame, _INSPECT, notes, unit="sample", settings=settings)
 
 
 _INSPECT: Final = "a log of inspect_ai"
-
-
-def _own_scale(head: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the scale of a log of ours, which names it where it is not that of the default rubric."""
-    low, high = mapping(head.get("task_args")).get("scale", SCALE)
-    return float(low), float(high)
-
-
-def _settings(log: Any, head: Mapping[str, Any]) -> dict[str, Any]:
-    """Return with what settings a model answered: two logs that differ in them are two methods."""
-    plan = log.get("plan")
-    settings = {**mapping(mapping(plan).get("config")), **mapping(head.get("model_generate_config"))}
-    return {name: value for name, value in settings.items() if value is not None and name not in _RUNNING}
-
-
-def _value(score: Any) -> Any:
-    return score.get("value") if isinstance(score, Mapping) else score
 
 
 def _is_letter(value: Any, values: Values) -> bool:
@@ -374,12 +339,6 @@ def _is_score(value: Any, values: Values) -> bool:
     return isinstance(value, bool | int | float) and is_filled(value)
 
 
-def _score_keys(values: Iterable[Any], ours: bool) -> list[str | None]:
-    """Return the keys of a scorer's values; the composites of our own logs are calculated again from the others."""
-    names = list(dict.fromkeys(str(name) for value in values if isinstance(value, Mapping) for name in value))
-    return [*(name for name in names if not ours or name not in _COMPOSITES or len(names) == 1)] or [None]
-
-
 def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:
     if isinstance(value, Mapping):
         return value.get(name)
@@ -389,70 +348,6 @@ def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> 
             f"for each of several keys; take another scorer (--metric NAME)"
         )
     return value
-
-
-def _run_fields(metadata: Any) -> dict[str, Any]:
-    """Return what a log that we wrote says of a run besides its scores."""
-    fields = mapping(metadata) if mapping(metadata).get("run_id") is not None else {}
-    names = ("run_id", "base", "cluster", "length_bin", "length_arm", "scenario", "aud_cost", "output_tokens")
-    return {name: fields[name] for name in names if fields.get(name) is not None}
-
-
-def _archive(path: Path) -> Read:
-    """Return an archive of ours: what judges said of the text that each run has now, with clusters by equal texts."""
-    from toolkit.judges.rubric import scheme_in
-    from toolkit.store.archive import check_archive
-
-    archive = check_archive(path)
-
-    def documents(name: str) -> Iterator[Mapping[str, Any]]:
-        return (document for block in archive.blocks(name) for document in block)
-
-    name_of = itemgetter("prompt_id", "dataset_version")
-    prompts = {name_of(document): document for document in documents("prompts")}
-    bases = {key: document["metadata"]["base_scenario"] for key, document in prompts.items()}
-    first: dict[str, str] = {}
-    cluster = {base: base for base in bases.values()}
-
-    def home(base: str) -> str:
-        while cluster[base] != base:
-            base = cluster[base]
-        return base
-
-    for key, document in sorted(prompts.items()):
-        ends = sorted((home(first.setdefault(document["text"], bases[key])), home(bases[key])))
-        cluster[ends[1]] = ends[0]
-    runs = {}
-    for run in documents("runs"):
-        key = name_of(run)
-        row = {"base": bases[key], "model": run["model"], "repeat": run["repeat"]}
-        row |= {"cluster": home(bases[key]), "scenario": prompts[key].get("scenario")}
-        row |= {"length_bin": run.get("prompt_length_bin"), "failure": run.get("failure")}
-        if arm := prompts[key]["metadata"].get("length_arm"):
-            row["length_arm"] = arm
-        row["aud_cost"] = (run.get("economics") or {}).get("aud_cost")
-        row["output_tokens"] = (run.get("tokens") or {}).get("output")
-        runs[run["run_id"]] = (row, set((run.get("judge_calls") or {}).values()))
-    schemes = {rubric["_id"]: scheme_in(rubric["content"]) for rubric in documents("rubrics")}
-    counted_schemes, rows = set[Scheme](), list[dict[str, Any]]()
-    for judgement in documents("judgements"):
-        row, counting = runs.get(judgement["run_id"], ({}, set()))
-        if judgement["call_id"] in counting:
-            scores, scheme = judgement.get("scores") or {}, schemes.get(judgement["rubric_hash"], SEED_SCHEME)
-            counted_schemes.add(scheme)
-            judge = {"judge": judgement["judge"], "judge_repeat": judgement.get("judge_repeat") or 0}
-            row = {**row, **judge, "failure": judgement.get("reason")}
-            rows += [{**row, "dimension": name, "score": scores.get(name)} for name in scheme.names]
-    if not rows:
-        raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
-    if len(counted_schemes) > 1:
-        raise InputError(
-            f"{path}: its runs are judged by rubrics of other dimensions or scales; run `toolkit judge` of study "
-            f"{archive.study} and export it again, or read the judgements.csv beside it"
-        )
-    notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
-    notes += ["the weights of its rubric are not used here"] if scheme.described_weights else []
-    return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=scheme.scale)
 
 
 def _alternatives(names: Iterable[str], selected: str, option: str) -> str:
