@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from toolkit.models.catalogue import Exchange
-from toolkit.models.prices import table_exchange
 from toolkit.study_models import Judge, ModelEntry, Provider, Reasoning, Sampling, Table, named
 from toolkit.words import JUDGE_ROLES, SCORE, choices
 
@@ -103,37 +101,12 @@ class BiasControls(Table):
         return self
 
 
-def _day(value: Any) -> Any:
-    """Return a day that stands in words, such as 20 November 2026; 3/4/2026 is two days, and stays what it is."""
-    for form in ("%d %B %Y", "%d %b %Y", "%B %d, %Y"):
-        with suppress(ValueError, TypeError):
-            return datetime.strptime(value, form).replace(tzinfo=UTC).date()
-    return value
-
-
-_AMOUNTS = ("aud", "confirm_above_aud")
-_MONEY = re.compile(
-    r"(?:(AUD|USD)\s*)?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?:\s*(AUD|USD))?", re.IGNORECASE
-)
-
-
-def _in_aud(key: str, text: str, rate: Any) -> float:
-    """Return an amount that stands in words, such as AUD 17.20; dollars of the US at the rate of the study's calls."""
-    match = _MONEY.fullmatch(text.strip())
-    if not match or (match[1] and match[3]):
-        raise ValueError(f"{key}: {text!r} is no amount; write 17.20, AUD 17.20 or USD 11.00")
-    amount = float(match[2].replace(",", ""))
-    if (match[1] or match[3] or "AUD").upper() == "AUD":
-        return amount
-    return round(amount * (rate if isinstance(rate, int | float) else table_exchange().aud_per_usd), 2)
-
-
 class ExchangeRate(Table):
     """What a US dollar costs in AUD, and of which day that is: calls are booked with it from now on."""
 
     rate: float = Field(strict=True)
     """What one US dollar costs."""
-    on: date
+    on: date = Field(strict=True)
     """Day of the rate, which is not still to come."""
     source: str = Field("", max_length=200)
     """Who published the rate; it stands in the methods."""
@@ -148,13 +121,6 @@ class ExchangeRate(Table):
             )
         return value
 
-    @field_validator("on", mode="before")
-    @classmethod
-    def _is_a_day(cls, value: Any) -> Any:
-        if not isinstance(value, date | str):
-            raise ValueError("write the day of the rate as 2026-11-20")
-        return _day(value)
-
     @field_validator("on")
     @classmethod
     def _has_come(cls, value: date) -> date:
@@ -166,22 +132,12 @@ class ExchangeRate(Table):
 class Budget(Table):
     """What the study may spend, all calls together, and the exchange rate that its calls are booked with."""
 
-    aud: float | None = Field(None, gt=0)
+    aud: float | None = Field(None, gt=0, strict=True)
     """Cap for all calls of the study together, judges included; there is none where it is left out."""
-    confirm_above_aud: float = Field(10.0, ge=0)
+    confirm_above_aud: float = Field(10.0, ge=0, strict=True)
     """Expected cost above which a run needs a yes."""
     aud_per_usd: ExchangeRate | None = None
     """Exchange rate that calls are booked with; the toolkit has one of its own, with its day."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _reads_money(cls, value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        exchange = value.get("aud_per_usd")
-        rate = exchange.get("rate") if isinstance(exchange, Mapping) else None
-        texts = {key: text for key, text in value.items() if key in _AMOUNTS and isinstance(text, str)}
-        return {**value, **{key: _in_aud(key, text, rate) for key, text in texts.items()}}
 
     @field_validator("aud_per_usd", mode="before")
     @classmethod
