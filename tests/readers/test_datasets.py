@@ -213,60 +213,6 @@ def changed(demo: Dataset, prompt_id: str, change: Callable[[str], str] = str, *
     )
 
 
-def flaws(dataset: Dataset, kind: str) -> list[tuple[str, str, str]]:
-    return [(p.prompt_id, p.what, p.mend) for p in check_dataset(dataset) if p.kind == kind]
-
-
-@pytest.mark.parametrize(("text", "way"), [("Isolate the host.", "longer"), ("Isolate it. " * 90, "shorter")])
-def test_a_text_out_of_range_is_named_for_both_encodings(demo: Dataset, text: str, way: str) -> None:
-    found = flaws(changed(demo, "academic_soc_001_s", text=text), "range")
-    counts = " and ".join(f"{count_tokens(text, encoding)} {encoding}" for encoding in ENCODINGS)
-    assert found == [
-        (
-            "academic_soc_001_s",
-            f"{counts} tokens, length bin S has 150 to 250",
-            f"make it {way}; a study refuses it as it is, by its {ENCODINGS[0]} tokens",
-        )
-    ]
-
-
-def test_a_length_that_lacks_or_stands_twice_is_named(demo: Dataset) -> None:
-    fewer = replace(demo, prompts=tuple(p for p in demo.prompts if p.prompt_id != "academic_grc_002_m"))
-    again = replace(demo, prompts=(*demo.prompts, replace(demo.prompts[0], prompt_id="again", text="Other.")))
-    lacks = ("academic_grc_002_s", "base academic_grc_002 has no prompt in length bin M")
-    twice = ("again", "base academic_soc_001 has 2 prompts in length bin S")
-    assert [flaws(dataset, "length_bins")[0][:2] for dataset in (fewer, again)] == [lacks, twice]
-
-
-@pytest.mark.parametrize(("shorter", "longer"), [("s", "m"), ("m", "l")])
-def test_a_line_that_the_longer_prompt_lacks_is_named(demo: Dataset, shorter: str, longer: str) -> None:
-    name = f"academic_cti_001_{longer}"
-    text = next(p.text for p in demo.prompts if p.prompt_id == f"academic_cti_001_{shorter}")
-    fact = [line for line in text.splitlines() if line.startswith("- ")][-1]
-    found = flaws(changed(demo, name, lambda t: t.replace(fact + "\n", "")), "containment")
-    assert found[0][:2] == (name, f"lacks this line of academic_cti_001_{shorter}: {fact}")
-
-
-@pytest.mark.parametrize("key", ["scenario", "category"])
-def test_a_base_of_two_scenarios_or_categories_is_named(demo: Dataset, key: str) -> None:
-    found = check_dataset(changed(demo, "academic_soc_001_m", **{key: "GRC_MAPPING"}))
-    there = getattr(demo.prompts[0], key)
-    assert [(p.kind, p.what) for p in found] == [
-        ("labels", f"base academic_soc_001 has {key} GRC_MAPPING here and {there} in academic_soc_001_s")
-    ]
-
-
-def test_texts_that_stand_twice_are_named_once(demo: Dataset) -> None:
-    """A copied base is one problem and not three, whatever the spaces; one text alone is a problem of its own."""
-    first = demo.prompts[:3]
-    copies = [replace(p, prompt_id=f"copy_{p.length_bin}", base="copy", text=p.text + "\n") for p in first]
-    found = check_dataset(replace(demo, prompts=(*demo.prompts, *copies)))
-    whole = ("copied_base", "base copy is a copy of base academic_soc_001")
-    assert [(p.kind, p.what) for p in found] == [whole]
-    one = flaws(replace(demo, prompts=(*demo.prompts, copies[0])), "same_text")
-    assert [what for _, what, _ in one] == ["has the same text as academic_soc_001_s"]
-
-
 @pytest.mark.parametrize(("said", "kind"), [
     ("Patch CVE-CVE-2024-3094 first.", "doubled_token"), ("Isolate the the host.", "doubled_token"),
     ("Analyse the findings below.", "nothing_below"), ("Rank the following indicators.", "nothing_below"),

@@ -147,9 +147,7 @@ def _weights(spec: ModelSpec) -> str:
 
 @lru_cache(maxsize=64)
 def _file_digest(path: Path, size: int, changed_ns: int) -> str:
-    """Return the SHA-256 of a file; of one above 1 GB, that of 64 pieces of 1 MB from its beginning to its end."""
-    # To read 40 GB takes minutes at every start, and other weights or another quantization differ in nearly every
-    # piece.
+    """Return the SHA-256 of a file; of one above 1 GB, which takes minutes to read, that of 64 pieces of 1 MB."""
     if size <= _WHOLE:
         return sha256_of(path)
     digest = hashlib.sha256()

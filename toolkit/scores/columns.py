@@ -279,7 +279,7 @@ def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[p
         if len(at := (scores == code).to_numpy().nonzero()[0]):
             notes.append(
                 f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
-                f"({_row_numbers(rows, at, source)}); --scale LOW HIGH that holds it says that it is a score"
+                f"(first {row_location(rows, int(at[0]), source)}); --scale LOW HIGH that holds it makes it a score"
             )
     return scores.mask(scores.isin(codes)), notes
 
@@ -290,19 +290,9 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
     if len(at):
         raise InputError(
             f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
-            f"{counted(len(at), 'rows')} ({_row_numbers(rows, at, source)}); correct the scale, or say that it is "
-            f"missing (--values {scores.iloc[at[0]]:g}=)"
+            f"{counted(len(at), 'rows')} (first {row_location(rows, int(at[0]), source)}); correct the scale, or say "
+            f"that it is missing (--values {scores.iloc[at[0]]:g}=)"
         )
-
-
-def _row_numbers(rows: pd.DataFrame, at: Sequence[int] | np.ndarray, source: str) -> str:
-    """Return the first rows, each file once, and how many more there are."""
-    rows_by_file: dict[str, list[str]] = {}
-    for row in at[:5]:
-        file, _, number = row_location(rows, int(row), source).rpartition(" ")
-        rows_by_file.setdefault(file, []).append(number)
-    more = f" and {len(at) - 5} more" if len(at) > 5 else ""
-    return ", ".join(f"{file} {', '.join(numbers)}" for file, numbers in rows_by_file.items()) + more
 
 
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
