@@ -21,15 +21,13 @@ from toolkit.report.figure import FigureWithCaption
 from toolkit.report.style import COLUMN_MM, PAGE_HIGH_MM, PAGE_MM
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-from dataset_figures import UNTOLD, dataset_figures, facts_profile, prompts_profile, similarity_profile
+from dataset_figures import dataset_figures, facts_profile, prompts_profile, similarity_profile
 from dataset_fingerprints import fingerprints_in
 from publish_dataset import publish_dataset
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what mlcroissant imports
     import mlcroissant
-
-COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +46,6 @@ def told(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
 
 def drawn(dataset: Dataset) -> dict[str, FigureWithCaption]:
     return {one.name: one for one in dataset_figures(dataset)}
-
-
-def write_csv(path: Path, prompts: Iterable[Prompt]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as sink:
-        writer = csv.writer(sink)
-        writer.writerows([COLUMNS, *([getattr(one, column) for column in COLUMNS] for one in prompts)])
-    return path
 
 
 def test_what_is_drawn_is_what_was_counted(demo: Dataset) -> None:
@@ -100,41 +91,6 @@ def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo: Dataset) -> None:
     pairs = similarity_profile(dataset)
     assert pairs.loc[pairs["up_to"] == 1, "pairs"].tolist() == [1, 1, 1]
     assert "S 0.000 and 1.000" in drawn(dataset)["dataset_similarity"].notes
-
-
-def test_one_base_two_lengths_and_a_table_without_base_facts(demo: Dataset, tmp_path: Path) -> None:
-    """What cannot be compared is told and not drawn; a text without a word has no grade."""
-    one = [replace(demo.prompts[0], text="1 2 3"), demo.prompts[2]]
-    found = drawn(load_dataset(write_csv(tmp_path / "one.csv", one), check_ranges=False))
-    assert (
-        found["dataset_novelty"].figure.axes[0].texts[0].get_text()
-        == "one base has no other to be compared with"
-    )
-    for words in (
-        "No prompt in bin M.",
-        "S without a word, L ",
-        "1 base has no CSF function.",
-        "n = 1 base, 2 prompts",
-    ):
-        assert words in found["dataset"].caption + found["dataset"].notes
-    assert "Kinds of facts: no base tells the kinds of its facts." in found["dataset"].caption
-    assert set(found["dataset_balance"].data["csf"]) == {UNTOLD}
-    assert "nan" not in " ".join(each.caption + each.notes for each in found.values())
-
-
-def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
-    many = tuple(
-        replace(demo.prompts[0], prompt_id=f"p{i}", base=f"b{i}", category=f"c{i}", text=f"Isolate host {i}.")
-        for i in range(40)
-    )
-    page = dataset_figures(replace(demo, prompts=many))
-    assert page[0].figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM
-    for words in (
-        "(a) Token lengths",
-        "40 categories of 1 base.",
-        "There are too many categories to show them",
-    ):
-        assert words in page[0].caption + page[0].notes
 
 
 @pytest.mark.filterwarnings("ignore:.*ConjunctiveGraph:DeprecationWarning")  # mlcroissant's use of rdflib

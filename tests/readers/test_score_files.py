@@ -76,24 +76,6 @@ def test_a_sample_without_scores_is_missing_and_not_zero(tmp_path) -> None:
     assert (~scores.runs()["judged"]).sum() == 2  # fewer than two judges leave an answer without a score
 
 
-def test_promptfoo_compares_providers_and_prompts(tmp_path) -> None:
-    """An error of the provider is missing; costs in USD are not taken for AUD."""
-    rows = [
-        {"testIdx": test, "promptIdx": prompt, "provider": {"id": provider}, "score": (test + prompt) % 2, "cost": 1}
-        for test in range(4)
-        for prompt in range(2)
-        for provider in ("openai:a", "openai:b")
-    ]  # fmt: skip
-    rows[0] |= {"error": "timeout", "score": 0}
-    (tmp_path / "out.json").write_text(json.dumps({"results": {"version": 3, "results": rows}}))
-    scores = Scores.load(tmp_path / "out.json")
-    assert sorted(scores.runs()["model"].unique()) == [
-        f"openai:{one}, prompt {two}" for one in "ab" for two in (1, 2)
-    ]
-    assert scores.runs()["composite"].isna().sum() == 1
-    assert "pareto" in scores.unanswerable
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".json"])
 def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
     """Rows, columns and values."""
@@ -174,22 +156,17 @@ WIDE = [
 ]
 AS_PEOPLE_HAVE_THEM = {
     "sep.csv": text_of(rows=[("sep=,",), *TABLE]).encode(),
-    "sep_semicolon.csv": ("sep=;\r\n" + text_of(";", end="\r\n")).encode(),
-    "tab.csv": text_of("\t").encode(),
     "t.tsv": text_of("\t").encode(),
     "trailing.csv": (text_of() + ",,\n,,\n\n").encode(),
     "columns.csv": text_of(rows=[(*row, "", "") for row in TABLE]).encode(),
     "utf16.csv": text_of("\t").encode("utf-16"),
-    "bom.csv": text_of(";").encode("utf-8-sig"),
     "quoted.csv": text_of(";", [[f'"{cell}"' for cell in row] for row in TABLE]).encode(),
-    "old_mac.csv": text_of(end="\r").encode(),
     "long.csv": text_of(
         rows=[(*row, "x" * 200_000 if at == 3 else "note") for at, row in enumerate(TABLE)]
     ).encode(),
     "t.xlsx": workbook(),
     "blank.xlsx": workbook([(None, None, None), *TABLE, (None, None, None, None)]),
     "wide.csv": text_of(rows=WIDE).encode(),
-    "wide.xlsx": workbook(WIDE),
 }
 
 
@@ -268,11 +245,7 @@ REFUSED = {
         (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
         "cannot be read as a whole log of inspect_ai",
     ),
-    "no.eval": (b"nothing", "cannot be read as a whole log of inspect_ai"),
     "x.xlsx": (b"PK", "cannot be read as Excel"),
-    "x.docx": (b"PK", "is no table of scores"),
-    "x.json": (b'{"a": 1}', "is no table of scores"),
-    "y.json": (b"{", "not valid JSON"),
     "empty.csv": (b"item,score\n", "holds no rows"),
     "words.csv": (b"item,score\na,high\n", "line 2: score 'high' is no number"),
     "none.csv": (b"item,score\na,\nb,NA\n", "no row has a score"),
@@ -280,37 +253,22 @@ REFUSED = {
     "twice.csv": (b"item,judge,score\na,x,1\na,x,2\n", "line 3: item a, judge x has a score already"),
     "gap.csv": (b"item,judge,score\na,,1\n", "line 2: the judge is empty"),
     "bin.csv": (b"item,length_bin,score\na,XL,1\n", "line 2: length 'XL' is none of S, M, L"),
-    "who.csv": (b"item,judge,human,score\na,x,maybe,1\n", "does not say whether a person rated"),
     "promptfoo.json": (b'{"results": {"results": []}}', "holds no results of promptfoo"),
-    "percent.csv": (b"item,score\na,85%\nb,3\n", "line 2: score '85%' is no number"),
     "comma.csv": (b'item,score\na,"4,5"\nb,3.5\n', "line 2: score '4,5' is no number"),
     "thousand.csv": (b'item,score\na,"1,234"\nb,3\n', "line 2: score '1,234' is no number"),
     "truth.csv": (b"item,score\na,True\nb,3\n", "line 2: score 'True' is no number"),
-    "short.csv": (b"item,judge,score\na,3\n", "line 2: has 2 cells where the header has 3"),
     "longer.csv": (b"item,score\na,3,5\n", "line 2: has 3 cells where the header has 2"),
-    "nameless.csv": (b"item,score,\na,3,\nb,4,x\n", "line 3: 'x' stands in a column without a name"),
-    "utf16le.csv": ("item,score\na,3\n".encode("utf-16-le"), "first line is not UTF-8"),
     "latin.csv": ("item,score\na,3\ncaf\u00e9,4\n".encode("latin-1"), "line 3: is not UTF-8"),
     "sheets.xlsx": (workbook(TABLE, "more"), "has several sheets (Sheet, more)"),
     "formula.xlsx": (workbook([("item", "score"), ("a", "=1+1")]), "line 2: =1+1 was not calculated"),
     "both.csv": (b"item,judge_1,judge_2,score\na,1,2,3\na,1,2,3\n", "has a score already"),
     "doubled.csv": (b"item,score,Score\na,1,2\n", "may each be the score"),
     "huge.json": (b'[{"item": "a", "score": 1' + b"0" * 400 + b"}]", "row 1: score 1000"),
-    "under.csv": (b"item,score\na,1_0\n", "line 2: score '1_0' is no number"),
     "wide_digits.csv": ("item,score\na,1\nb,４\n".encode(), "line 3: score '４' is no number"),
-    "arabic.csv": ("item,score\na,1\nb,٣\n".encode(), "line 3: score '٣' is no number"),
     "twice.jsonl": (TWICE, "line 2: is not valid JSON (the key 'score' is there twice)"),
-    "twice.json": (b'[{"item": "b", "score": 1, "score": 2}]', "the key 'score' is there twice"),
-    "deep.jsonl": (b'{"item": "a", "score": ' + b"[" * 100_000, "line 1: is not valid JSON"),
-    "list.jsonl": (b'{"item": "a", "judge": ["x"], "score": 1}', "line 1: the judge ['x'] is no name"),
-    "object.jsonl": (b'{"item": "a", "score": {"a": 1}}', "line 1: score {'a': 1} is no number"),
     "epoch.json": (
         log_of(sample(1, epoch="x")),
         "sample 1: cannot be read as inspect_ai writes it (TypeError: epoch",
-    ),
-    "sample.json": (
-        log_of(sample(1), [1]),
-        "sample 2: cannot be read as inspect_ai writes it (TypeError: the sample",
     ),
     "value.json": (
         log_of(sample([1])),
@@ -422,8 +380,6 @@ REASON = "Could not extract JSON from llm-rubric response"
 FAILED = {
     "reason": {"error": REASON, "gradingResult": {"pass": False, "score": 0, "reason": REASON}},
     "marked": {"gradingResult": {"pass": False, "componentResults": [{"metadata": {"graderError": True}}]}},
-    "malformed": {"gradingResult": {"pass": False, "reason": "llm-rubric produced malformed response: x"}},
-    "code": {"gradingResult": {"pass": False, "reason": "Python code execution failed: no module"}},
     "one of two": {"gradingResult": {"pass": False, "componentResults": [{"pass": True}, {"reason": "No output"}]}},
     "provider": {"failureReason": 2, "error": "500", "gradingResult": {"pass": False, "reason": "500"}},
 }  # fmt: skip
@@ -683,19 +639,3 @@ def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> Non
     assert json.loads(done.stdout)["not_used"] == [column]
     with pytest.raises(InputError, match="no column is known as the item"):
         Scores(frame, columns={"item": ""})
-
-
-def test_a_list_is_no_name_of_a_judge(tmp_path) -> None:
-    """As a list, and as the text that pandas writes for one."""
-    frame = pd.DataFrame({"item": ["a", "b"], "judge": [["x", "y"], ["x", "y"]], "score": [1, 2]})
-    for path in (tmp_path / "t.csv", tmp_path / "t.parquet", tmp_path / "t.jsonl"):
-        if path.suffix == ".csv":
-            frame.to_csv(path, index=False)
-        elif path.suffix == ".parquet":
-            frame.to_parquet(path)
-        else:
-            frame.to_json(path, orient="records", lines=True)
-        with pytest.raises(InputError, match=r"the judge .* is no name; write a text or a number"):
-            Scores.load(path)
-    with pytest.raises(InputError, match="is no name"):
-        Scores(frame)

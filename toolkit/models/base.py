@@ -113,8 +113,7 @@ DEFECTS: Final = {
 class ModelReply:
     """What came back: the text, why it ended, the tokens, and the raw reply as received.
 
-    ``finish_reason`` is one of our words in ``finish_reasons.toml``, or ``unknown``. Earlier versions stored ``other``
-    for what they did not know and took such a reply for whole, as it still is: it was judged, and paid for.
+    ``finish_reason`` is one of our words in ``finish_reasons.toml``, or ``unknown``.
     """
 
     text: str
