@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +20,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from toolkit.prompts.check import GRADES, texts_by_bin
+from toolkit.prompts.check import GRADES
 from toolkit.prompts.content import readability
-from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, by_bin, load_dataset
+from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, Prompt, by_bin, load_dataset
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
@@ -115,6 +116,21 @@ def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
     before = np.tril(labels[:, None] != labels[None, :], -1)
     nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(nearest), 1 - nearest, np.nan)
+
+
+def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
+    """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
+    texts = {}
+    for length_bin, members in by_bin(prompts).items():
+        tokens = [prompt.token_count for prompt in members]
+        alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
+        grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
+        texts[length_bin] = {
+            "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
+            "grade": float(np.mean(grades)) if grades else None,
+            "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
+        }
+    return texts
 
 
 # --- figures ---

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from math import isnan
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -77,7 +76,6 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         "bases": len(clusters),
         "prompts": len(plain),
         "length_bins": bins,
-        "texts": texts_by_bin(plain),
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
@@ -95,13 +93,6 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
         lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in listed]
         lines += [f"  and {count - len(listed)} more; --all shows them"] if len(listed) < count else []
-    for length_bin, texts in fields["texts"].items() if len(clusters) > 1 else ():
-        (least, middle, most), (median, highest) = texts["tokens"], texts["similarity"]
-        grade = "none (no words)" if texts["grade"] is None else f"{texts['grade']:.1f}"
-        lines.append(
-            f"{length_bin}: tokens {least} to {most}, median {middle:.0f}; Flesch-Kincaid grade {grade}; similarity of "
-            f"two bases {median:.2f} in the median, {highest:.2f} at most"
-        )
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(plain)} ({counts}), {arms_text}{groups}problems {len(problems)}"
@@ -124,21 +115,6 @@ def _verdict(fields: Mapping[str, Any]) -> str:
         f"The lengths may differ in more than length: {counted(len(fields['problems']), 'problems')} in "
         f"{prompts} of {compared}. Most often ({most}) it is {kind}: {KINDS[kind]}."
     )
-
-
-def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
-    """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
-    texts = {}
-    for length_bin, members in by_bin(prompts).items():
-        tokens = [prompt.token_count for prompt in members]
-        alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
-        grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
-        texts[length_bin] = {
-            "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
-            "grade": float(np.mean(grades)) if grades else None,
-            "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
-        }
-    return texts
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:

@@ -162,7 +162,11 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             checked[name] = _numbers(plain, name, refuse)
             notes += [f"{MEANING[name]}: {note}"] if note else []
         elif name == "human":
-            checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(cells)]
+            words = [str(value).strip().lower() for value in cells]
+            if odd_words := [at for at, word in enumerate(words) if word not in _PEOPLE | _JUDGES]:
+                fault = "does not say whether a person rated; write human or llm"
+                raise refuse(odd_words[0], f"{one_line(repr(cells[odd_words[0]]), 80)} {fault}")
+            checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
             checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
@@ -344,14 +348,6 @@ def _number(value: Any) -> float:
         return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
     except (OverflowError, TypeError, ValueError):
         return math.inf
-
-
-def _is_person(value: Any, at: int, refuse: Any) -> bool:
-    word = str(value).strip().lower()
-    if word not in _PEOPLE | _JUDGES:
-        fault = "does not say whether a person rated; write human or llm"
-        raise refuse(at, f"{one_line(repr(value), 80)} {fault}")
-    return word in _PEOPLE
 
 
 def usual_scale(scores: pd.Series) -> tuple[float, float]:

@@ -148,50 +148,44 @@ def _lm_eval(
         raise InputError(
             f"{path}: document {document} is there {times} times under one filter; keep one line a document"
         )
-    saved, notes = filtered, list[str]()
-    names = _metrics(saved[0][1])
-    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in saved)]
+    first = filtered[0][1]
+    if isinstance(first.get("metrics"), list):
+        names = [str(name) for name in first["metrics"]]
+    else:
+        numbers = {name: value for name, value in first.items() if isinstance(value, int | float)}
+        names = [name for name in numbers if name not in ("doc_id", "filter")]
+    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
-        remaining = f"; no number a document: {several_names(lists)}" if lists else ""
+        unused = f"; no number a document: {several_names(lists)}" if lists else ""
         listed = choices(metric, usable, "it has") if usable else "it has none"
-        raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{remaining}")
-    selected, model = metric or usable[0], _lm_eval_model(path, stamp)
+        raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{unused}")
+    selected, notes = metric or usable[0], list[str]()
+    # The model is that of the results of the same time: other results are another's.
+    results, model = path.with_name(f"results_{stamp}.json"), path.parent.name or "model"
+    if not results.is_file():
+        notes.append(f"no {results.name} beside it: the model is named after the folder, {model}")
+    elif isinstance(content := read_json(results), Mapping):
+        named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
+        model = str(content.get("model_name") or named or model)
     rows = []
-    for line, row in saved:
+    for line, row in filtered:
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
             score = parse_score(worth(row.get(selected), values), selected)
         base = f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}"
         rows.append({"base": base, "model": model, "score": score})
-    notes.insert(0, f"score is the metric {selected}{_alternatives(usable, selected, 'metric')}")
+    remaining = [name for name in usable if name != selected]
+    others = f", and not {several_names(remaining)} (--metric NAME takes another)" if remaining else ""
+    notes.insert(0, f"score is the metric {selected}{others}")
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
-    if not (results_file := path.with_name(f"results_{stamp}.json")).is_file():
-        notes.append(f"no {results_file.name} beside it: the model is named after the folder, {model}")
-    frame = pd.DataFrame(rows, index=[line for line, _ in saved])
+    frame = pd.DataFrame(rows, index=[line for line, _ in filtered])
     return Read(frame, "samples of lm-eval", notes, unit="line")
 
 
 def _is_plain(value: Any) -> bool:
     """Return whether a value is there that is no list or object of several."""
     return value is not None and not isinstance(value, list | Mapping)
-
-
-def _metrics(row: Mapping[str, Any]) -> list[str]:
-    listed = row.get("metrics")
-    if isinstance(listed, list):
-        return [str(name) for name in listed]
-    keys = {"doc_id", "filter"}
-    return [name for name, value in row.items() if name not in keys and isinstance(value, int | float)]
-
-
-def _lm_eval_model(path: Path, stamp: str) -> str:
-    """Return the model that the results of the same time name, else that of the folder: other results are another's."""
-    results = path.with_name(f"results_{stamp}.json")
-    if results.is_file() and isinstance(content := read_json(results), Mapping):
-        named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
-        return str(content.get("model_name") or named or path.parent.name)
-    return path.parent.name or "model"
 
 
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
@@ -240,7 +234,7 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
             failed = "error in the sample" if sample.get("error") else None
-            sample_row = {
+            sample_row: dict[str, Any] = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
@@ -309,8 +303,11 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
     # With what settings a model answered: two logs that differ in them are two methods.
-    settings = mapping(mapping(log.get("plan")).get("config")) | mapping(head.get("model_generate_config"))
-    settings = {name: value for name, value in settings.items() if value is not None and name not in _RUNNING}
+    generated = dict(mapping(mapping(log.get("plan")).get("config")))
+    generated.update(mapping(head.get("model_generate_config")))
+    settings = {
+        name: value for name, value in generated.items() if value is not None and name not in _RUNNING
+    }
     return Read(frame, _INSPECT, notes, unit="sample", settings=settings)
 
 
@@ -323,20 +320,20 @@ def _is_letter(value: Any, values: Values) -> bool:
 
 def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
     """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
-    filled = [(at, cell) for at, cell in enumerate(cells, 1) if is_filled(cell)]
-    odd = [(at, cell) for at, cell in filled if not (worth(cell, values) is None or _is_score(cell, values))]
-    if not odd and any(isinstance(cell, str) and worth(cell, values) is not cell for _, cell in filled):
-        odd = [(at, cell) for at, cell in filled if _is_letter(cell, values)]
-    return odd[0] if odd else None
-
-
-def _is_score(value: Any, values: Values) -> bool:
-    """Return whether a value is a number, or a text that counts as one."""
-    value = worth(value, values)
-    if isinstance(value, str):
-        text = value.strip()
-        return text in LETTERS or text.lower() in WORDS or number_of(text) is not None
-    return isinstance(value, bool | int | float) and is_filled(value)
+    odd, letters, is_given = [], [], False
+    for at, cell in enumerate(cells, 1):
+        number = worth(cell, values)
+        if not is_filled(cell) or number is None:
+            continue
+        is_given |= isinstance(cell, str) and number is not cell
+        if _is_letter(cell, values):
+            letters.append((at, cell))
+        elif isinstance(number, str):
+            is_read = number.strip().lower() in WORDS or number_of(number.strip()) is not None
+            odd += [] if is_read else [(at, cell)]
+        elif not (isinstance(number, bool | int | float) and is_filled(number)):
+            odd.append((at, cell))
+    return next(iter(odd or (letters if is_given else [])), None)
 
 
 def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:
@@ -348,8 +345,3 @@ def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> 
             f"for each of several keys; take another scorer (--metric NAME)"
         )
     return value
-
-
-def _alternatives(names: Iterable[str], selected: str, option: str) -> str:
-    remaining = [name for name in names if name != selected]
-    return f", and not {several_names(remaining)} (--{option} NAME takes another)" if remaining else ""
