@@ -220,8 +220,9 @@ def answers_frame(
         row |= dict.fromkeys(measures) | dict(test.scores(read, item))
         row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
         for name, value in (("position", key), ("chosen_position", read.value)):
-            shown = is_choice and value is not None
-            row[name] = options.index(item.options[LETTERS.index(value)]) if shown else None
+            row[name] = None
+            if is_choice and isinstance(value, str):
+                row[name] = options.index(item.options[LETTERS.index(value)])
         rows.append(row)
     types = {**_TYPES, **dict.fromkeys(measures, "float64")}
     answers = pd.DataFrame(rows, columns=list(types)).astype(types)

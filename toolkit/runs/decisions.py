@@ -21,6 +21,7 @@ from toolkit.files import sha256_of
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
+from toolkit.models.base import ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import price_of
 from toolkit.models.weights import find_weights
@@ -161,7 +162,7 @@ def _file_digest(path: Path, size: int, changed_ns: int) -> str:
 def _judge_prompt(plan: Plan) -> str:
     """Return the hash of all that a judge is told of a short reply: the rubric's words and those of the toolkit."""
     judge = JudgeSpec("primary", "judge", "scripted", "judge", seed=0, structured=True)
-    requests = []
+    requests: list[ModelRequest] = []
     if plan.scored or not plan.compared:
         requests += judgement_requests(
             judge, plan.rubric, task="Task.", response="Reply.", manner=plan.manner
