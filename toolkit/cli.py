@@ -351,9 +351,8 @@ def analyse(
 ) -> Iterator[Summary]:
     """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
 
-    FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results
-    of promptfoo (.json), of AthenaBench (TASK-scored.jsonl) or an archive of `toolkit export`. Several are put one
-    under the other.
+    FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval or results
+    of promptfoo (.json). Several are put one under the other.
     """
     from toolkit.report.show import written_summary
     from toolkit.scores.scores import Scores, parse_pairs
@@ -482,19 +481,14 @@ def drift(study: Study, size: int, yes: bool) -> Summary:
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "show_all", is_flag=True, help="Show every problem, not three of each kind.")
-@click.option("--figures", type=_PATH, help="Write the figure of the dataset into this folder.")
-def check(dataset: str, show_all: bool, figures: Path | None) -> Summary:
+def check(dataset: str, show_all: bool) -> Summary:
     """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
     """
     from toolkit.prompts.check import check_summary
 
-    if figures is None:
-        return check_summary(dataset, every=show_all)
-    from toolkit.report.plots.dataset import write_dataset_figures
-
-    return check_summary(dataset, every=show_all, files=write_dataset_figures(dataset, figures))
+    return check_summary(dataset, every=show_all)
 
 
 @_command(prompts, short_help="List what changed between two versions of a dataset.")
@@ -505,16 +499,6 @@ def diff(before: str, after: str) -> Summary:
     from toolkit.prompts.diff import diff_summary
 
     return diff_summary(before, after)
-
-
-@_command(prompts, short_help="Write tables, licence, datasheet and metadata of a dataset.")
-@click.argument("dataset", metavar="DATASET")
-@click.argument("folder", metavar="FOLDER", type=_PATH)
-def publish(dataset: str, folder: Path) -> Summary:
-    """Write DATASET into FOLDER as it is published: CSV tables, licence, datasheet and Croissant metadata."""
-    from toolkit.prompts.publish import publish_dataset
-
-    return publish_dataset(dataset, folder)
 
 
 @_command(prompts, short_help="Write bases of prompts from documents.")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -71,7 +71,23 @@ class PlannedRuns(Sequence[PlannedRun]):
     models: Mapping[str, ModelSpec]
     prompts: tuple[tuple[TestItem, PromptWithContext], ...]
     together: bool
-    numbers: range
+    part: range | None = None
+    """Which of all runs are here; all where it is left out."""
+
+    @cached_property
+    def times(self) -> int:
+        """How often each prompt is asked: once where it belongs to one repeat."""
+        return 1 if any(prompt.repeat is not None for _, prompt in self.prompts) else self.study.repeats
+
+    @cached_property
+    def per_model(self) -> int:
+        """Runs of each model, were all of them here."""
+        return len(self.prompts) * self.times
+
+    @cached_property
+    def numbers(self) -> range:
+        """The numbers of the runs that are here, among all of them."""
+        return range(self.per_model * len(self.models)) if self.part is None else self.part
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -84,7 +100,7 @@ class PlannedRuns(Sequence[PlannedRun]):
 
     def __getitem__(self, index: int | slice) -> PlannedRun | PlannedRuns:
         if isinstance(index, slice):
-            return replace(self, numbers=self.numbers[index])
+            return replace(self, part=self.numbers[index])
         model_number, number = divmod(self.numbers[index], self.per_model)
         if self.times == 1:
             prompt_number, repeat = number, self.prompts[number][1].repeat or 0
@@ -110,16 +126,6 @@ class PlannedRuns(Sequence[PlannedRun]):
         return PlannedRun(item, prompt, name, repeat, request)
 
     @cached_property
-    def per_model(self) -> int:
-        """Runs of each model, were all of them here."""
-        return len(self.prompts) * self.times
-
-    @cached_property
-    def times(self) -> int:
-        """How often each prompt is asked: once where it belongs to one repeat."""
-        return asked_times(self.study, (prompt for _, prompt in self.prompts))
-
-    @cached_property
     def _specs(self) -> list[tuple[str, ModelSpec]]:
         return list(self.models.items())
 
@@ -133,9 +139,9 @@ class PlannedRuns(Sequence[PlannedRun]):
         return {name: n for n, name in enumerate(prompt_ids)}, {name: n for n, name in enumerate(self.models)}
 
     @cached_property
-    def call_ids(self) -> CallIds:
+    def call_ids(self) -> tuple[str, ...]:
         """Identities of the calls that answer the runs."""
-        return CallIds(b"".join(bytes.fromhex(run.call_id) for run in self))
+        return tuple(run.call_id for run in self)
 
     def model_of(self, index: int) -> str:
         """Return the model of a run."""
@@ -165,8 +171,7 @@ class PlannedRuns(Sequence[PlannedRun]):
     def of_prompts(self, prompt_ids: Container[str]) -> PlannedRuns:
         """Return every run of some prompts."""
         prompts = tuple(pair for pair in self.prompts if pair[1].prompt_id in prompt_ids)
-        count = len(prompts) * self.times * len(self.models)
-        return replace(self, prompts=prompts, numbers=range(count))
+        return replace(self, prompts=prompts, part=None)
 
     def windows(self, size: int) -> Iterator[tuple[str, Sequence[PlannedRun]]]:
         """Yield a model and some of its runs, about ``size``, with all runs of an item in one repeat together."""
@@ -181,35 +186,6 @@ class PlannedRuns(Sequence[PlannedRun]):
             runs.append(run)
         if runs:
             yield runs[-1].model, runs
-
-
-@dataclass(frozen=True)
-class CallIds(Sequence[str]):
-    """Identities of calls, kept as 32 bytes each."""
-
-    digests: bytes
-
-    def __len__(self) -> int:
-        return len(self.digests) // 32
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(len(self))[index]]
-        start = 32 * range(len(self))[index]
-        return self.digests[start : start + 32].hex()
-
-    def __contains__(self, call_id: object) -> bool:
-        return call_id in self._named
-
-    @cached_property
-    def _named(self) -> frozenset[str]:
-        return frozenset(self)
 
 
 @dataclass(frozen=True)
@@ -251,7 +227,7 @@ class Plan:
         return self.output.parent / STORE
 
     @property
-    def call_ids(self) -> CallIds:
+    def call_ids(self) -> tuple[str, ...]:
         """Identities of the calls that answer the runs."""
         return self.runs.call_ids
 
@@ -269,23 +245,19 @@ class Plan:
     def ensemble_key(self) -> str:
         """What the judgements of a run depend on; a run judged under another key is judged again."""
         judges = {role: asdict(judge) for role, judge in self.judges.items()}
-        # Of a judge that has none the key is what it was before there were options.
-        for fields in judges.values():
-            if fields["options"] is None:
-                del fields["options"]
-        manner = asdict(self.manner)
-        if not manner["reference"]:  # nor before there were reference answers
-            del manner["reference"]
-        else:
-            manner["reference"] = [[p.prompt_id, p.metadata.get("reference")] for p in self.dataset.prompts]
+        references = [
+            [prompt.prompt_id, prompt.metadata.get("reference")]
+            for prompt in (self.dataset.prompts if self.manner.reference else ())
+        ]
         # What is asked of a short reply stands for the words of all requests, those of the toolkit itself too.
-        material = {"task": "Task.", "response": "Reply."}
         identities = [
             request.identity()
             for judge in self.judges.values()
-            for request in judgement_requests(judge, self.rubric, manner=self.manner, **material)
+            for request in judgement_requests(
+                judge, self.rubric, task="Task.", response="Reply.", manner=self.manner
+            )
         ]
-        key = [self.rubric.digest, judges, manner, identities]
+        key = [self.rubric.digest, judges, asdict(self.manner), references, identities]
         return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -398,22 +370,16 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
-    count = len(planned) * asked_times(study, (prompt for _, prompt in planned)) * len(models)
-    runs = PlannedRuns(study, models, planned, test.repeats_together, range(count))
+    runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
-
-
-def asked_times(study: StudyFile, prompts: Iterable[PromptWithContext]) -> int:
-    """Return how often each prompt of a test is asked: once where prompts belong to one repeat."""
-    own = next((prompt for prompt in prompts if prompt.repeat is not None), None)
-    return 1 if own else study.repeats
 
 
 def _refuse_without_reference(prompts: Sequence[Prompt], dataset: str, test: str) -> None:
     """Refuse a study that shows reference answers where bases have none: scores with and without do not mix."""
     lacking = list(dict.fromkeys(prompt.base for prompt in prompts if not prompt.metadata.get("reference")))
     if lacking or not prompts:
-        names = ", ".join([*lacking[:3], *([f"{len(lacking) - 3} more"] if len(lacking) > 3 else [])])
+        more = [f"{len(lacking) - 3} more"] if len(lacking) > 3 else []
+        names = ", ".join(lacking[:3] + more)
         without = f"{counted(len(lacking), 'bases')} of dataset {dataset} without one ({names})"
         raise StudyError(
             f"judges.reference: the judges are to see reference answers, and there are "

@@ -255,9 +255,8 @@ class Study(Reported):
 
         ``at`` is when the study was first started with the change, missing where it stands in the study file only. A
         change that was taken back has two rows. Runs that do not count, with the rule that leaves them out, and
-        replies that another study paid for have "planned" for ``before``. Empty where there is none of these, and
-        where the first replies are older than what is kept; then ``attrs["decided"]``, the time of the decision, is
-        None.
+        replies that another study paid for have "planned" for ``before``. ``attrs["decided"]`` is the time of the
+        decision, None where the study was not started.
         """
         decisions = decisions_of(self.plan, self.store)
         decisions.changes.attrs["decided"] = decisions.at

@@ -181,7 +181,7 @@ class Budget(Table):
         exchange = value.get("aud_per_usd")
         rate = exchange.get("rate") if isinstance(exchange, Mapping) else None
         texts = {key: text for key, text in value.items() if key in _AMOUNTS and isinstance(text, str)}
-        return {**value, **{key: _in_aud(key, text, rate) for key, text in texts.items()}}
+        return dict(value) | {key: _in_aud(key, text, rate) for key, text in texts.items()}
 
     @field_validator("aud_per_usd", mode="before")
     @classmethod

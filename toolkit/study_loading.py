@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,19 +16,25 @@ from toolkit.study_models import ModelEntry
 
 def _odd_text(value: Any, key: str = "") -> str | None:
     """Return the key of the first text that no name and no path is; prose, replies and options may have any."""
+    parts: list[tuple[str, Any]] = []
     if isinstance(value, dict):
-        pairs = [(name, inner) for name, inner in value.items() if name not in ("note", "replies", "options")]
-        if odd := next((name for name, _ in pairs if not name.isprintable()), None):
-            return f"{key}.{odd!r}".removeprefix(".")
-        return next((odd for name, inner in pairs if (odd := _odd_text(inner, f"{key}.{name}"))), None)
-    if isinstance(value, list):
-        return next(
-            (odd for at, inner in enumerate(value) if (odd := _odd_text(inner, f"{key}[{at}]"))), None
-        )
-    odd = isinstance(value, str) and any(
+        parts = [
+            (f"{key}.{name}", part)
+            for name, part in value.items()
+            if name not in ("note", "replies", "options")
+        ]
+    elif isinstance(value, list):
+        parts = [(f"{key}[{number}]", part) for number, part in enumerate(value)]
+    elif isinstance(value, str) and any(
         unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in value
-    )
-    return key.removeprefix(".") if odd else None
+    ):
+        return key.removeprefix(".")
+    for name, part in parts:
+        if not name.isprintable():
+            return repr(name.removeprefix("."))
+        if odd := _odd_text(part, name):
+            return odd
+    return None
 
 
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -89,6 +94,9 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     """Refuse a model or rubric nobody knows now, not after an hour of calls."""
     from toolkit.judges.rubric import load_rubric
 
+    def refuse(key: str, fault: str) -> StudyError:
+        return StudyError(f"{path}: {key}: {fault}")
+
     entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
     seen: dict[tuple[str | None, ...], str] = {}
@@ -96,16 +104,16 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
         try:
             spec = entry.spec
         except InputError as error:
-            raise StudyError(f"{path}: {key}: {error}") from None
+            raise refuse(key, str(error)) from None
         twin = seen.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
         if key.startswith("models") and twin != entry.label:
-            raise StudyError(
-                f"{path}: {key}: {entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
+            raise refuse(
+                key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
             )
     try:
         rubric = load_rubric(study.judges.rubric)
     except InputError as error:
-        raise StudyError(f"{path}: judges.rubric: {error}") from None
+        raise refuse("judges.rubric", str(error)) from None
     low, high = rubric.scale
     scale = f"the scale {low:g} to {high:g} of rubric {rubric.name!r}"
     for key, width, most in (
@@ -114,39 +122,32 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
         ("judges.drift_tolerance", study.judges.drift_tolerance, high - low),
     ):
         if width is not None and width >= most:
-            raise StudyError(f"{path}: {key}: {width:g} is too wide for {scale}; it is below {most:g}")
+            raise refuse(key, f"{width:g} is too wide for {scale}; it is below {most:g}")
     for number, entry in enumerate(study.models):
         if entry.planted and not low <= entry.planted.level <= high:
-            raise StudyError(
-                f"{path}: models[{number}].planted.level: {entry.planted.level:g} is off {scale}"
-            )
+            raise refuse(f"models[{number}].planted.level", f"{entry.planted.level:g} is off {scale}")
     if study.judges.expected_scores and not (low.is_integer() and high.is_integer() and 0 <= low < high <= 9):
-        raise StudyError(
-            f"{path}: judges.expected_scores: scores of one digit have them, not {scale}; leave it out"
-        )
+        raise refuse("judges.expected_scores", f"scores of one digit have them, not {scale}; leave it out")
     controls, scopes = study.bias_controls, {dimension.scope for dimension in rubric.dimensions}
-    if controls.fsp_enabled and controls.fsp_mode == "per_sentence" and len(scopes) < 2:
-        raise StudyError(
-            f"{path}: bias_controls.fsp_mode: all dimensions of rubric {rubric.name!r} have scope {scopes.pop()}, and "
-            '"per_sentence" needs both scopes; give one of them the other scope, or use "listed"'
+    mode = controls.fsp_mode if controls.fsp_enabled else None
+    if mode == "per_sentence" and len(scopes) < 2:
+        raise refuse(
+            "bias_controls.fsp_mode",
+            f"all dimensions of rubric {rubric.name!r} have scope {scopes.pop()}, and "
+            '"per_sentence" needs both scopes; give one of them the other scope, or use "listed"',
         )
-    if controls.fsp_enabled and controls.fsp_mode == "listed" and not rubric.lists_focus:
-        raise StudyError(
-            f"{path}: bias_controls.fsp_mode: rubric {rubric.name!r} has no place for focus sentences; give its "
-            'template {key_sentences} or {focus}, or use "per_sentence"'
+    if mode == "listed" and not rubric.lists_focus:
+        raise refuse(
+            "bias_controls.fsp_mode",
+            f"rubric {rubric.name!r} has no place for focus sentences; give its "
+            'template {key_sentences} or {focus}, or use "per_sentence"',
         )
     if study.judges.shuffle_dimensions and not rubric.lists_criteria:
-        raise StudyError(
-            f"{path}: judges.shuffle_dimensions: rubric {rubric.name!r} names its dimensions in a fixed order; "
-            "put {criteria} where they stand, or leave the order alone"
+        raise refuse(
+            "judges.shuffle_dimensions",
+            f"rubric {rubric.name!r} names its dimensions in a fixed order; "
+            "put {criteria} where they stand, or leave the order alone",
         )
-
-
-def _tables_with(name: str) -> Iterator[str]:
-    """Yield the places of the tables that have a key: one that was moved says where it stands."""
-    for table, field in StudyFile.model_fields.items():
-        if name in getattr(field.annotation, "model_fields", {}):
-            yield f"{table}.{name}"
 
 
 def _explain(error: ValidationError) -> str:
@@ -156,8 +157,9 @@ def _explain(error: ValidationError) -> str:
         key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
     if first["type"] == "extra_forbidden":
         name = str(first["loc"][-1])
-        if place := next(_tables_with(name), ""):
-            return f"unknown key {key}; write {place} instead"
+        for table, field in StudyFile.model_fields.items():  # a key in the wrong table
+            if name in getattr(field.annotation, "model_fields", {}):
+                return f"unknown key {key}; write {table}.{name} instead"
         return f"unknown key {key}; {fault_sentence(StudyFile, first)}"
     if first["type"] == "missing":
         return f"key {key} is missing"

@@ -13,7 +13,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +52,22 @@ def unguard(text: str) -> str:
 def number_of(text: str) -> float | None:
     """Return what people write as a number; Python's float also takes ``1_0`` and full-width digits: slips."""
     return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def usual_columns(
+    names: Iterable[str], usual: Mapping[str, Sequence[str]], chosen: Collection[str]
+) -> dict[str, list[str]]:
+    """Return the columns that have a usual name of each role, whatever their capitals, the plainest name first.
+
+    A column that was `chosen` for a role is not taken for another one.
+    """
+    plain = {name: name.strip().casefold() for name in names if name not in chosen}
+    return {
+        role: sorted(
+            (name for name in plain if plain[name] in known), key=lambda name: known.index(plain[name])
+        )
+        for role, known in usual.items()
+    }
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:

@@ -22,7 +22,6 @@ from processes import (
 )
 from stub_server import Fault, StubServer
 from stub_study import plain, stub_study
-from toolkit.store.archive import add_archive, check_archive, write_archive
 from waiting import is_heard_out, wait_for
 
 from toolkit.cli import main

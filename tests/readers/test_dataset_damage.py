@@ -13,7 +13,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.prompts.check import KINDS, check_dataset
 from toolkit.prompts.content import readability
-from toolkit.prompts.dataset import TASK, Dataset, Prompt, load_dataset
+from toolkit.prompts.dataset import TASK, Dataset, Prompt, compose, load_dataset
 from toolkit.prompts.diff import diff_datasets, diff_summary
 from toolkit.prompts.similarity import jaccard
 
@@ -204,19 +204,18 @@ def test_the_shipped_dataset_is_what_it_says() -> None:
     assert all(5 <= len(p.metadata["elements"]) <= 10 for p in full.prompts)
 
 
-def test_the_first_version_is_as_it_was() -> None:
-    """Studies begun with it go on: the same digest, the demo's texts among its own, its fingerprints named."""
-    first = load_dataset("rq1_controlled_v1")
-    assert first.version == "20261123_rq1_v1"
-    assert first.digest == "3e0a0ef872ca743bc38d6b50c62cfc160f9659e65cbe79045d0bacba6750b01a"
-    texts = {p.prompt_id: p.text for p in first.prompts}
-    assert {p.prompt_id: p.text for p in load_dataset("demo").prompts}.items() <= texts.items()
-    patterns = {problem.what for problem in check_dataset(first) if problem.kind == "fingerprint"}
-    assert len(patterns) == 10
-    assert "100 of 100 bases begin with the words You are" in patterns
-    assert "98 of 100 bases ask for 6 numbered parts" in patterns
-    assert "84 of 100 bases have 2 decoys" in patterns
-    assert "the number 61 stands in 19 bases, its neighbours in 5.6 on average" in patterns
+def test_forms_that_repeat_over_many_bases_are_named_once() -> None:
+    """Openings, tasks and counts of facts, each at the first base that has it; of few bases nothing is said."""
+    full = load_dataset("rq1_controlled")
+    alike = [
+        replace(p, text=compose("You are an analyst.", ["One.", "Two."], f"Say why {p.base}."))
+        for p in full.prompts
+    ]
+    for bases, expected in ((60, 3), (57, 0)):
+        some = replace(full, prompts=tuple(alike[:bases]))
+        patterns = [p.what for p in check_dataset(some) if p.kind == "fingerprint"]
+        assert len(patterns) == expected
+    assert check_dataset(full) == ()
 
 
 def test_similarity_counts_shared_grams_over_all() -> None:

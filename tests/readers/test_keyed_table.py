@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.keyed.scorers import SCORERS, check_table, scorer
+from toolkit.keyed.scorers import SCORERS, check_table
 from toolkit.keyed.table import KeyedItem, KeyedTable, keeps_order, load_keyed
 
 MCQ = (
@@ -78,48 +78,6 @@ def test_ctibench_attribution_has_no_key_in_its_table(tmp_path: Path) -> None:
         check_table(table, SCORERS["label"])
 
 
-def test_athenabench(tmp_path: Path) -> None:
-    row = {
-        "url_id": "0a1", "url": "https://example.org/a", "source_type": "attack", "id": 7,
-        "question": "Which is a loader?", "prompt": "Choose. Which is a loader? A) Adder ...",
-        "option_a": "Adder", "option_b": "Crate", "correct_answer": "Crate", "answer": "B",
-    }  # fmt: skip
-    assert '"answer"' in fault(tmp_path, "ckt.jsonl", [row], {"prompt": "question"})
-    table = load(tmp_path, "ckt.jsonl", [row], {"prompt": "question", "answer": "answer"})
-    assert table.items == (
-        KeyedItem("7", "Which is a loader?", ("Adder", "Crate"), "B", "https://example.org/a", row=1),
-    )
-    simple = [{"question": "Which?", "options": ["Adder", "Crate"], "answer": "A"}]
-    assert load(tmp_path, "mini.jsonl", simple).items[0].options == ("Adder", "Crate")
-
-
-def test_cybermetric(tmp_path: Path) -> None:
-    rows = [{"question": "Which hashes?", "answers": {"A": "AES", "B": "SHA-256"}, "solution": "B"}]
-    table = load(tmp_path, "CyberMetric-1.json", {"questions": rows})
-    assert table.items == (KeyedItem("00001", "Which hashes?", ("AES", "SHA-256"), "B", row=1),)
-
-
-def test_sevenllm(tmp_path: Path) -> None:
-    row = {
-        "id": 3,
-        "category": "IOC",
-        "instruction": "Name the port.",
-        "input": "Beacon on 8443.",
-        "output": "8443",
-    }
-    assert load(tmp_path, "test.jsonl", [row]).items == (
-        KeyedItem("3", "Name the port.\n\nBeacon on 8443.", (), "8443", group="IOC", row=1),
-    )
-    row |= {"instruction": {"question": "Which port?", "choice": {"A": "53", "B": "8443"}}, "output": "B"}
-    columns = {"prompt": "{instruction.question}\n\n{input}", "options": "instruction.choice"}
-    item = load(tmp_path, "mcq.jsonl", [row], columns).items[0]
-    assert (item.prompt, item.options, item.answer) == ("Which port?\n\nBeacon on 8443.", ("53", "8443"), "B")
-    mixed = [row, {**row, "id": 4, "instruction": "Name it."}]
-    assert fault(tmp_path, "mcq.jsonl", mixed, columns).startswith(
-        "mcq.jsonl, row 2: has no instruction.question, which its prompt needs"
-    )
-
-
 def test_seceval(tmp_path: Path) -> None:
     row = {
         "id": "s1", "source": "book", "question": "Which help?", "topics": ["Web", "Memory"], "keyword": "k",
@@ -135,32 +93,6 @@ def test_seceval(tmp_path: Path) -> None:
         InputError, match=r'row 1: its answer is not usable \(2 options; scorer = "set" takes'
     ):
         check_table(table, SCORERS["choice"])
-
-
-@pytest.mark.parametrize("key", ["correct_answer", "correct_options"])
-def test_cybersoceval(tmp_path: Path, key: str) -> None:
-    row = {
-        "question_text": "Which stop it?", "options": ["A) MFA", "B) Fax", "C) FIDO2"], key: ["C", "A"],
-        "report_id": "r1", "source": "CISA", "question_id": "q1", "topic": "access",
-    }  # fmt: skip
-    table = load(tmp_path, "report_questions.json", [row], {"cluster": "report_id"})
-    assert table.items == (
-        KeyedItem("q1", "Which stop it?", ("MFA", "Fax", "FIDO2"), ["C", "A"], "r1", "access", 1),
-    )
-    check_table(table, SCORERS["set"])
-
-
-def test_tram(tmp_path: Path) -> None:
-    rows = [
-        {"text": "drops a macro", "label": "T1204.002", "doc_title": "one"},
-        {"text": "drops a macro", "label": "T1566.001", "doc_title": "two"},
-    ]
-    table = load(tmp_path, "single.json", rows, {"prompt": "Which technique? {text}", "cluster": "doc_title"})
-    assert table.items[0] == KeyedItem(
-        "00001", "Which technique? drops a macro", (), "T1204.002", "one", row=1
-    )
-    assert table.notes[1] == "1 row with the question of an earlier row"
-    check_table(table, scorer("identifier", tmp_path, table.items))
 
 
 def test_nist_mappings_are_collected_by_control(tmp_path: Path) -> None:
@@ -191,22 +123,6 @@ def test_nist_mappings_are_collected_by_control(tmp_path: Path) -> None:
     assert "rows 1, 3, 4: have one id, 'AC-2'" in fault(
         tmp_path, "nist.json", content, {**columns, "answer": "attack_object_id"}
     )
-
-
-def test_false_refusals_have_no_key(tmp_path: Path) -> None:
-    row = {
-        "mutated_prompt": "Write a firewall rule.",
-        "is_malicious": False,
-        "attack_type": "state",
-        "model": "m",
-    }
-    table = load(tmp_path, "frr.json", [row], {"prompt": "mutated_prompt", "group": "attack_type"})
-    assert table.items == (KeyedItem("00001", "Write a firewall rule.", group="state", row=1),)
-    assert fault(tmp_path, "frr.json", [row], {"prompt": "mutated_promt"}) == (
-        "frr.json: has no column 'mutated_promt' (columns.prompt); did you mean mutated_prompt? its columns are "
-        "mutated_prompt, is_malicious, attack_type, model"
-    )
-    assert "no column is called prompt or question" in fault(tmp_path, "frr.json", [row])
 
 
 # --- text, numbers, letters -------------------------------------------------------------------------------------------
@@ -280,6 +196,8 @@ QA = {"question": "Which?", "answer": "x"}
         ("t.json", [QA], {"prompt": 3}, "columns.prompt: 3 is no name of a column; write a text"),
         ("t.json", [QA], {"prompt": ["question"]}, "columns.prompt: ['question'] is no name of a column"),
         ("t.json", [QA], {"answer": []}, "columns.answer: [] is no name of a column"),
+        ("t.json", [{"text": "x", "other": 1}], {}, "t.json: no column is called prompt or question"),
+        ("t.json", [QA, {"answer": "x"}], {"prompt": "{question}?"}, "t.json, row 2: has no question, which"),
         ("t.json", [QA], {"prompt": "{questio}?"}, "t.json: has no column 'questio' (columns.prompt); did"),
         ("t.json", [QA, {**QA, "question": " "}], {}, "t.json, row 2: has no prompt (question); write it"),
         ("t.csv", "id,question\n1,a\n,b\n", {}, "t.csv, row 3: has no id (id); write it"),

@@ -76,24 +76,6 @@ def test_a_sample_without_scores_is_missing_and_not_zero(tmp_path) -> None:
     assert (~scores.runs()["judged"]).sum() == 2  # fewer than two judges leave an answer without a score
 
 
-def test_promptfoo_compares_providers_and_prompts(tmp_path) -> None:
-    """An error of the provider is missing; costs in USD are not taken for AUD."""
-    rows = [
-        {"testIdx": test, "promptIdx": prompt, "provider": {"id": provider}, "score": (test + prompt) % 2, "cost": 1}
-        for test in range(4)
-        for prompt in range(2)
-        for provider in ("openai:a", "openai:b")
-    ]  # fmt: skip
-    rows[0] |= {"error": "timeout", "score": 0}
-    (tmp_path / "out.json").write_text(json.dumps({"results": {"version": 3, "results": rows}}))
-    scores = Scores.load(tmp_path / "out.json")
-    assert sorted(scores.runs()["model"].unique()) == [
-        f"openai:{one}, prompt {two}" for one in "ab" for two in (1, 2)
-    ]
-    assert scores.runs()["composite"].isna().sum() == 1
-    assert "pareto" in scores.unanswerable
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".json"])
 def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
     """Rows, columns and values."""
@@ -111,39 +93,6 @@ def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
     scores = Scores.load(path)
     assert repr(scores) == "Scores 't': 6 items, 2 judges, scale 1-5"
     assert scores.judgements()["composite"].sum() == frame["score"].sum()
-
-
-BROKEN = {
-    "cut.eval": (
-        lambda: (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
-        "cannot be read as a whole log of inspect_ai",
-    ),
-    "no.eval": (lambda: b"nothing", "cannot be read as a whole log of inspect_ai"),
-    "x.xlsx": (lambda: b"PK", "cannot be read as Excel"),
-    "x.docx": (lambda: b"PK", "is no table of scores"),
-    "x.json": (lambda: b'{"a": 1}', "is no table of scores"),
-    "y.json": (lambda: b"{", "not valid JSON"),
-    "empty.csv": (lambda: b"item,score\n", "holds no rows"),
-    "words.csv": (lambda: b"item,score\na,high\n", "line 2: score 'high' is no number"),
-    "none.csv": (lambda: b"item,score\na,\nb,NA\n", "no row has a score"),
-    "noitem.csv": (lambda: b"what,score\na,1\n", "no column is known as the item"),
-    "twice.csv": (lambda: b"item,judge,score\na,x,1\na,x,2\n", "line 3: item a, judge x has a score already"),
-    "gap.csv": (lambda: b"item,judge,score\na,,1\n", "line 2: the judge is empty"),
-    "bin.csv": (lambda: b"item,length_bin,score\na,XL,1\n", "line 2: length 'XL' is none of S, M, L"),
-    "who.csv": (lambda: b"item,judge,human,score\na,x,maybe,1\n", "does not say whether a person rated"),
-    "promptfoo.json": (lambda: b'{"results": {"results": []}}', "holds no results of promptfoo"),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_what_cannot_be_read_is_one_line(tmp_path, name) -> None:
-    """Where, what, and what to do."""
-    content, said = BROKEN[name]
-    (tmp_path / name).write_bytes(content())
-    with pytest.raises(InputError) as error:
-        Scores.load(tmp_path / name)
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_log_with_a_changed_byte_is_refused(tmp_path) -> None:
@@ -207,22 +156,17 @@ WIDE = [
 ]
 AS_PEOPLE_HAVE_THEM = {
     "sep.csv": text_of(rows=[("sep=,",), *TABLE]).encode(),
-    "sep_semicolon.csv": ("sep=;\r\n" + text_of(";", end="\r\n")).encode(),
-    "tab.csv": text_of("\t").encode(),
     "t.tsv": text_of("\t").encode(),
     "trailing.csv": (text_of() + ",,\n,,\n\n").encode(),
     "columns.csv": text_of(rows=[(*row, "", "") for row in TABLE]).encode(),
     "utf16.csv": text_of("\t").encode("utf-16"),
-    "bom.csv": text_of(";").encode("utf-8-sig"),
     "quoted.csv": text_of(";", [[f'"{cell}"' for cell in row] for row in TABLE]).encode(),
-    "old_mac.csv": text_of(end="\r").encode(),
     "long.csv": text_of(
         rows=[(*row, "x" * 200_000 if at == 3 else "note") for at, row in enumerate(TABLE)]
     ).encode(),
     "t.xlsx": workbook(),
     "blank.xlsx": workbook([(None, None, None), *TABLE, (None, None, None, None)]),
     "wide.csv": text_of(rows=WIDE).encode(),
-    "wide.xlsx": workbook(WIDE),
 }
 
 
@@ -262,33 +206,6 @@ def test_numbers_as_people_write_them(tmp_path) -> None:
         assert Scores.load(file).judgements()["composite"].sum() == frame["score"].sum()
 
 
-MIXED = {
-    "percent.csv": (b"item,score\na,85%\nb,3\n", "line 2: score '85%' is no number"),
-    "comma.csv": (b'item,score\na,"4,5"\nb,3.5\n', "line 2: score '4,5' is no number"),
-    "thousand.csv": (b'item,score\na,"1,234"\nb,3\n', "line 2: score '1,234' is no number"),
-    "truth.csv": (b"item,score\na,True\nb,3\n", "line 2: score 'True' is no number"),
-    "short.csv": (b"item,judge,score\na,3\n", "line 2: has 2 cells where the header has 3"),
-    "long.csv": (b"item,score\na,3,5\n", "line 2: has 3 cells where the header has 2"),
-    "nameless.csv": (b"item,score,\na,3,\nb,4,x\n", "line 3: 'x' stands in a column without a name"),
-    "utf16le.csv": ("item,score\na,3\n".encode("utf-16-le"), "first line is not UTF-8"),
-    "latin.csv": ("item,score\na,3\ncaf\u00e9,4\n".encode("latin-1"), "line 3: is not UTF-8"),
-    "sheets.xlsx": (workbook(TABLE, "more"), "has several sheets (Sheet, more)"),
-    "formula.xlsx": (workbook([("item", "score"), ("a", "=1+1")]), "line 2: =1+1 was not calculated"),
-    "both.csv": (b"item,judge_1,judge_2,score\na,1,2,3\na,1,2,3\n", "has a score already"),
-}
-
-
-@pytest.mark.parametrize("name", MIXED)
-def test_a_column_that_does_not_agree_is_refused_by_its_line(tmp_path, name) -> None:
-    """Nothing is guessed where a file may mean two things."""
-    content, message = MIXED[name]
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError) as error:
-        Scores.load(tmp_path / name)
-    assert message in str(error.value)
-    assert str(error.value).startswith(str(tmp_path / name))
-
-
 def test_judges_of_a_wide_table_are_named(tmp_path) -> None:
     """As columns of one file and of several; in Python and by the command."""
     rows = [
@@ -323,24 +240,35 @@ def sample(value, **fields) -> dict:
 TWICE = b'{"item": "a", "score": 1}\n{"item": "b", "score": 1, "score": 2}\n'
 OF_PROMPTFOO = b'{"results": {"results": [{"score": 1, "provider": "a"}, {"score": 1, "promptIdx": "x"}]}}'
 OF_LM_EVAL = b'{"doc_id": 1, "doc": {}, "acc": 1}\n{"doc_id": 2, "doc": {}, "acc": "x"}\n'
-ODD_CELLS = {
+REFUSED = {
+    "cut.eval": (
+        (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
+        "cannot be read as a whole log of inspect_ai",
+    ),
+    "x.xlsx": (b"PK", "cannot be read as Excel"),
+    "empty.csv": (b"item,score\n", "holds no rows"),
+    "words.csv": (b"item,score\na,high\n", "line 2: score 'high' is no number"),
+    "none.csv": (b"item,score\na,\nb,NA\n", "no row has a score"),
+    "noitem.csv": (b"what,score\na,1\n", "no column is known as the item"),
+    "twice.csv": (b"item,judge,score\na,x,1\na,x,2\n", "line 3: item a, judge x has a score already"),
+    "gap.csv": (b"item,judge,score\na,,1\n", "line 2: the judge is empty"),
+    "bin.csv": (b"item,length_bin,score\na,XL,1\n", "line 2: length 'XL' is none of S, M, L"),
+    "promptfoo.json": (b'{"results": {"results": []}}', "holds no results of promptfoo"),
+    "comma.csv": (b'item,score\na,"4,5"\nb,3.5\n', "line 2: score '4,5' is no number"),
+    "thousand.csv": (b'item,score\na,"1,234"\nb,3\n', "line 2: score '1,234' is no number"),
+    "truth.csv": (b"item,score\na,True\nb,3\n", "line 2: score 'True' is no number"),
+    "longer.csv": (b"item,score\na,3,5\n", "line 2: has 3 cells where the header has 2"),
+    "latin.csv": ("item,score\na,3\ncaf\u00e9,4\n".encode("latin-1"), "line 3: is not UTF-8"),
+    "sheets.xlsx": (workbook(TABLE, "more"), "has several sheets (Sheet, more)"),
+    "formula.xlsx": (workbook([("item", "score"), ("a", "=1+1")]), "line 2: =1+1 was not calculated"),
+    "both.csv": (b"item,judge_1,judge_2,score\na,1,2,3\na,1,2,3\n", "has a score already"),
     "doubled.csv": (b"item,score,Score\na,1,2\n", "may each be the score"),
     "huge.json": (b'[{"item": "a", "score": 1' + b"0" * 400 + b"}]", "row 1: score 1000"),
-    "under.csv": (b"item,score\na,1_0\n", "line 2: score '1_0' is no number"),
-    "wide.csv": ("item,score\na,1\nb,４\n".encode(), "line 3: score '４' is no number"),
-    "arabic.csv": ("item,score\na,1\nb,٣\n".encode(), "line 3: score '٣' is no number"),
+    "wide_digits.csv": ("item,score\na,1\nb,４\n".encode(), "line 3: score '４' is no number"),
     "twice.jsonl": (TWICE, "line 2: is not valid JSON (the key 'score' is there twice)"),
-    "twice.json": (b'[{"item": "b", "score": 1, "score": 2}]', "the key 'score' is there twice"),
-    "deep.jsonl": (b'{"item": "a", "score": ' + b"[" * 100_000, "line 1: is not valid JSON"),
-    "list.jsonl": (b'{"item": "a", "judge": ["x"], "score": 1}', "line 1: the judge ['x'] is no name"),
-    "object.jsonl": (b'{"item": "a", "score": {"a": 1}}', "line 1: score {'a': 1} is no number"),
     "epoch.json": (
         log_of(sample(1, epoch="x")),
         "sample 1: cannot be read as inspect_ai writes it (TypeError: epoch",
-    ),
-    "sample.json": (
-        log_of(sample(1), [1]),
-        "sample 2: cannot be read as inspect_ai writes it (TypeError: the sample",
     ),
     "value.json": (
         log_of(sample([1])),
@@ -361,15 +289,15 @@ ODD_CELLS = {
 }
 
 
-@pytest.mark.parametrize("name", ODD_CELLS)
-def test_an_odd_cell_is_named_with_its_file_and_place(tmp_path, name) -> None:
-    """By line, row, sample or result."""
-    content, message = ODD_CELLS[name]
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_one_line_with_file_and_place(tmp_path, name) -> None:
+    """By line, row, sample or result; nothing is guessed where a file may mean two things."""
+    content, message = REFUSED[name]
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as error:
         Scores.load(tmp_path / name)
-    assert str(error.value).startswith(str(tmp_path / name))
     assert message in str(error.value)
+    assert str(error.value).startswith(str(tmp_path / name))
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -452,8 +380,6 @@ REASON = "Could not extract JSON from llm-rubric response"
 FAILED = {
     "reason": {"error": REASON, "gradingResult": {"pass": False, "score": 0, "reason": REASON}},
     "marked": {"gradingResult": {"pass": False, "componentResults": [{"metadata": {"graderError": True}}]}},
-    "malformed": {"gradingResult": {"pass": False, "reason": "llm-rubric produced malformed response: x"}},
-    "code": {"gradingResult": {"pass": False, "reason": "Python code execution failed: no module"}},
     "one of two": {"gradingResult": {"pass": False, "componentResults": [{"pass": True}, {"reason": "No output"}]}},
     "provider": {"failureReason": 2, "error": "500", "gradingResult": {"pass": False, "reason": "500"}},
 }  # fmt: skip
@@ -558,43 +484,20 @@ def test_texts_are_worth_what_is_said(tmp_path) -> None:
     assert "write it as TEXT=NUMBER, e.g. A=4" in str(wrong.exception)
 
 
-def test_scorers_that_share_no_sample_are_analysed_by_themselves(tmp_path) -> None:
-    """As methods; two models are paired on sample and epoch within each; a failed sample is missing for all."""
-    logs = [
-        saved(
-            tmp_path / f"{model}.json",
-            *(scored(n, e, exact=(n + e + better) % 3 / 2) for n in range(4) for e in (1, 2)),
-            *(scored(n, e, graded=(n * e + better) % 4 / 4) for n in range(4, 9) for e in (1, 2)),
-            model=model,
-        )
-        for better, model in enumerate(("m1", "m2"))
-    ]
-    scores = Scores.load(*logs)
-    runs = scores.runs()
-    assert runs["judged"].all()
-    assert runs.groupby("model")["base"].nunique().to_dict() == {
-        "m1, exact": 4, "m2, exact": 4, "m1, graded": 5, "m2, graded": 5,
-    }  # fmt: skip
-    assert scores.unanswerable["reliability"].startswith("no answer has two judges")
-    pairs = {found.name: found for found in scores.compare_models().differences}
-    assert pairs["m1, exact - m2, exact"].n == {"prompts": 4, "bases": 4}
-    wide = runs.pivot_table(index="base", columns="model", values="composite")  # epochs first
-    expected = (wide["m1, graded"] - wide["m2, graded"]).mean()
-    assert pairs["m1, graded - m2, graded"].estimate == pytest.approx(expected)
-    assert pairs["m1, exact - m1, graded"].estimate is None
-    assert "judges that share no answer are each analysed by themselves" in scores.summary().text
-
-
-def test_judges_that_share_answers_are_one_analysis(tmp_path) -> None:
-    """Through a third one, too; many people who each rated a part are no methods, and are taken for one judge."""
+def test_judges_that_share_no_answer_are_refused_and_may_be_taken_for_one(tmp_path) -> None:
+    """People who each rated a part, or scorers of different samples; through a third judge they share some."""
     rows = [(f"i{i}", judge, i % 5) for i in range(9) for judge in ("ab", "bc", "a")[i % 3]]
     frame = pd.DataFrame(rows, columns=["item", "judge", "score"])
-    assert Scores(frame).runs()["model"].unique().tolist() == ["model"]
-    crowd = frame.drop_duplicates("item").assign(judge=[f"p{i}" for i in range(9)])
-    people = pd.concat([crowd, crowd.assign(item=crowd["item"] + "x", judge=crowd["judge"] + "x")])
-    with pytest.raises(InputError, match=r"no answer has two of its 18 judges.*--column judge="):
-        Scores(people)
-    assert Scores(people, columns={"judge": ""}).runs()["judged"].all()
+    assert Scores(frame).runs()["judged"].sum() == 6
+    alone = frame.drop_duplicates("item").assign(judge=[f"p{i}" for i in range(9)])
+    log = saved(
+        tmp_path / "log.json", *(scored(n, **{"exact" if n < 4 else "graded": n / 9}) for n in range(9))
+    )
+    for load in (lambda **given: Scores(alone, **given), lambda **given: Scores.load(log, **given)):
+        with pytest.raises(InputError, match=r"no answer has scores of two of its judges.*--column judge="):
+            load()
+    assert Scores(alone, columns={"judge": ""}).runs()["judged"].all()
+    assert Scores.load(log, metric="exact").runs()["judged"].sum() == 4
 
 
 def test_logs_with_other_settings_of_generation_are_other_methods(tmp_path) -> None:
@@ -628,15 +531,11 @@ def test_metrics_of_lm_eval_that_are_lists_are_not_taken(tmp_path) -> None:
         Scores.load(path, metric="bleu")
 
 
-def test_filters_of_lm_eval_without_names(tmp_path) -> None:
-    """The first of two is taken, and said; where documents are there unequally often it says what can be done."""
+def test_a_document_of_lm_eval_is_there_once(tmp_path) -> None:
+    """Under one filter, named or not."""
     rows = [(i, {"acc": float(take)}) for take in (1, 0) for i in range(3)]
-    scores = Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
-    assert scores.runs()["composite"].tolist() == [1, 1, 1]
-    assert "every document is there 2 times, filters without names" in scores.summary().text
-    for odd in ([*rows, (0, {"acc": 1.0})], [rows[0], rows[3], rows[1], rows[4]]):
-        with pytest.raises(InputError, match=r"document 0 is there \d times under one filter; keep one line"):
-            Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *odd))
+    with pytest.raises(InputError, match="document 0 is there 2 times under one filter; keep one line"):
+        Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
 
 
 def test_the_model_of_lm_eval_is_that_of_the_same_time(tmp_path) -> None:
@@ -717,8 +616,6 @@ def test_codes_for_missing_are_missing_and_said(tmp_path, name) -> None:
             == missing
         )
         assert Scores.load(tmp_path / "t.csv", scale=(-9, 999)).runs()["composite"].notna().all()
-    elif name == "of its own":
-        assert "-1 is a score, of 1 row; where it means missing, --values -1=" in scores.summary().text
 
 
 @pytest.mark.parametrize(
@@ -742,108 +639,3 @@ def test_a_column_with_an_ordinary_name_can_be_declined(tmp_path, column) -> Non
     assert json.loads(done.stdout)["not_used"] == [column]
     with pytest.raises(InputError, match="no column is known as the item"):
         Scores(frame, columns={"item": ""})
-
-
-def test_a_list_is_no_name_of_a_judge(tmp_path) -> None:
-    """As a list, and as the text that pandas writes for one."""
-    frame = pd.DataFrame({"item": ["a", "b"], "judge": [["x", "y"], ["x", "y"]], "score": [1, 2]})
-    for path in (tmp_path / "t.csv", tmp_path / "t.parquet", tmp_path / "t.jsonl"):
-        if path.suffix == ".csv":
-            frame.to_csv(path, index=False)
-        elif path.suffix == ".parquet":
-            frame.to_parquet(path)
-        else:
-            frame.to_json(path, orient="records", lines=True)
-        with pytest.raises(InputError, match=r"the judge .* is no name; write a text or a number"):
-            Scores.load(path)
-    with pytest.raises(InputError, match="is no name"):
-        Scores(frame)
-
-
-def athena(folder: Path, model: str, task: str, scores, **more) -> Path:
-    """Write scored answers as AthenaBench does, made up for this test; a score that is None was not given."""
-    path = folder / "runs" / model / f"{task}-scored.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = [
-        {
-            "id": 3 * at,
-            "prompt": f"Which weakness has case {at}?",
-            "response": "Answer: CWE-79",
-            "prediction": "CWE-79",
-            "answer": "CWE-79",
-            "score": 0.0 if score is None else score,
-            "success": score is not None,
-            **more,
-        }
-        for at, score in enumerate(scores)
-    ]
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    return path
-
-
-def test_scored_answers_of_athenabench_are_read(tmp_path) -> None:
-    """Accuracy is the file's own count; what was not scored is missing; models are compared on the same items."""
-    one = athena(tmp_path, "gpt-a", "RCM", [1, 1, 0, 1, None, 0, 1, 1])
-    two = athena(tmp_path, "Lab/model-b", "RCM", [0, 1, 0, 1, 1, 0, 0, 1])
-    scores = Scores.load(one, two, name="rcm")
-    runs = scores.runs()
-    assert runs.groupby("model", observed=True)["composite"].mean().to_dict() == pytest.approx(
-        {"gpt-a": 5 / 7, "Lab/model-b": 0.5}
-    )
-    assert runs["base"].nunique() == 8
-    assert runs["base"].str.startswith("RCM/").all()
-    (missing,) = runs[~runs["judged"]].to_dict("records")
-    assert (missing["model"], missing["base"].split(" ")[0]) == ("gpt-a", "RCM/12")
-    assert scores.compare_models().differences[0].n["bases"] == 7
-    assert abs(scores.compare_models().differences[0].estimate) == pytest.approx(2 / 7)
-    assert scores.scale == (0.0, 1.0)
-    assert "1 answers were not scored (success is false)" in scores.summary().text
-
-
-def test_tasks_of_athenabench_have_scores_of_their_own(tmp_path) -> None:
-    """Parts of a score by name, distances as they are, answers without a prediction as the file scores them."""
-    parts = [{"correct": 0, "plausible": 1, "combined": 0.5}, {"correct": 1, "plausible": 1, "combined": 1.0}]
-    path = athena(tmp_path, "m", "TAA", parts)
-    assert Scores.load(path, name="t").runs()["composite"].tolist() == [0, 1]
-    assert Scores.load(path, name="t", metric="combined").runs()["composite"].tolist() == [0.5, 1]
-    with pytest.raises(InputError, match="has no metric f1; it has correct, plausible, combined"):
-        Scores.load(path, metric="f1")
-    path = athena(tmp_path, "m", "VSP", [0.8, 1.8, 0.0], prediction="")
-    scores = Scores.load(path, name="t")
-    assert "less is better" in scores.summary().text
-    assert "in 3 answers AthenaBench has found no prediction" in scores.summary().text
-    assert sorted(scores.runs()["composite"]) == [0.0, 0.8, 1.8]
-
-
-def test_a_table_with_columns_of_athenabench_stays_a_table(tmp_path) -> None:
-    """Without ``success`` it is somebody's own, and its item and model are columns."""
-    fields = {"prompt": "p", "response": "r", "prediction": "A", "answer": "A"}
-    rows = [{"id": at, "item": f"i{at}", "model": "m", **fields, "score": at % 2} for at in range(6)]
-    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    runs = Scores.load(tmp_path / "own.jsonl", columns={"item": "item"}).runs()
-    assert (sorted(runs["base"])[0], runs["model"].unique().tolist()) == ("i0", ["m"])
-
-
-def test_what_is_no_scored_answer_of_athenabench_is_one_line(tmp_path) -> None:
-    """Answers alone, a score that is none, an item without a number; another prompt under a number is another item."""
-    path = athena(tmp_path, "m", "RCM", [1, 0])
-    text = path.read_text()
-    path.write_text(text + text)
-    assert Scores.load(path, name="t").runs()["repeat"].max() == 1
-    other = athena(tmp_path, "n", "RCM", [1, 0], prompt="Another question.")
-    assert Scores.load(path, other, name="t").runs()["base"].nunique() == 4
-    for old, new, said in (
-        (
-            ', "score": 0, "success": true',
-            "",
-            "line 2: cannot be read as a scored answer of AthenaBench .*no score",
-        ),
-        ('"score": 0', '"score": "good"', "line 2: .*'good', is no number"),
-        ('"id": 3, ', "", "line 2: .*'id'"),
-        ('"score": 0', '"score": {"correct": 1}', "line 2: .* is no number"),
-    ):
-        assert old in text
-        path.write_text(text.replace(old, new))
-        with pytest.raises(InputError, match=said) as refused:
-            Scores.load(path)
-        assert "\n" not in str(refused.value)

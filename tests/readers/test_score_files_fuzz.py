@@ -177,17 +177,9 @@ def lm_eval(rng: random.Random) -> bytes:
     return "\n".join(json.dumps(row) for row in (rows if isinstance(rows, list) else [rows])).encode()
 
 
-def athenabench(rng: random.Random) -> bytes:
-    """Return scored answers of AthenaBench with something changed."""
-    fields = {"prompt": "p", "response": "r", "prediction": "A", "answer": "A", "success": True}
-    rows = changed([{"id": i, **fields, "score": {"correct": i % 2, "combined": 0.5}} for i in range(4)], rng)
-    return "\n".join(json.dumps(row) for row in (rows if isinstance(rows, list) else [rows])).encode()
-
-
 FORMATS: dict[str, Callable[[random.Random], bytes]] = {
     "a.csv": csv_file, "b.xlsx": excel_file, "c.parquet": parquet_file, "d.jsonl": json_lines, "e.json": json_list,
     "f.json": promptfoo, "g.json": inspect_json, "h.eval": inspect_zip, "samples_i_1.jsonl": lm_eval, "j.tsv": csv_file,
-    "k-scored.jsonl": athenabench,
 }  # fmt: skip
 
 

@@ -78,7 +78,6 @@ FINDS = {
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
     "adaptive_benchmark": ("its intervals cover a share of ", "Jensen-Shannon divergence to the bank = "),
-    "dataset_report": ("(S 12, M 12, L 12)", "problems 0", '"focus": "'),
     "one_shot_test": ("experiments of each method for power 0.8", "A scripted reader"),
     "00_start_here": (
         "ICC(A,1)",
@@ -151,7 +150,6 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
                 '"../templates/planted.toml"': f'"{studies[of]}"',
                 '"templates/adaptive.toml"': f'"{studies[of]}"',
                 '"../templates/planted_keyed.toml"': f'"{root / "planted_keyed.toml"}"',
-                'dataset = "rq1_controlled"': 'dataset = "demo"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
                 '"../templates/wine_ratings.csv"': f'"{ROOT / "templates" / "wine_ratings.csv"}"',

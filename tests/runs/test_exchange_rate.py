@@ -10,7 +10,7 @@ import pytest
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import StudyError
-from toolkit.models.prices import UNRECORDED_RATE, table_exchange
+from toolkit.models.prices import table_exchange
 from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.provenance import booked_rate, rates_sentence
 from toolkit.runs.status import status_summary
@@ -91,10 +91,7 @@ def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(
         assert [*contradictions(study.plan, study.store)] == []
 
 
-def test_a_call_that_does_not_say_its_rate_has_that_of_its_version() -> None:
-    """Which has never changed; what cost nothing has none."""
-    assert UNRECORDED_RATE == TABLE == 1.5444
-    assert booked_rate({"aud_cost": 0.1}) == UNRECORDED_RATE
+def test_a_call_that_cost_nothing_has_no_rate() -> None:
     assert booked_rate({"aud_cost": 0.1, "aud_per_usd": 1.6}) == 1.6
     assert booked_rate({"aud_cost": 0.0, "aud_per_usd": None}) is None
     assert rates_sentence([], table_exchange()) == ""
@@ -136,7 +133,7 @@ LATER = (datetime.now(UTC) + timedelta(days=3)).date()
         ("{ rate = true, on = 2026-11-20 }", "rate: "),
         ('{ rate = "1.52", on = 2026-11-20 }', "rate: "),
         (f"{{ rate = 1.52, on = {LATER} }}", "on: this day is still to come"),
-        ("{ rate = 1.52, on = 20261120 }", "on: write the day of the rate as 2026-11-20"),
+        ("{ rate = 1.52, on = 20261120 }", "on: "),
         ('{ rate = 1.52, on = "November" }', "on: "),
         ("{ rate = 1.52 }", "key budget.aud_per_usd.on is missing"),
         ("{ rate = 1.52, on = 2026-11-20, day = 1 }", "unknown key budget.aud_per_usd.day"),

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from toolkit import Study
 from toolkit.cli import cli
-from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
+from toolkit.runs.decisions import _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
 pytestmark = pytest.mark.usefixtures("one_table", "store_folder")
@@ -120,7 +120,6 @@ def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path) 
     with load(folder) as study:
         assert set(TOGETHER) <= set(study.deviations()["what"])
         study.store.database["decisions"].delete_many({"replied": True})
-        assert set(study.deviations()["what"]) <= {"answered runs that count"}
 
 
 def test_a_change_before_the_first_reply_is_none(tmp_path) -> None:
@@ -250,30 +249,6 @@ def test_a_change_that_is_taken_back_is_two_changes(tmp_path) -> None:
     assert changes["at"].is_monotonic_increasing
 
 
-def test_decisions_of_an_earlier_version_are_read_and_what_they_did_not_hold_is_no_change(tmp_path) -> None:
-    """They know neither prices nor scripts nor prompts of judges; what is decided from now on is compared."""
-    with load(tmp_path) as study:
-        study.execute(progress=False, limit=1)
-        decisions = study.store.database["decisions"]
-        (entry,) = decisions.find()
-        content = json.loads(entry["content"])
-        old = {key: text for key, text in content.items() if not key.startswith((*_NEW_FACTS, "format"))}
-        assert len(old) < len(content)
-        decisions.update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(old)}})
-        assert study.deviations().empty
-        study.execute(progress=False, limit=2)
-        assert decisions.count_documents({}) == 2
-        assert study.deviations().empty
-    text = (
-        (tmp_path / "held.toml")
-        .read_text()
-        .replace('{ name = "scripted" }', '{ name = "scripted", replies = ["A."] }')
-    )
-    (tmp_path / "held.toml").write_text(text)
-    with Study.load(tmp_path / "held.toml") as study:
-        assert "script scripted" in set(study.deviations()["what"])
-
-
 def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tmp_path) -> None:
     """Rules that were decided are no change; replies that another study has paid for are named with it."""
     text = TEXT.replace('{ name = "scripted" }', '{ name = "scripted", replies = ["", "A."] }').replace(
@@ -304,20 +279,6 @@ def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tm
         assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
 
 
-@pytest.mark.full
-def test_an_older_study_without_a_decision_says_nothing(folder, tmp_path) -> None:
-    """There is nothing to hold it against; its methods have no such paragraph."""
-    with load(folder) as study:
-        kept = list(study.store.database["decisions"].find())
-        study.store.database["decisions"].delete_many({})
-        try:
-            assert study.deviations().empty
-            assert study.deviations().attrs["decided"] is None
-            study.bundle(tmp_path)
-            assert "beforehand" not in (tmp_path / "methods.txt").read_text()
-            assert not (tmp_path / "deviations.csv").exists()
-        finally:
-            study.store.database["decisions"].insert_many(kept)
 
 
 def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:

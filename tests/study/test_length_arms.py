@@ -128,7 +128,7 @@ def test_a_study_asks_arms_where_there_are_some(tmp_path: Path) -> None:
     path = study_in(tmp_path, "false")
     plan = Study.load(path).plan
     assert len(plan.dataset.prompts) == 3 * (BASES + WITHOUT)
-    assert "length_arms" not in decided(plan)  # so that no study of before seems changed
+    assert decided(plan)["length_arms"] == "false"
     assert decided(Study.load(study_in(tmp_path)).plan)["length_arms"] == "true"
     with pytest.raises(StudyError, match="length_arms: dataset demo has none"):
         _ = Study.load(study_in(tmp_path, "true", dataset="demo")).plan

@@ -66,12 +66,11 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
         values[name.id] = ast.literal_eval(statement.value)
     assert json.loads(json.dumps(values)) == values
     assert "figures" in values
-    assert len({"study", "dataset", "scores"} & values.keys()) == 1
+    assert len({"study", "scores"} & values.keys()) == 1
     notebook = nbformat.read(path, 4)
     assert [cell.id for cell in notebook.cells[-4:]] == ["finding-why", "finding", "manifest-why", "manifest"]
     calls = [node for node in ast.walk(ast.parse(cells[-1].source)) if isinstance(node, ast.Call)]
-    made = ("manifest", "dataset_manifest")
-    (call,) = [node for node in calls if getattr(node.func, "attr", getattr(node.func, "id", "")) in made]
+    (call,) = [node for node in calls if getattr(node.func, "attr", "") == "manifest"]
     assert [keyword.arg for keyword in call.keywords] == list(values)
     code = "\n".join(cell.source for cell in cells)
     asks = any(call in code for call in ("s.run(", ".execute(", "compare_hallucination("))

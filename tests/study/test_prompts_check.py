@@ -44,10 +44,6 @@ def test_the_demo_has_no_problem(check: Callable) -> None:
     """Counts in one line and exit code 0; the same as one JSON object."""
     code, out, err = check("demo")
     assert (code, err) == (0, "")
-    assert [line[:2] for line in out.splitlines()[:-2]] == ["S:", "M:", "L:"]
-    assert out.splitlines()[0].startswith(
-        "S: tokens 195 to 224, median 216; Flesch-Kincaid grade 6.7; similarity"
-    )
     last = "dataset demo, version 20261121_demo_v1: bases 12, prompts 36 (S 12, M 12, L 12), problems 0"
     assert out.splitlines()[-1] == last
     code, out, err = check("demo", "--json")

@@ -13,9 +13,8 @@ import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
-from toolkit import Scores, Study, stats
+from toolkit import Scores, stats
 from toolkit.analyses import QUESTIONS
-from toolkit.audit.export import export_study
 from toolkit.cli import cli
 from toolkit.errors import InputError, NotAnswerable
 from toolkit.stats.agreement.reliability import reliability
@@ -168,28 +167,6 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path) -> None:
     assert scores.scale == (0.0, 1.0)
     assert {"model_means.pdf", "missing_data.pdf"} <= {path.name for path in files}
     assert not {"icc_forest.pdf", "reliability.tex"} & {path.name for path in files}
-
-
-def test_a_study_goes_out_as_a_log_and_comes_back(study: Study, tmp_path) -> None:
-    """The numbers of the log, of the archive and of the study are one."""
-    export_study(study, tmp_path)
-    logs = sorted(tmp_path.glob("inspect-*.json"))
-    runs, judgements = study.runs(), study.judgements()
-    for path in logs:
-        log = json.loads(path.read_text())
-        model = log["eval"]["task"], log["samples"][0]["output"]["model"]
-        own = judgements[judgements["model"] == model[1]]
-        means = own.groupby(["judge", "prompt_id", "repeat"], observed=True)["composite_strict"].mean()
-        means = means.groupby(["judge", "prompt_id"], observed=True).mean()
-        means = means.groupby("judge", observed=True).mean()
-        entries = [entry for entry in log["results"]["scores"] if entry["name"] == "composite_strict"]
-        told = {entry["scorer"]: entry["metrics"]["mean"]["value"] for entry in entries}
-        assert told == pytest.approx(means.to_dict())
-    for scores in (Scores.load(*logs), Scores.load(list(logs)), Scores.load(tmp_path / "archive.zip")):
-        assert scores.scale == (0.0, 5.0)
-        assert len(scores.runs()) == len(runs)
-        assert scores.runs()["composite"].mean() == pytest.approx(runs["composite_strict"].mean())
-        assert scores.judgements()["failed"].sum() >= judgements["failed"].sum()
 
 
 def test_the_command_says_what_it_took_before_it_writes(tmp_path) -> None:

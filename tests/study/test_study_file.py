@@ -59,7 +59,6 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("", ["key name is missing"]),
         ("name = ", ["not valid TOML"]),
-        ('models = ["gpt-4o"]', ["key name is missing"]),
         ('name = "a/b"\nmodels = ["gpt-4o"]', ["name"]),
         ('name = "p"\nmodels = []', ["models", "at least 1"]),
         ('name = "p"\nmodels = ["gpt-4o", "gpt-4o"]', ["named twice"]),
@@ -70,9 +69,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         (BEGIN + "repeat = 3", ["unknown key repeat", "repeats"]),
         (BEGIN + "repeats = 0", ["repeats", "greater than or equal to 1", "0"]),
         (BEGIN + 'length_bins = ["S", "XL"]', ["length_bins[1]", "XL", "'S', 'M' or 'L'"]),
-        (BEGIN + "scenarios = []", ["scenarios", "at least 1"]),
         (BEGIN + "[sampling]\ntemprature = 1", ["sampling.temprature", "temperature"]),
-        (BEGIN + "[sampling]\ntemperature = nan", ["sampling.temperature"]),
         (BEGIN + "[budget]\naud = -1.0", ["budget.aud", "greater than 0"]),
         *((BEGIN + f"{table} = {odd}", [key, "finite"]) for odd in ("inf", "nan") for table, key in (
             ("[budget]\naud", "budget.aud"), ("batch_poll_seconds", "batch_poll_seconds"),
@@ -86,11 +83,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o"]),
         (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
         (BEGIN + '[judges]\nrubric = "seed-v1"\nshuffle_dimensions = true', ["fixed order"]),
-        (BEGIN + "[judges]\nrepeats = 0", ["judges.repeats"]),
-        (BEGIN + '[judges]\nrelated = "drop"', ["judges.related"]),
         (BEGIN + "[bias_controls]\nlength_normalization = true", ["only per_sentence has"]),
-        (BEGIN + '[bias_controls]\nfsp_mode = "sentences"', ["bias_controls.fsp_mode"]),
-        (BEGIN + "[bias_controls]\nfsp_sentences = 0", ["bias_controls.fsp_sentences"]),
         (BEGIN + '[replies]\nrefused = "retry"', ["replies.refused"]),  # more tokens make no answer of a refusal
         *((BEGIN + f"[analysis]\nequivalence_margin = {odd}", ["analysis.equivalence_margin"])
           for odd in ("0", "-0.1", "inf", "nan", "5", "9")),
@@ -100,9 +93,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
                                ("Prüfung 1", "example Pr-fung-1"), ("../x", "example x"), (".a", "example a"))),
         *((BEGIN + f'license = "{odd}"', ["license: a licence is an identifier such as CC-BY-4.0"])
           for odd in ("my own", "http://", "")),
-        (BEGIN + "[analysis]\nceiling_share = 1.5", ["analysis.ceiling_share"]),
         (BEGIN + "[analysis]\nmargin = 1", ["unknown key analysis.margin; allowed are score, primary, equiv"]),
-        (BEGIN + '[analysis]\nprimary = "S-M"', ["analysis.primary", "M-S", "L-M", "L-S"]),
         (BEGIN + 'length_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"', ["L-S compares L, which is not in length"]),
     ],
 )  # fmt: skip

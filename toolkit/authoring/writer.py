@@ -246,24 +246,28 @@ def without_copies(drafts: Iterable[Draft], prompts: Iterable[Prompt]) -> list[D
     return checked
 
 
-def refuse_foreign_bases(folder: Path, documents: Iterable[Document], bases: Iterable[str]) -> None:
-    """Refuse a folder that has a base of the same name which was not written from this document."""
-    for document, base in zip(documents, bases, strict=True):
-        path, provenance = folder / f"{base}.toml", folder / f"{base}{PROVENANCE}"
-        if path.exists():
-            content = read_json(provenance) if provenance.exists() else None
-            source = content.get("document") if isinstance(content, dict) else None
-            if not isinstance(source, dict) or source.get("name") != document.name:
-                message = f"{path}: exists and was not written from {document.name}; choose another --out"
-                raise InputError(message)
-
-
 def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     """Write every base with its provenance and the index of the dataset, each file whole or not at all."""
     written = []
     for draft in (draft for draft in drafts if draft.sizes):
         # Provenance first: a base without it counts as the user's own.
-        provenance = json.dumps(_provenance(draft), ensure_ascii=False, indent=1) + "\n"
+        facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
+        ends = zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
+        content = {
+            "base": draft.base,
+            "document": {"name": draft.document.name, "sha256": draft.document.sha256},
+            "model": dict(draft.model),
+            "call_id": draft.call_id,
+            "prompt": prompt_digest(),
+            "toolkit": VERSION,
+            "facts": [
+                {"length_bin": name} | dict(fact) for name, first, last in ends for fact in facts[first:last]
+            ],
+            "dropped": [
+                {"reason": reason, "fact": fact.fact, "quote": fact.quote} for reason, fact in dropped
+            ],
+        }
+        provenance = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
         write_atomically(folder / f"{draft.base}{PROVENANCE}", provenance.encode())
         written.append(write_atomically(folder / f"{draft.base}.toml", base_toml(draft).encode()))
     if not written:
@@ -308,26 +312,6 @@ def _toml(text: str) -> str:
     return json.dumps(clean(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _provenance(draft: Draft) -> dict[str, Any]:
-    extract = draft.extract
-    facts, dropped = (extract.facts, extract.dropped) if extract else ([], [])
-    rows = [
-        {"length_bin": length_bin, **dict(fact)}
-        for length_bin, first, last in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
-        for fact in facts[first:last]
-    ]
-    return {
-        "base": draft.base,
-        "document": {"name": draft.document.name, "sha256": draft.document.sha256},
-        "model": dict(draft.model),
-        "call_id": draft.call_id,
-        "prompt": prompt_digest(),
-        "toolkit": VERSION,
-        "facts": rows,
-        "dropped": [{"reason": reason, "fact": fact.fact, "quote": fact.quote} for reason, fact in dropped],
-    }
-
-
 # --- the job of a study -----------------------------------------------------------------------------------------------
 
 
@@ -365,7 +349,12 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     The summary has the outcome of each document and the problems of the dataset. The exit code is 1 where a document
     gave no base or the dataset has a problem, 3 where the budget was reached.
     """
-    refuse_foreign_bases(out, job.documents, job.bases)
+    for document, base in zip(job.documents, job.bases, strict=True):
+        path, provenance = out / f"{base}.toml", out / f"{base}{PROVENANCE}"
+        content = read_json(provenance) if path.exists() and provenance.exists() else None
+        source = content.get("document") if isinstance(content, dict) else None
+        if path.exists() and not (isinstance(source, dict) and source.get("name") == document.name):
+            raise InputError(f"{path}: exists and was not written from {document.name}; choose another --out")
     prompts = list(plan.dataset.prompts)
     if any(path.name != INDEX for path in out.glob("*.toml")):
         prompts += load_dataset(out, check_ranges=False).prompts
@@ -386,17 +375,21 @@ def write_prompts(plan: Plan, store: Store, job: Job, out: Path, *, progress: bo
     ordered = without_copies([drafts[base] for base in job.bases if base in drafts], prompts)
     lines, rows = [], []
     for draft in ordered:
-        supported = len(draft.extract.facts) if draft.extract else 0
-        dropped = [reason for reason, _ in draft.extract.dropped] if draft.extract else []
-        reasons = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in dropped)
+        facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
+        reasons = [reason for reason, _ in dropped]
+        counts = Counter(reason.partition(",")[0] if "quote is" in reason else reason for reason in reasons)
         sizes = "/".join(map(str, draft.sizes))
         result = f"base {draft.base}, facts {sizes} in S/M/L" if draft.sizes else f"no base: {draft.reason}"
-        tally = f"{counted(supported, 'facts')} kept, {len(dropped)} dropped"
-        lines.append(f"{draft.document.name}: {result}; {tally}")
-        lines += [f"  dropped {count} x {reason}" for reason, count in reasons.most_common(3)]
-        row: dict[str, Any] = {"document": draft.document.name, "base": draft.base if draft.sizes else None}
-        row |= {"sizes": draft.sizes, "facts": supported, "dropped": dropped}
-        rows.append(row | {"reason": draft.reason, "call_id": draft.call_id})
+        lines.append(
+            f"{draft.document.name}: {result}; {counted(len(facts), 'facts')} kept, {len(dropped)} dropped"
+        )
+        lines += [f"  dropped {count} x {reason}" for reason, count in counts.most_common(3)]
+        rows.append(
+            {
+                "document": draft.document.name, "base": draft.base if draft.sizes else None, "sizes": draft.sizes,
+                "facts": len(facts), "dropped": reasons, "reason": draft.reason, "call_id": draft.call_id,
+            }
+        )  # fmt: skip
     written, documents = sum(bool(draft.sizes) for draft in ordered), len(job.documents)
     saved_in = str(out) if save_bases(ordered, out) else None
     checks = check_summary(out) if saved_in else None

@@ -57,12 +57,12 @@ def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
     if (signs := len(str(stated[-1]))) > _LONGEST:
         return Read(None, f"too long: an answer of {signs:,} characters")
     try:
-        value = parse(_alone(stated[-1]))
+        value = parse(_bare(stated[-1]))
     except Unread as fault:
         return Read(None, str(fault))
     for other in stated[:-1]:
         try:
-            different = parse(_alone(other)) != value
+            different = parse(_bare(other)) != value
         except Unread:
             continue
         if different:
@@ -70,7 +70,7 @@ def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
     return Read(value)
 
 
-def _alone(stated: Any) -> Any:
+def _bare(stated: Any) -> Any:
     """Return an answer without the marks around it; a list of one is that one."""
     if isinstance(stated, list) and len(stated) == 1:
         stated = stated[0]

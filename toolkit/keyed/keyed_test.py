@@ -14,7 +14,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec
-from toolkit.keyed.answers import Read
+from toolkit.keyed.answers import SHARE, Read
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
 from toolkit.keyed.scorers import LETTERS, Scorer, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
@@ -42,7 +42,6 @@ from toolkit.stats.inference.run_table import WHOLE
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
 
-SHARE: Final = "share of items"
 UNREADABLE: Final = "without a readable answer"
 _TYPES: Final = {
     **dict.fromkeys(("run_id", "model", "base"), "string"), "repeat": "Int64",
@@ -174,10 +173,8 @@ class KeyedTest(PromptResponseTest):
 
     def result_types(self) -> tuple[ResultType, ...]:
         """Return the mean of each score, and the share of answers that could not be read."""
-        return (
-            *(ResultType(name, unit) for name, unit in self.scorer.measures),
-            ResultType(UNREADABLE, SHARE),
-        )
+        types = [ResultType(name, unit) for name, unit in self.scorer.measures]
+        return (*types, ResultType(UNREADABLE, SHARE))
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
@@ -212,14 +209,20 @@ def answers_frame(
         if not reply.run_id:
             continue
         read, options = test.read(answered), test.options(item, reply.repeat)
-        key = _right_letter(test, item) or item.answer
+        # In a choice the key is the letter of the right option, in the order of the file.
+        key, is_choice = item.answer, test.scorer.name == "choice"
+        if is_choice:
+            letters = LETTERS[: len(item.options)]
+            key = next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
         row: dict[str, Any] = {"run_id": reply.run_id, "base": item.item_id}
         row |= {"model": reply.model, "repeat": reply.repeat}
         row |= {"key": as_text(key), "answer": as_text(read.value), "reason": read.reason}
         row |= dict.fromkeys(measures) | dict(test.scores(read, item))
         row |= {"chance": test.scorer.chance(item), "majority": test.majority(item), "options": len(options)}
         for name, value in (("position", key), ("chosen_position", read.value)):
-            row[name] = _position(item, options, value) if test.scorer.name == "choice" else None
+            row[name] = None
+            if is_choice and isinstance(value, str):
+                row[name] = options.index(item.options[LETTERS.index(value)])
         rows.append(row)
     types = {**_TYPES, **dict.fromkeys(measures, "float64")}
     answers = pd.DataFrame(rows, columns=list(types)).astype(types)
@@ -240,19 +243,6 @@ def scored_runs(runs: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     table[answers.attrs["score"]] = score
     table.attrs |= {"scale": (0.0, 1.0), "units": {answers.attrs["score"]: RATE_UNIT}}
     return table
-
-
-def _right_letter(test: KeyedTest, item: KeyedItem) -> str | None:
-    """Return the letter of the right option, in the order of the file, where one of several is right."""
-    if test.scorer.name != "choice":
-        return None
-    letters = LETTERS[: len(item.options)]
-    return next(letter for letter in letters if test.scorer.score(letter, item)["correct"] == 1)
-
-
-def _position(item: KeyedItem, displayed: Sequence[str], letter: str | None) -> int | None:
-    """Return where an option, named by its letter in the file, was shown."""
-    return None if letter is None else displayed.index(item.options[LETTERS.index(letter)])
 
 
 def as_text(value: Any) -> str | None:

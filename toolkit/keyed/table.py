@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_json, sha256_of
-from toolkit.table_files import ROW_FILES, read_rows
+from toolkit.table_files import ROW_FILES, read_rows, usual_columns
 from toolkit.words import choices, counted, one_line, suggestion
 
 USUAL: Final[Mapping[str, tuple[str, ...]]] = {
@@ -156,17 +156,25 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
                 )
         roles[role] = column
         claimed.update(parts)
-    free = {name: name.strip().casefold() for name in names if name not in claimed}
-    for role in [role for role in USUAL if role not in columns]:
-        candidates: list[Any] = [name for name, plain in free.items() if plain in USUAL[role]]
-        if role == "options":  # some call the key "answers"
-            candidates = [
-                name
-                for name in candidates
-                if all(isinstance(row.get(name, []), list | Mapping) for row in rows)
-            ]
-            candidates += [lettered] if (lettered := _letter_columns(free)) else []
-        if role == "prompt" and not candidates and {"instruction", "input"} <= set(free):
+    free = usual_columns(names, USUAL, claimed)
+    plain = {name.strip().casefold() for name in names if name not in claimed}
+    # Some call the key "answers".
+    free["options"] = [
+        name for name in free["options"] if all(isinstance(row.get(name, []), list | Mapping) for row in rows)
+    ]
+    by_letter = {
+        match[1].upper(): name
+        for name in names
+        if name not in claimed and (match := _LETTER_COLUMN.fullmatch(name.strip()))
+    }
+    for role, columns_of_role in free.items():
+        if role in columns:
+            continue
+        candidates: list[Any] = sorted(columns_of_role, key=names.index)
+        # Options such as "Option A" to "Option D", in the order of their letters.
+        if role == "options" and len(by_letter) > 1 and sorted(by_letter) == list(LETTERS[: len(by_letter)]):
+            candidates.append([by_letter[letter] for letter in sorted(by_letter)])
+        if role == "prompt" and not candidates and {"instruction", "input"} <= plain:
             candidates = ["{instruction}\n\n{input}"]
         if len(candidates) > 1:
             first, *more = (json.dumps(candidate, ensure_ascii=False) for candidate in candidates)
@@ -177,14 +185,6 @@ def _roles(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, 
         advice = 'say under [options] which has the question: columns = { prompt = "NAME" }'
         raise InputError(f"{path}: no column is called {' or '.join(USUAL['prompt'])}; {advice}; {listed}")
     return {role: column for role, column in roles.items() if column != ""}
-
-
-def _letter_columns(names: Iterable[str]) -> list[str]:
-    """Return the columns of options such as "Option A" to "Option D", in the order of their letters."""
-    matches = ((name, _LETTER_COLUMN.fullmatch(name.strip())) for name in names)
-    by_letter = {match[1].upper(): name for name, match in matches if match}
-    columns = [by_letter[letter] for letter in LETTERS[: len(by_letter)] if letter in by_letter]
-    return columns if 1 < len(columns) == len(by_letter) else []
 
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:

@@ -12,8 +12,6 @@ from toolkit.errors import PriceError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import Exchange, ModelSpec, has_batches, toml_table
 
-UNRECORDED_RATE: Final = 1.5444
-"""AUD a USD of calls that do not say it: all that versions before 2026-11-25 have booked."""
 AHEAD: Final = timedelta(days=7)
 """How long after it is reserved a call may be billed, so that the worst case knows a price that rises soon."""
 

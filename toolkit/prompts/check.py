@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from math import isnan
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +26,6 @@ from toolkit.prompts.dataset import (
     load_dataset,
     without_arms,
 )
-from toolkit.prompts.fingerprints import fingerprints_in
 from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, Summary, counted, one_line
 
@@ -41,6 +39,7 @@ GRADES: Final = 4.0  # largest difference of readability, in school grades, betw
 CUED_WORDS: Final = 3  # least words that an element shares with one fact of a longer prompt and not with S
 CUED_SHARE: Final = 0.4  # and least share of its words
 ALIKE: Final = 0.05  # largest difference in tokens between a length arm and what it is as long as
+FINGERPRINT_BASES: Final = 20  # least bases in which a form that repeats is a habit
 EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows by default
 LONGEST_LINE: Final = 200
 """Longest line of `check_summary`, in characters: one line of a prompt may be all of its text."""
@@ -59,7 +58,7 @@ class Problem:
     mend: str
 
 
-def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
+def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     """Check a dataset and list its problems: what `toolkit prompts check` prints; exit code 1 where there is one."""
     dataset = load_dataset(source, check_ranges=False, length_arms=True)
     problems = check_dataset(dataset)
@@ -77,7 +76,6 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
         "bases": len(clusters),
         "prompts": len(plain),
         "length_bins": bins,
-        "texts": texts_by_bin(plain),
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
@@ -88,7 +86,6 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
     fields |= {"length_arms": dict(arms)} if arms else {}
-    fields |= {"files": [str(path) for path in files]} if files else {}
     lines = []
     for kind, count in fields["kinds"].items():
         matching = [problem for problem in problems if problem.kind == kind]
@@ -96,19 +93,12 @@ def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Pa
         lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
         lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in listed]
         lines += [f"  and {count - len(listed)} more; --all shows them"] if len(listed) < count else []
-    for length_bin, texts in fields["texts"].items() if len(clusters) > 1 else ():
-        (least, middle, most), (median, highest) = texts["tokens"], texts["similarity"]
-        grade = "none (no words)" if texts["grade"] is None else f"{texts['grade']:.1f}"
-        lines.append(
-            f"{length_bin}: tokens {least} to {most}, median {middle:.0f}; Flesch-Kincaid grade {grade}; similarity of "
-            f"two bases {median:.2f} in the median, {highest:.2f} at most"
-        )
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(plain)} ({counts}), {arms_text}{groups}problems {len(problems)}"
     )
     fields["verdict"] = _verdict(fields)
-    output = [*lines, fields["verdict"], one_line(last, LONGEST_LINE), *map(str, files)]
+    output = [*lines, fields["verdict"], one_line(last, LONGEST_LINE)]
     return Summary(fields, "\n".join(output), 1 if problems else 0)
 
 
@@ -125,21 +115,6 @@ def _verdict(fields: Mapping[str, Any]) -> str:
         f"The lengths may differ in more than length: {counted(len(fields['problems']), 'problems')} in "
         f"{prompts} of {compared}. Most often ({most}) it is {kind}: {KINDS[kind]}."
     )
-
-
-def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
-    """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
-    texts = {}
-    for length_bin, members in by_bin(prompts).items():
-        tokens = [prompt.token_count for prompt in members]
-        alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
-        grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
-        texts[length_bin] = {
-            "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
-            "grade": float(np.mean(grades)) if grades else None,
-            "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
-        }
-    return texts
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
@@ -372,9 +347,37 @@ def _references(prompts: Sequence[Prompt]) -> Iterator[Problem]:
 
 
 def _fingerprints(prompts: Sequence[Prompt]) -> Iterator[Problem]:
-    bases = [{prompt.length_bin: prompt for prompt in base} for base in _by_base(prompts).values()]
-    for prompt, fault, mend in fingerprints_in(bases):
-        yield Problem("fingerprint", prompt.prompt_id, fault, mend)
+    """A property of the dataset, so each is reported once; with few bases a share says little."""
+    bases = list(_by_base(prompts).values())
+    if len(bases) < FINGERPRINT_BASES:
+        return
+    for most, words, value_of in _PATTERNS:
+        values = [value_of(base) for base in bases]
+        for value, count in Counter(values).items():
+            if value and count > most * len(bases):
+                first = bases[values.index(value)][-1]
+                pattern = words.format(value)
+                yield _problem("fingerprint", first, count=count, total=len(bases), pattern=pattern)
+
+
+def _first_words(text: str) -> str:
+    return " ".join(text.split()[:2])
+
+
+_PATTERNS: Final[tuple[tuple[float, str, Callable[[list[Prompt]], Any]], ...]] = (
+    (0.25, "begin with the words {}", lambda base: _first_words(base[-1].text)),
+    (
+        0.34,
+        "have a task that begins with the words {}",
+        lambda base: _first_words(base[-1].text.partition(TASK)[2]),
+    ),
+    (
+        0.6,
+        "state {} facts in their shortest prompt",
+        lambda base: base[0].text.partition(TASK)[0].count("\n- "),
+    ),
+)
+"""The largest share of bases that may have the same value of a pattern, what such bases do, and the value of a base."""
 
 
 def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:

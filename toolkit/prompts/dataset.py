@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,7 @@ from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
-SHIPPED: Final = ("demo", "rq1_controlled", "rq1_controlled_v1", "from_documents")
+SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
@@ -147,12 +146,11 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     Parameters
     ----------
     source
-        ``"demo"``, ``"rq1_controlled"``, ``"rq1_controlled_v1"`` (its first version, as it was) or
-        ``"from_documents"`` for a dataset that ships with the toolkit; otherwise the path of a folder with one TOML
-        file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id, text, scenario,
-        category, length_bin and perhaps base, dataset_version, reference and length_arm. Without the column base it is
-        the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; other
-        keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
+        ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
+        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
+        prompt_id, text, scenario, category, length_bin and perhaps base, dataset_version, reference and length_arm.
+        Without the column base it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has
+        it under ``prompts``; other keys of the layout of seed 002, section 3.1, (token_count, tags, ...) are not read.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` lists them instead.
     length_arms
@@ -177,14 +175,12 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     shipped = str(source) in SHIPPED
     path = Path(__file__).parent / "data" / source if shipped else Path(source).expanduser()
     date, focus = None, ""
-    packed = path.with_name(f"{path.name}.zip")  # an earlier version that ships, so that its studies go on
-    folder = zipfile.Path(packed) if shipped and packed.is_file() else path
-    if folder.is_dir():
+    if path.is_dir():
         index = {"name": path.resolve().name, "version": path.resolve().name}
-        settings = read_toml(folder / INDEX) if (folder / INDEX).is_file() else {}
-        named = checked(_Index, index | settings, str(folder / INDEX))
+        settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
+        named = checked(_Index, index | settings, str(path / INDEX))
         name, version, date, focus = named.name, named.version, named.date, named.focus
-        rows = list(_bases(folder))
+        rows = list(_bases(path))
     elif path.is_file() and path.suffix.lower() in {".csv", ".json", ".jsonl"}:
         name, (version, rows) = path.stem, _table(path)
     else:
@@ -220,9 +216,8 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _bases(folder: Path | zipfile.Path) -> Iterator[_SourcedRow]:
-    names = sorted(path.name for path in folder.iterdir() if path.name.endswith(".toml"))
-    paths = [folder / name for name in names if name != INDEX]
+def _bases(folder: Path) -> Iterator[_SourcedRow]:
+    paths = sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")

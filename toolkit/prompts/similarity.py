@@ -34,17 +34,3 @@ def jaccard(texts: Sequence[str]) -> np.ndarray:
     sizes = np.diff(ends)
     either: np.ndarray = sizes[:, None] + sizes[None, :] - shared
     return shared / np.maximum(either, 1)
-
-
-def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
-    """Return 1 - the highest similarity of each text to an earlier one of another base; nan where there is none.
-
-    Examples
-    --------
-    >>> novelty(["a b c d e f", "a b c d e g", "x"], ["1", "2", "3"]).round(2).tolist()
-    [nan, 0.67, 1.0]
-    """
-    labels = np.array(bases)
-    before = np.tril(labels[:, None] != labels[None, :], -1)
-    nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
-    return np.where(np.isfinite(nearest), 1 - nearest, np.nan)

@@ -17,7 +17,6 @@ from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
-    from toolkit.prompts.dataset import Dataset
 
 MANIFEST: Final = "manifest.json"
 DOCUMENT: Final = "bundle"
@@ -57,14 +56,6 @@ def scores_manifest(
     """Return the manifest of somebody's scores: the SHA-256 of each file, what was taken for what, and versions."""
     facts = {"settings": dict(settings), "parameters": _parameters(parameters)}
     return {"study": name, "kind": "Scores", "inputs": dict(sources), **facts, **_code()}
-
-
-def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:
-    """Return the manifest of what shows a dataset alone, as that of a study."""
-    date = dataset.date.isoformat() if dataset.date else None
-    facts = {"name": dataset.name, "version": dataset.version, "date": date, "focus": dataset.focus}
-    inputs = {"dataset": {**facts, "sha256": dataset.digest}}
-    return {"inputs": inputs, "parameters": _parameters(parameters), **_code()}
 
 
 def _parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from toolkit.files import sha256_of
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.pairs import pair_request
 from toolkit.judges.request import JudgeSpec
+from toolkit.models.base import ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import price_of
 from toolkit.models.weights import find_weights
@@ -28,15 +29,13 @@ from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, Decision, Run
 from toolkit.store.writer import Duplicate
-from toolkit.words import counted
+from toolkit.words import JUDGE_ROLES, counted
 
 _NOT_DECIDED: Final = {
-    "name": True, "output": True, "dataset": True, "models": True, "judges": True, "concurrency": True,
-    "mode": True, "batch_poll_seconds": True, "timeout_seconds": True, "note": True, "limits": True, "budget": True,
-    "license": True,
+    "name", "output", "dataset", "models", "judges", "concurrency", "mode", "batch_poll_seconds", "timeout_seconds",
+    "note", "limits", "budget", "license",
 }  # fmt: skip
 """How a study is carried out, and what it may cost at most: neither changes what is measured."""
-_JUDGES: Final = ("primary", "secondary", "tertiary", "rubric")
 _WORDS: Final = {
     "analysis.score": "score that analyses compare",
     "analysis.primary": "primary contrast", "analysis.equivalence_margin": "margin of equivalence",
@@ -52,11 +51,6 @@ _NOTHING: Final = "none"
 _PLANNED: Final = "planned"  # stands before what became of runs by the rules
 _UNKNOWN: Final = "not on this machine"
 _PRICE: Final = "price"
-_SERVED: Final = ("address", "weights", "script", "request", _PRICE)
-_JUDGE_PROMPT: Final = "judge_prompt_sha256"
-_NEW_FACTS: Final = (*(f"{fact}." for fact in _SERVED), _JUDGE_PROMPT)
-_FORMAT: Final = "format"
-"""Names the decisions that hold `_NEW_FACTS`; those of earlier versions have no format."""
 _WHOLE, _PIECE, _PIECES = 1_000_000_000, 1_000_000, 64
 COLUMNS: Final = ("at", "what", "before", "after")
 
@@ -76,55 +70,57 @@ class Decisions:
 
     def sentences(self) -> list[str]:
         """Return each change as a sentence without its full stop."""
-        return [
-            f"{what[:1].upper()}{what[1:]}: {after}"
-            if before == _PLANNED
-            else f"{_when(moment)} {what} was changed from {before} to {after}"
-            for moment, what, before, after in self.changes.itertuples(index=False)
-        ]
-
-
-def _when(moment: Any) -> str:
-    return f"On {moment:%Y-%m-%d %H:%M} UTC" if pd.notna(moment) else "In the study file as it is now"
+        sentences = []
+        for moment, what, before, after in self.changes.itertuples(index=False):
+            if before == _PLANNED:
+                sentences.append(f"{what[:1].upper()}{what[1:]}: {after}")
+                continue
+            when = "In the study file as it is now"
+            if pd.notna(moment):
+                when = f"On {moment:%Y-%m-%d %H:%M} UTC"
+            sentences.append(f"{when} {what} was changed from {before} to {after}")
+        return sentences
 
 
 def decided(plan: Plan) -> dict[str, str]:
     """Return what a plan decides beforehand, as flat text; it holds no key and no path of the machine."""
     study = plan.study
-    # Studies of before had no length arms, and could only have scores: what they decided is worded as it was.
-    without_arms = {} if study.length_arms else {"length_arms": True}
-    settings = study.model_dump(mode="json", exclude={**_NOT_DECIDED, **without_arms})
-    scores_alone = ("mode",) if study.judges.mode == "scores" else ()
-    judges = study.judges.model_dump(mode="json", exclude={*_JUDGES, *scores_alone})
-    named = {role: judge.model_dump(mode="json") for role, judge in study.judges.by_role().items()}
-    content = {
-        **settings,
+    judges = study.judges.model_dump(mode="json", exclude=set(JUDGE_ROLES))
+    judges["rubric"] = plan.rubric.name
+    for role, spec in plan.judge_models.items():
+        judges[role] = f"{spec.provider}:{spec.model}"
+    content = study.model_dump(mode="json", exclude=_NOT_DECIDED) | {
         "dataset": plan.dataset.version,
         "dataset_sha256": plan.dataset.digest,
         "rubric_sha256": plan.rubric.digest,
         "models": {name: f"{spec.provider}:{spec.model}" for name, spec in plan.models.items()},
-        "judges": {
-            **judges,
-            "rubric": plan.rubric.name,
-            **{role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
-        },
-        "specializations": {role: judge.get("specialization") or "" for role, judge in named.items()},
+        "judges": judges,
+        "specializations": {role: judge.specialization for role, judge in study.judges.by_role().items()},
     }
     if study.selection == "all":  # an adaptive one decides by its rule how many
         content["planned_bases"] = len(bases_of(plan))
-    specs = {**plan.models, **{f"judge {role}": spec for role, spec in plan.judge_models.items()}}
-    served = {name: _served(spec) for name, spec in specs.items()}
-    content |= {fact: {name: facts[fact] for name, facts in served.items()} for fact in _SERVED}
+    specs = dict(plan.models)
+    specs |= {f"judge {role}": spec for role, spec in plan.judge_models.items()}
+    for name, spec in specs.items():
+        for fact, text in _served(spec).items():
+            content.setdefault(fact, {})[name] = text
     if plan.judges:
-        content[_JUDGE_PROMPT] = _judge_prompt(plan)
-    return dict(sorted(_flat({**content, _FORMAT: "2"})))
+        content["judge_prompt_sha256"] = _judge_prompt(plan)
+    return dict(sorted(_flat(content)))
 
 
 def _served(spec: ModelSpec) -> dict[str, str]:
     """Return what answers for a model besides its name, in a form that holds no secret and no folder."""
     script = repr((spec.replies, spec.planted)) if spec.provider == "scripted" else ""
-    options = [spec.options] if spec.options else []
     flags = {"sampling": spec.takes_sampling, "seed": spec.seed_supported, "schema": spec.structured}
+    sent = [name for name, is_sent in flags.items() if is_sent]
+    if spec.options:
+        sent.append(spec.options)
+    address = ""
+    if spec.base_url:  # its host, and a hash of all of it: a path or a query may hold a key
+        parts = urlsplit(spec.base_url)
+        port = f":{parts.port}" if parts.port else ""
+        address = f"{parts.scheme}://{parts.hostname}{port} (SHA-256 {_sha256(spec.base_url)[:12]})"
     try:
         price = price_of(spec)
         usd = f"{price.usd_per_million_input:g} / {price.usd_per_million_output:g} USD"
@@ -132,19 +128,12 @@ def _served(spec: ModelSpec) -> dict[str, str]:
     except PriceError:
         cost = ""
     return {
-        "address": _address(spec.base_url) if spec.base_url else "",
+        "address": address,
         "weights": _weights(spec) if spec.provider == "local" else "",
         "script": _sha256(script) if script else "",
-        "request": ", ".join([*(name for name, sent in flags.items() if sent), *options]) or "plain",
+        "request": ", ".join(sent) or "plain",
         _PRICE: cost,
     }
-
-
-def _address(url: str) -> str:
-    """Return the host of an address, and a hash of all of it: a path or a query may hold a key."""
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{parts.hostname}{port} (SHA-256 {_sha256(url)[:12]})"
 
 
 def _weights(spec: ModelSpec) -> str:
@@ -159,9 +148,7 @@ def _weights(spec: ModelSpec) -> str:
 
 @lru_cache(maxsize=64)
 def _file_digest(path: Path, size: int, changed_ns: int) -> str:
-    """Return the SHA-256 of a file; of one above 1 GB, that of 64 pieces of 1 MB from its beginning to its end."""
-    # To read 40 GB takes minutes at every start, and other weights or another quantization differ in nearly every
-    # piece.
+    """Return the SHA-256 of a file; of one above 1 GB, which takes minutes to read, that of 64 pieces of 1 MB."""
     if size <= _WHOLE:
         return sha256_of(path)
     digest = hashlib.sha256()
@@ -175,11 +162,11 @@ def _file_digest(path: Path, size: int, changed_ns: int) -> str:
 def _judge_prompt(plan: Plan) -> str:
     """Return the hash of all that a judge is told of a short reply: the rubric's words and those of the toolkit."""
     judge = JudgeSpec("primary", "judge", "scripted", "judge", seed=0, structured=True)
-    requests = list(
-        judgement_requests(judge, plan.rubric, task="Task.", response="Reply.", manner=plan.manner)
-        if plan.scored or not plan.compared
-        else ()
-    )
+    requests: list[ModelRequest] = []
+    if plan.scored or not plan.compared:
+        requests += judgement_requests(
+            judge, plan.rubric, task="Task.", response="Reply.", manner=plan.manner
+        )
     if plan.compared:
         requests.append(pair_request(judge, plan.rubric, "Task.", "Reply.", "Reply."))
     return _sha256(repr([(request.messages, request.response_schema) for request in requests]))
@@ -212,8 +199,8 @@ def digest_of(content: Mapping[str, str]) -> str:
 def keep_decision(plan: Plan, store: Store) -> None:
     """Keep what a plan decides where it differs from the last one, before anything is asked; nothing is overwritten."""
     content, study = decided(plan), plan.study.name
-    last = next(iter(reversed(_history(store, study))), None)
-    if last is not None and json.loads(last["content"]) == content:
+    last = history[-1] if (history := _history(store, study)) else None
+    if last and json.loads(last["content"]) == content:
         return
     # The ledger, which is written first: after a kill it may know a reply of which no run says anything yet. A run
     # rests on a call of another study where that has paid for it.
@@ -233,57 +220,26 @@ def _history(store: Store, study: str) -> list[dict[str, Any]]:
     return sorted(store.each_where(Decision, {"study": study}), key=lambda entry: _utc(entry["at"]))
 
 
-def _content(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was decided; earlier versions say nothing of three things.
-
-    Before a study could choose its score, analyses compared the seed's composite. Replies that ended for an unknown
-    reason were not told from others, nor were thoughts taken out of replies; those that are stored stay as they are, so
-    that nothing changes for them.
-    """
-    earlier = {
-        "analysis.score": "composite", "replies.unknown_finish": "exclude", "replies.thoughts": "strip"
-    }  # fmt: skip
-    return earlier | json.loads(entry["content"])
-
-
 def decisions_of(plan: Plan, store: Store) -> Decisions:
-    """Return what a study decided before its first reply, and every change since, with its time.
-
-    What counts is the last decision before the first reply. A study whose first replies were made by a toolkit that
-    kept none has none, and lists nothing.
-    """
+    """Return what a study decided last before its first reply, and every change since, with its time."""
     entries = _history(store, plan.study.name)
     before = [entry for entry in entries if not entry["replied"]]
     if not before:
         return Decisions({}, None, pd.DataFrame(columns=list(COLUMNS)))
-    first = _content(before[-1])
-    later = [(_utc(entry["at"]), _content(entry)) for entry in entries if entry["replied"]]
+    first = json.loads(before[-1]["content"])
+    later = [(_utc(entry["at"]), json.loads(entry["content"])) for entry in entries if entry["replied"]]
     rows: list[tuple[Any, ...]] = []
-    now = first
+    state = dict(first)
     for at, content in [*later, (pd.NaT, decided(plan))]:
-        changes, now = _differences(now, content)
-        rows += [(at, *change) for change in changes]
+        for key in sorted({*state, *content}):
+            was, now = state.get(key, _NOTHING), content.get(key, _NOTHING)
+            if now == _UNKNOWN:
+                continue
+            if was not in (now, _UNKNOWN):
+                rows.append((at, _WORDS.get(key, key.replace(".", " ").replace("_", " ")), was, now))
+            state[key] = now
     rows += [*_left_out(plan, store), *_paid_by_others(plan, store)]
     return Decisions(first, _utc(before[-1]["at"]), pd.DataFrame(rows, columns=list(COLUMNS)))
-
-
-def _differences(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> tuple[list[tuple[str, str, str]], dict[str, str]]:
-    """Return what differs between two decisions, and all that is known after the second."""
-    # Decisions of earlier versions know less of what answers for a model: what they do not say is no change.
-    changes = []
-    state = dict(after)
-    for key in sorted({*before, *after} - {_FORMAT}):
-        was, now = before.get(key, _NOTHING), after.get(key, _NOTHING)
-        new_fact = key.startswith(_NEW_FACTS)
-        if now == _UNKNOWN or (new_fact and _FORMAT not in after):
-            state |= {key: was} if key in before else {}
-        elif was not in (now, _UNKNOWN) and not (new_fact and _FORMAT not in before):
-            changes.append((_what(key), was, now))
-    if _FORMAT in before:
-        state[_FORMAT] = before[_FORMAT]
-    return changes, state
 
 
 def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
@@ -298,9 +254,8 @@ def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
                 groups["", ""].append(run["model"])
         elif run["status"] == "failed":
             groups["failed", ""].append(run["model"])
-        elif (defect := run.get("defect")) and (policy := run.get("reply_policy")) != "keep":
-            # Runs of before say no policy.
-            groups[defect, policy or getattr(plan.study.replies, defect)].append(run["model"])
+        elif (defect := run.get("defect")) and run["reply_policy"] != "keep":
+            groups[defect, run["reply_policy"]].append(run["model"])
     for (defect, policy), models in sorted(groups.items()):
         by_model = ", ".join(f"{number} of {model}" for model, number in sorted(Counter(models).items()))
         number = f"{counted(len(models), 'runs')} ({by_model})"
@@ -322,10 +277,6 @@ def _paid_by_others(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
         number, first = counted(len(moments), "replies"), f"{min(moments):%Y-%m-%d %H:%M} UTC"
         by = f"{number} of {len(plan.call_ids)} paid for by study {study}, the first on {first}"
         yield min(moments), "replies of another study", _PLANNED, by
-
-
-def _what(key: str) -> str:
-    return _WORDS.get(key, key.replace(".", " ").replace("_", " "))
 
 
 def _utc(moment: datetime) -> datetime:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.models.catalogue import Exchange
-from toolkit.models.prices import UNRECORDED_RATE
 from toolkit.plan import Plan
 from toolkit.runs.ledger import calls_by_state
 from toolkit.store.connection import Store, open_store
@@ -42,9 +41,9 @@ def held_of(study: str, folder: Path) -> str:
 
 
 _FIELDS: Final = (
-    *("state", "purpose", "provider", "model", "answered_by", "updated_at"),
-    *("aud_cost", "aud_per_usd", "input_tokens", "output_tokens"),
-)
+    "state", "purpose", "provider", "model", "answered_by", "updated_at", "aud_cost", "aud_per_usd", "input_tokens",
+    "output_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,13 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
 
 def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     """Return the rows of `answered_by_others`, from calls counted by the model asked and the one that answered."""
-    return [
-        {"asked": requested, "answered_by": " ".join(name.split())[:100], "calls": number}
-        for (requested, name), number in sorted(pairs.items())
-        if not _is_same_model(requested, name)
-    ]
+    rows = []
+    for (requested, name), number in sorted(pairs.items()):
+        asked, answered = requested.casefold(), name.casefold()
+        dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
+        if answered != asked and not re.fullmatch(dated, answered):
+            rows.append({"asked": requested, "answered_by": " ".join(name.split())[:100], "calls": number})
+    return rows
 
 
 def others_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -114,12 +115,6 @@ def others_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         f"{row['asked']} was asked, {row['answered_by']} answered {counted(row['calls'], 'calls')}"
         for row in rows
     ]
-
-
-def _is_same_model(requested: str, answered: str) -> bool:
-    requested, answered = requested.casefold(), answered.casefold()
-    dated = re.escape(requested.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
-    return answered == requested or re.fullmatch(dated, answered) is not None
 
 
 def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
@@ -139,7 +134,7 @@ def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
 
 def booked_rate(call: Mapping[str, Any]) -> float | None:
     """Return the exchange rate that a call was booked with; one that cost nothing has none."""
-    return call.get("aud_per_usd") or UNRECORDED_RATE if call.get("aud_cost") else None
+    return call.get("aud_per_usd") if call.get("aud_cost") else None
 
 
 def rates_sentence(several: Iterable[Mapping[float, int]], exchange: Exchange) -> str:
@@ -148,5 +143,6 @@ def rates_sentence(several: Iterable[Mapping[float, int]], exchange: Exchange) -
     if set(rates) <= {exchange.aud_per_usd}:
         return ""
     booked = ", ".join(f"{counted(number, 'calls')} at {rate:g}" for rate, number in sorted(rates.items()))
-    earlier = f"Calls keep the exchange rate they were booked with ({booked} AUD a USD)"
-    return f"{earlier}; new ones are at {exchange}"
+    return (
+        f"Calls keep the exchange rate they were booked with ({booked} AUD a USD); new ones are at {exchange}"
+    )

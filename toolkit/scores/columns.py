@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.table_files import MISSING, number_of
+from toolkit.table_files import MISSING, number_of, usual_columns
 from toolkit.words import LENGTH_BINS, SCALE, counted, one_line, suggestion
 
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -48,12 +48,10 @@ _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
 _COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)[ _.-]?\d+")
 """Names of columns that plainly are one judge each."""
-_COMMA: Final = re.compile(r"[+-]?\d*(,\d+)?", re.ASCII)
-_THOUSANDS: Final = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
-_PERCENT: Final = (0.0, 100.0)
+_COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
+"""With three digits after it a comma may separate thousands."""
 _SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
-_LOW_CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0)
-_HIGH_CODES: Final = (99.0, 999.0, 9999.0, 99999.0)
+_CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0)
 """What people and programs write for a score that is missing."""
 _NAMES: Final = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
@@ -87,26 +85,20 @@ def take_columns(
             raise InputError(
                 f"{source}: has no column {theirs!r}; {suggestion(theirs, names)}it has {_listed(names)}"
             )
-    spelled: dict[str, list[str]] = {}
-    for name in names:
-        spelled.setdefault(name.strip().lower(), []).append(name)
     columns: dict[str, str] = {}
-    for ours, usual in USUAL_NAMES.items():
-        free = {*names} - {*columns.values(), *chosen.values()}
-        matches = next((hits for name in usual if (hits := [*free.intersection(spelled.get(name, ()))])), [])
-        if chosen.get(ours) == "":
-            continue
-        if ours not in chosen and len(matches) > 1:
-            item = "item" if ours == "base" else ours
+    for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
+        item = "item" if ours == "base" else ours
+        alike = [name for name in candidates if name.strip().casefold() == candidates[0].strip().casefold()]
+        if ours in chosen:
+            columns |= {ours: chosen[ours]} if chosen[ours] else {}
+        elif len(alike) > 1:
             raise InputError(
-                f"{source}: the columns {', '.join(sorted(map(repr, matches)))} may each be the {item}; say which by "
+                f"{source}: the columns {', '.join(sorted(map(repr, alike)))} may each be the {item}; say which by "
                 f"--column {item}=NAME"
             )
-        if ours in chosen or matches:
-            columns[ours] = chosen.get(ours) or matches[0]
-    for ours in ("base", "score"):
-        if ours not in columns:
-            item = "item" if ours == "base" else ours
+        elif candidates:
+            columns[ours] = candidates[0]
+        if ours in ("base", "score") and ours not in columns:
             raise InputError(
                 f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
                 f"--column {item}=NAME"
@@ -158,7 +150,7 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     def refuse(at: int, fault: str) -> InputError:
         return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
 
-    checked = pd.DataFrame(index=range(len(rows)))
+    checked, notes = pd.DataFrame(index=range(len(rows))), []
     for name in USUAL_NAMES:
         if name not in rows:
             continue
@@ -168,62 +160,46 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
         if name in ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat"):
             plain, note = _plain_numbers(cells)
             checked[name] = _numbers(plain, name, refuse)
-            if note:
-                checked.attrs["notes"] = [*checked.attrs.get("notes", ()), f"{MEANING[name]}: {note}"]
-            if (
-                name == "score"
-                and note.startswith(_PERCENTAGES)
-                and checked[name].dropna().between(*_PERCENT).all()
-            ):
-                checked.attrs["scale"] = _PERCENT
+            notes += [f"{MEANING[name]}: {note}"] if note else []
         elif name == "human":
-            checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(cells)]
+            words = [str(value).strip().lower() for value in cells]
+            if odd_words := [at for at, word in enumerate(words) if word not in _PEOPLE | _JUDGES]:
+                fault = "does not say whether a person rated; write human or llm"
+                raise refuse(odd_words[0], f"{one_line(repr(cells[odd_words[0]]), 80)} {fault}")
+            checked[name] = [word in _PEOPLE for word in words]
         else:
-            texts = {value: at for at, value in reversed([*enumerate(cells)]) if isinstance(value, str)}
-            labels = {value: _label(value, name, at, refuse) for value, at in texts.items()}
-            checked[name] = [
-                labels[value] if isinstance(value, str) else _label(value, name, at, refuse)
-                for at, value in enumerate(cells)
-            ]
-            if name in ("base", "judge"):
-                checked[name] = _unify_spelling(checked[name])
-            blank = sorted({value for value in texts if value.strip() and labels[value] is None})
+            labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
+            checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
+            pairs = zip(cells, labels, strict=True)
+            blank = {
+                cell for cell, label in pairs if label is None and isinstance(cell, str) and cell.strip()
+            }
             if blank and name in ("cluster", "scenario"):
-                note = f"{MEANING[name]}: {_listed(blank)} is taken for empty"
-                checked.attrs["notes"] = [*checked.attrs.get("notes", ()), note]
+                notes.append(f"{MEANING[name]}: {_listed(sorted(blank))} is taken for empty")
     for name in _NAMES:
         if name in checked and (empty := checked[name].isna().to_numpy()).any():
             raise refuse(int(empty.argmax()), f"the {MEANING[name]} is empty; every row needs one")
-    if "length_bin" in checked:
-        odd = checked["length_bin"].notna() & ~checked["length_bin"].isin(list(LENGTH_BINS))
-        if odd.any() or checked["length_bin"].isna().any():
-            at = int((odd | checked["length_bin"].isna()).to_numpy().argmax())
-            raise refuse(
-                at,
-                f"length {checked['length_bin'][at]!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)",
-            )
+    if "length_bin" in checked and (odd := ~checked["length_bin"].isin(list(LENGTH_BINS))).any():
+        length = checked["length_bin"][odd].iloc[0]
+        fault = f"length {length!r} is none of {', '.join(LENGTH_BINS)}{_DECLINE}length_bin=)"
+        raise refuse(int(odd.to_numpy().argmax()), fault)
     for name in ("repeat", "judge_repeat"):
         if name in checked:
             checked[name] = pd.factorize(checked[name], sort=True)[0]
-    for name, keys in (("cluster", ["base"]), ("scenario", ["base"])):
-        if name in checked and (checked.groupby(keys)[name].nunique() > 1).any():
-            item = checked.groupby(keys)[name].nunique().gt(1).idxmax()
+    for name in ("cluster", "scenario"):
+        if name in checked and (several := checked.groupby("base")[name].nunique() > 1).any():
             raise InputError(
-                f"{source}: item {item!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
+                f"{source}: item {several.idxmax()!r} has more than one {MEANING[name]}; give it one{_DECLINE}{name}=)"
             )
-    _refuse_twice(checked, refuse)
-    return checked
-
-
-def _refuse_twice(checked: pd.DataFrame, refuse: Any) -> None:
     names = ("base", "length_bin", "model", "repeat", "judge", "judge_repeat", "dimension")
     keys = [name for name in names if name in checked]
-    twice = checked.duplicated(keys)
-    if twice.any():
+    if (twice := checked.duplicated(keys)).any():
         at = int(twice.to_numpy().argmax())
-        cells = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
+        named = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
         advice = "keep one, or name what tells them apart (--column repeat=NAME)"
-        raise refuse(at, f"{cells} has a score already; {advice}")
+        raise refuse(at, f"{named} has a score already; {advice}")
+    checked.attrs["notes"] = notes
+    return checked
 
 
 def _empty(value: Any) -> bool:
@@ -289,37 +265,27 @@ def worth(value: Any, values: Values) -> Any:
     return values.get(_key(value), value)
 
 
-def missing_codes(scores: pd.Series) -> list[float]:
-    """Return the numbers by which a score is missing: -1 and 999, say, where all others are far from them.
-
-    -1 among 0 and 1 may be a score of its own, and so may every number that is on the scale of the others.
-    """
-    scored = scores.dropna()
-    plain_scores = scored[~scored.isin((*_LOW_CODES, *_HIGH_CODES))]
-    if plain_scores.empty or plain_scores.min() < 0:
-        return []
-    plain = plain_scores.max() > 1 or (plain_scores % 1 != 0).any()
-    low = [code for code in _LOW_CODES if plain or code < -1]
-    high = [code for code in _HIGH_CODES if plain_scores.max() <= code / 9]
-    return [code for code in (*low, *high) if (scored == code).any()]
-
-
 def without_codes(scores: pd.Series, rows: pd.DataFrame, source: str) -> tuple[pd.Series, list[str]]:
-    """Return scores in which codes for missing are missing, and what was taken for one, with its rows."""
+    """Return scores in which codes for missing are missing, and what was taken for one, with its rows.
+
+    A code is a usual one that no scale of the other scores holds: below 0 where all others are not, or nine times the
+    highest. Among 0 and 1 alone -1 may be a score.
+    """
+    others = scores.dropna()[~scores.dropna().isin(_CODES)]
+    if others.empty or others.min() < 0:
+        return scores, []
+    shares = others.max() <= 1 and (others % 1 == 0).all()
+    codes = [
+        code for code in _CODES if (code < 0 or others.max() <= code / 9) and not (code == -1 and shares)
+    ]
     notes = []
-    for code in missing_codes(scores):
-        at = (scores == code).to_numpy().nonzero()[0]
-        notes.append(
-            f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
-            f"({_row_numbers(rows, at, source)}); --scale LOW HIGH that holds it says that it is a score"
-        )
-    codes = scores.isin(missing_codes(scores))
-    ambiguous = int((scores == -1).sum()) if set(scores.dropna()) in ({-1, 0, 1}, {-1, 1}, {-1, 0}) else 0
-    if ambiguous:
-        notes.append(
-            f"score: -1 is a score, of {counted(ambiguous, 'rows')}; where it means missing, --values -1="
-        )
-    return scores.mask(codes), notes
+    for code in codes:
+        if len(at := (scores == code).to_numpy().nonzero()[0]):
+            notes.append(
+                f"score: {code:g} is taken for a missing score in {counted(len(at), 'rows')} of {len(scores)} "
+                f"(first {row_location(rows, int(at[0]), source)}); --scale LOW HIGH that holds it makes it a score"
+            )
+    return scores.mask(scores.isin(codes)), notes
 
 
 def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFrame, source: str) -> None:
@@ -328,43 +294,31 @@ def check_scale(scores: pd.Series, scale: tuple[float, float], rows: pd.DataFram
     if len(at):
         raise InputError(
             f"{source}: score {scores.iloc[at[0]]:g} is outside of the scale {scale[0]:g}-{scale[1]:g}, in "
-            f"{counted(len(at), 'rows')} ({_row_numbers(rows, at, source)}); correct the scale, or say that it is "
-            f"missing (--values {scores.iloc[at[0]]:g}=)"
+            f"{counted(len(at), 'rows')} (first {row_location(rows, int(at[0]), source)}); correct the scale, or say "
+            f"that it is missing (--values {scores.iloc[at[0]]:g}=)"
         )
 
 
-def _row_numbers(rows: pd.DataFrame, at: Sequence[int] | np.ndarray, source: str) -> str:
-    """Return the first rows, each file once, and how many more there are."""
-    rows_by_file: dict[str, list[str]] = {}
-    for row in at[:5]:
-        file, _, number = row_location(rows, int(row), source).rpartition(" ")
-        rows_by_file.setdefault(file, []).append(number)
-    more = f" and {len(at) - 5} more" if len(at) > 5 else ""
-    return ", ".join(f"{file} {', '.join(numbers)}" for file, numbers in rows_by_file.items()) + more
-
-
-_PERCENTAGES: Final = "percentages, 85% is 85"
-
-
 def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
-    """Return a column as numbers are written here, where it is another writing in every cell, and which one it is."""
-    texts = [value.strip() for value in values if not _empty(value) and isinstance(value, str)]
+    """Return a column as numbers are written here, where every cell of it is written otherwise, and how."""
+    texts = [value.strip() for value in values if isinstance(value, str) and not _empty(value)]
     if not texts or len(texts) < sum(not _empty(value) for value in values):
         return values, ""
-    notes = []
     if {text.lower() for text in texts} <= {"true", "false"}:
-        truths = [value if _empty(value) else float(value.strip().lower() == "true") for value in values]
-        return truths, "True is 1"
-    if all(text.endswith("%") for text in texts):
-        values = [value if _empty(value) else value.strip()[:-1].rstrip() for value in values]
-        texts = [text[:-1].rstrip() for text in texts]
-        notes.append(_PERCENTAGES)
-    commas = [text for text in texts if "," in text]
-    # "1,234" alone may be a thousand: a column is decimal only where a cell of it cannot be read so.
-    if commas and all(map(_COMMA.fullmatch, texts)) and not all(map(_THOUSANDS.fullmatch, commas)):
-        values = [value if _empty(value) else value.replace(",", ".") for value in values]
-        notes.append("decimal commas")
-    return values, "; ".join(notes)
+        return [
+            value if _empty(value) else float(value.strip().lower() == "true") for value in values
+        ], "True is 1"
+    percent = all(text.endswith("%") for text in texts)
+    comma = any("," in text for text in texts) and all(map(_COMMA.fullmatch, texts))
+    if not percent and not comma:
+        return values, ""
+    plain = [
+        value if _empty(value) else value.strip().removesuffix("%" * percent).rstrip() for value in values
+    ]
+    notes = ["percentages, 85% is 85"] * percent + ["decimal commas"] * comma
+    if comma:
+        plain = [value if _empty(value) else value.replace(",", ".") for value in plain]
+    return plain, "; ".join(notes)
 
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
@@ -394,14 +348,6 @@ def _number(value: Any) -> float:
         return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
     except (OverflowError, TypeError, ValueError):
         return math.inf
-
-
-def _is_person(value: Any, at: int, refuse: Any) -> bool:
-    word = str(value).strip().lower()
-    if word not in _PEOPLE | _JUDGES:
-        fault = "does not say whether a person rated; write human or llm"
-        raise refuse(at, f"{one_line(repr(value), 80)} {fault}")
-    return word in _PEOPLE
 
 
 def usual_scale(scores: pd.Series) -> tuple[float, float]:

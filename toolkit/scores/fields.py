@@ -37,7 +37,6 @@ class Read:
     kind: str
     notes: list[str] = field(default_factory=list)
     tidy: bool = True
-    scale: tuple[float, float] | None = None
     unit: str = "row"
     settings: Mapping[str, Any] = field(default_factory=dict)
 

@@ -22,54 +22,11 @@ _DEFAULTS: Final = {
     "failure": None, **dict.fromkeys(_ANSWER_COLUMNS),
 }  # fmt: skip
 
-_MOST_ALONE: Final = 12
-"""Of judges that share no answer: more are people who each rated a part, and as many methods answer nothing."""
 _COLUMNS: Final = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "human"}) - {
     *DIMENSIONS,
     "score",
 }
 """Names of columns of the frames: no dimension has one of them, for each is a column of its own."""
-
-
-def by_themselves(rows: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return rows in which judges that share no answer with others are methods of their own, and what was done.
-
-    A mean over the answers of one judge and the answers of another would compare the judges, not the models.
-    """
-    if "judge" not in rows:
-        return rows, []
-    answer = rows.groupby([key for key in _RUN if key in rows], sort=False).ngroup()
-    people = rows["human"] if "human" in rows else pd.Series(False, index=rows.index)
-    people = people & ~bool(people.all())  # people are the judges, where nobody else is
-    scored = rows["score"].notna() & ~people
-    home = {judge: judge for judge in dict.fromkeys(rows.loc[scored, "judge"])}
-    pairs = pd.DataFrame({"answer": answer, "judge": rows["judge"]})[scored].drop_duplicates()
-    sets = pairs.groupby("answer", sort=False)["judge"].agg(frozenset)
-    for judges in set(sets):
-        ends = {home[judge] for judge in judges}
-        home |= {judge: min(ends) for judge in home if home[judge] in ends}
-    labels = {end: " + ".join(judge for judge in home if home[judge] == end) for end in home.values()}
-    if len(labels) > 1 and len(home) > _MOST_ALONE and (sets.map(len) < 2).all():
-        raise InputError(
-            f"{source}: no answer has two of its {len(home)} judges; leave their column out, which takes them for one "
-            "(--column judge=)"
-        )
-    if len(labels) < 2 or len(home) > _MOST_ALONE:
-        return rows, []
-    labels_by_answer = sets.map(lambda judges: labels[home[next(iter(judges))]])
-    label = answer.map(labels_by_answer)
-    judge_labels = rows["judge"].map(home).map(labels).mask(people)
-    alone = {label for end, label in labels.items() if list(home.values()).count(end) == 1}
-    # A row without a score, of a judge that others share no answer with, is none where others gave the answer theirs.
-    rows = rows[label.isna() | judge_labels.isna() | (label == judge_labels)]
-    label = label.fillna(judge_labels).fillna(next(iter(labels.values())))[rows.index]
-    model = rows["model"] + ", " if "model" in rows else ""
-    rows = rows.assign(model=model + label, fewest=label.map(lambda name: 1 if name in alone else 2))
-    methods = "; ".join(labels.values())
-    return rows.reset_index(drop=True), [
-        f"judges that share no answer are each analysed by themselves, as methods: {one_line(methods, 200)} "
-        "(--column judge= takes them for one)"
-    ]
 
 
 def make_frames(
@@ -78,7 +35,7 @@ def make_frames(
     """Return runs, judgements, ratings by people and the dimensions of checked rows.
 
     The composite of a judgement is the mean of its dimensions, zeros counted, and missing where one of them is. The
-    score of a run is the mean over its judges; where its model has several judges it rests on two or more.
+    score of a run is the mean over its judges; where there are several judges it rests on two or more.
     """
     rows = rows.copy()
     for column, default in _DEFAULTS.items():
@@ -87,19 +44,27 @@ def make_frames(
     rows["cluster"] = rows["cluster"].fillna(rows["base"])
     # Not by a function of pandas over rows, which makes a series of each: 200,000 take minutes.
     rows["run_id"] = list(map(" / ".join, zip(*(rows[name].astype(str) for name in _RUN), strict=True)))
-    several = _several_values(rows)
-    if several:
-        raise InputError(f"{source}: {one_line(several, 300)}; an answer has one")
+    for column in ("aud_cost", "output_tokens"):
+        counts = rows.groupby("run_id")[column].nunique()
+        if (counts > 1).any():
+            fault = one_line(f"{counts.idxmax()} has more than one value of {column}", 300)
+            raise InputError(f"{source}: {fault}; an answer has one")
     if rows["human"].all():
         rows["human"] = False  # people who rated are the judges, where nobody else is
-    if "fewest" not in rows:
-        rows["fewest"] = 2 if rows.loc[~rows["human"], "judge"].nunique() > 1 else 1
+    scored = rows[rows["score"].notna() & ~rows["human"]]
+    judges = scored.groupby("run_id")["judge"].nunique()
+    several_judges = rows.loc[~rows["human"], "judge"].nunique() > 1
+    if several_judges and (judges < 2).all():
+        raise InputError(
+            f"{source}: no answer has scores of two of its judges; read each judge alone, or leave their column out, "
+            "which takes them for one (--column judge=)"
+        )
     dimensions = tuple(dict.fromkeys(rows["dimension"])) if "dimension" in rows else ()
     if columns := [part for part in dimensions if part in _COLUMNS]:
         raise InputError(f"{source}: the dimension {columns[0]!r} has the name of a column; give it another")
     judged = _judgements(rows, dimensions, name)
     judgements, human = judged[~judged["human"]], judged[judged["human"]]
-    runs = _runs(rows, judgements, dimensions, name)
+    runs = _runs(rows, judgements, dimensions, name, 2 if several_judges else 1)
     if len(human):
         human = human.assign(rater=human["judge"], reasons=None, source="file", version=1)
     return (
@@ -108,14 +73,6 @@ def make_frames(
         human.reset_index(drop=True),
         dimensions,
     )
-
-
-def _several_values(rows: pd.DataFrame) -> str:
-    for column in ("aud_cost", "output_tokens"):
-        counts = rows.groupby("run_id")[column].nunique()
-        if (counts > 1).any():
-            return f"{counts.gt(1).idxmax()} has more than one value of {column}"
-    return ""
 
 
 def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.DataFrame:
@@ -139,14 +96,16 @@ def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.
     )  # fmt: skip
 
 
-def _runs(rows: pd.DataFrame, judgements: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.DataFrame:
+def _runs(
+    rows: pd.DataFrame, judgements: pd.DataFrame, dimensions: Sequence[str], name: str, fewest: int
+) -> pd.DataFrame:
     scores = [*dimensions, "composite"]
     by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
     counts = by_judge["composite"].groupby("run_id").count()
     means, spread = by_judge.groupby("run_id").mean(), by_judge["composite"].groupby("run_id").std()
-    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ANSWER_COLUMNS, "fewest"]]
+    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ANSWER_COLUMNS]]
     counting = counts.reindex(runs.index).fillna(0).astype(int)
-    judged = counting >= runs.pop("fewest")
+    judged = counting >= fewest
     reasons = judgements[judgements["failed"]].groupby("run_id")["failure"].first()
     tokens = pd.to_numeric(runs["output_tokens"], errors="coerce")
     table = runs.join(means.where(judged.reindex(means.index))).assign(

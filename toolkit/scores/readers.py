@@ -1,4 +1,4 @@
-"""Read scores that others wrote: tables, logs of inspect_ai, of lm-eval, promptfoo and AthenaBench, archives.
+"""Read scores that others wrote: tables, logs of inspect_ai, of lm-eval and promptfoo.
 
 A reader returns rows with our column names and says what it took for what; nothing is filled in, averaged or dropped
 without a word. A score that a tool did not give is an empty one.
@@ -12,7 +12,6 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +20,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
 from toolkit.files import ZSTD, member_size, read_json, similar_file
-from toolkit.scores.athenabench import is_athenabench, read_athenabench
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
@@ -40,11 +38,9 @@ from toolkit.scores.fields import (
     table,
 )
 from toolkit.scores.promptfoo import read_promptfoo
-from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.table_files import ROW_FILES, number_of, read_rows
-from toolkit.words import LENGTH_ARMS, SCALE, choices, one_line
+from toolkit.words import LENGTH_ARMS, choices, one_line
 
-_COMPOSITES: Final = ("composite", "composite_strict")
 _RUNNING: Final = (
     "max_retries",
     "timeout",
@@ -81,7 +77,7 @@ def read_file(path: Path, metric: str | None, values: Values) -> Read:
         raise InputError(f"{path}: no such file; {similar_file(path)}give a table or a log of scores")
     with reading(path, "", "be read as scores"):
         read = _read_file(path, metric, values)
-    # Of our own frames and archives: a prompt of a length arm is no M or L to be averaged with.
+    # Of our own frames: a prompt of a length arm is no M or L to be averaged with.
     if "length_arm" in read.rows and (of_arm := read.rows["length_arm"].isin(list(LENGTH_ARMS))).any():
         read.notes.append(f"{int(of_arm.sum())} rows of prompts of length arms are left out")
         return replace(read, rows=read.rows[~of_arm].drop(columns="length_arm"))
@@ -99,15 +95,11 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return _lm_eval(path, numbered, metric, values)
         if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
             return read_promptfoo(path, rows)
-        if rows and suffix == ".jsonl" and is_athenabench(rows[0]):
-            return read_athenabench(path, numbered, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
         return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
     if suffix == ".eval":
         return _inspect(path, *_inspect_members(path), metric, values)
-    if suffix == ".zip":
-        return _archive(path)
     if suffix == ".json":
         log = read_json(path)
         if isinstance(log, Mapping) and "eval" in log and "status" in log:
@@ -118,8 +110,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
-        "samples of lm-eval (samples_*.jsonl), results of promptfoo (.json), scored answers of AthenaBench "
-        "(TASK-scored.jsonl) or archive of `toolkit export` (.zip)"
+        "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
     )
 
 
@@ -152,70 +143,49 @@ def _lm_eval(
                 checked_name(row["filter"], "filter")
     filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
     filtered = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
-    saved, notes = _first_filter(path, filtered)
-    names = _metrics(saved[0][1])
-    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in saved)]
+    document, times = Counter(row["doc_id"] for _, row in filtered).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
+        )
+    first = filtered[0][1]
+    if isinstance(first.get("metrics"), list):
+        names = [str(name) for name in first["metrics"]]
+    else:
+        numbers = {name: value for name, value in first.items() if isinstance(value, int | float)}
+        names = [name for name in numbers if name not in ("doc_id", "filter")]
+    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
-        remaining = f"; no number a document: {several_names(lists)}" if lists else ""
+        unused = f"; no number a document: {several_names(lists)}" if lists else ""
         listed = choices(metric, usable, "it has") if usable else "it has none"
-        raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{remaining}")
-    selected, model = metric or usable[0], _lm_eval_model(path, stamp)
+        raise InputError(f"{path}: has no metric{f' {metric}' if metric else ''}; {listed}{unused}")
+    selected, notes = metric or usable[0], list[str]()
+    # The model is that of the results of the same time: other results are another's.
+    results, model = path.with_name(f"results_{stamp}.json"), path.parent.name or "model"
+    if not results.is_file():
+        notes.append(f"no {results.name} beside it: the model is named after the folder, {model}")
+    elif isinstance(content := read_json(results), Mapping):
+        named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
+        model = str(content.get("model_name") or named or model)
     rows = []
-    for line, row in saved:
+    for line, row in filtered:
         with reading(path, f", line {line}", "be read as a sample of lm-eval"):
             score = parse_score(worth(row.get(selected), values), selected)
         base = f"{task or path.stem}/{checked_name(row['doc_id'], 'doc_id')}"
         rows.append({"base": base, "model": model, "score": score})
-    notes.insert(0, f"score is the metric {selected}{_alternatives(usable, selected, 'metric')}")
+    remaining = [name for name in usable if name != selected]
+    others = f", and not {several_names(remaining)} (--metric NAME takes another)" if remaining else ""
+    notes.insert(0, f"score is the metric {selected}{others}")
     notes += [f"{several_names(lists)}: no number a document, not taken"] if lists else []
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
-    if not (results_file := path.with_name(f"results_{stamp}.json")).is_file():
-        notes.append(f"no {results_file.name} beside it: the model is named after the folder, {model}")
-    frame = pd.DataFrame(rows, index=[line for line, _ in saved])
+    frame = pd.DataFrame(rows, index=[line for line, _ in filtered])
     return Read(frame, "samples of lm-eval", notes, unit="line")
-
-
-def _first_filter(
-    path: Path, rows: list[tuple[int, dict[str, Any]]]
-) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
-    """Return the rows of the first of filters of one name: lm-eval writes all documents of one, then the next."""
-    first: dict[str, tuple[int, dict[str, Any]]] = {}
-    counts = Counter(checked_name(row["doc_id"], "doc_id") for _, row in rows)
-    for line, row in rows:
-        first.setdefault(checked_name(row["doc_id"], "doc_id"), (line, row))
-    if max(counts.values()) == 1:
-        return rows, []
-    saved = list(first.values())
-    if len(set(counts.values())) > 1 or saved != rows[: len(saved)]:
-        document, times = counts.most_common(1)[0]
-        raise InputError(
-            f"{path}: document {document} is there {times} times under one filter; keep one line a document"
-        )
-    times = max(counts.values())
-    return saved, [f"every document is there {times} times, filters without names: the first is taken"]
 
 
 def _is_plain(value: Any) -> bool:
     """Return whether a value is there that is no list or object of several."""
     return value is not None and not isinstance(value, list | Mapping)
-
-
-def _metrics(row: Mapping[str, Any]) -> list[str]:
-    listed = row.get("metrics")
-    if isinstance(listed, list):
-        return [str(name) for name in listed]
-    keys = {"doc_id", "filter"}
-    return [name for name, value in row.items() if name not in keys and isinstance(value, int | float)]
-
-
-def _lm_eval_model(path: Path, stamp: str) -> str:
-    """Return the model that the results of the same time name, else that of the folder: other results are another's."""
-    results = path.with_name(f"results_{stamp}.json")
-    if results.is_file() and isinstance(content := read_json(results), Mapping):
-        named = mapping(mapping(content.get("config")).get("model_args")).get("pretrained")
-        return str(content.get("model_name") or named or path.parent.name)
-    return path.parent.name or "model"
 
 
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
@@ -230,7 +200,7 @@ def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
             with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
                 sample = json.loads(_member(path, file, name))
                 # Of a sample what is read of it: its messages and events are most of a log.
-                fields = ("id", "epoch", "scores", "error", "invalidation", "metadata")
+                fields = ("id", "epoch", "scores", "error", "invalidation")
                 samples.append({field: table(sample, "the sample").get(field) for field in fields})
     return start, iter(samples)
 
@@ -264,21 +234,23 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
             failed = "error in the sample" if sample.get("error") else None
-            sample_row = {
+            sample_row: dict[str, Any] = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
                 "failure": failed or ("the sample was made invalid" if sample.get("invalidation") else None),
-                **_run_fields(sample.get("metadata")),
             }
             scores = table(sample.get("scores") or {}, "scores")
-            read.append((sample_row, {name: _value(score) for name, score in scores.items()}))
+            by_scorer = {
+                name: score.get("value") if isinstance(score, Mapping) else score
+                for name, score in scores.items()
+            }
+            read.append((sample_row, by_scorer))
     scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
     if metric is not None and metric not in scorers:
         raise InputError(f"{path}: has no scorer {metric}; it has {several_names(scorers)}")
     if not scorers:
         raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
-    ours = "run_id" in read[0][0]
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     if lost := sum(1 for sample_row, by_scorer in read if sample_row["failure"] and by_scorer):
         several = f"{lost} of {len(read)} samples"
@@ -288,7 +260,9 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     for judge in [metric] if metric else scorers:
         column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
         by_sample = (by_scorer.get(judge) for _, by_scorer in read)
-        parts = _score_keys(column if any(map(is_filled, column)) else by_sample, ours)
+        values_of = column if any(map(is_filled, column)) else by_sample
+        keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
+        parts: list[str | None] = [*keys] or [None]
         cells = {
             name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
             for name in parts
@@ -328,28 +302,16 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     elif frame["dimension"].isna().any():
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
-    scale, settings = _own_scale(head) if ours else None, _settings(log, head)
-    return Read(frame, _INSPECT, notes, scale=scale, unit="sample", settings=settings)
+    # With what settings a model answered: two logs that differ in them are two methods.
+    generated = dict(mapping(mapping(log.get("plan")).get("config")))
+    generated.update(mapping(head.get("model_generate_config")))
+    settings = {
+        name: value for name, value in generated.items() if value is not None and name not in _RUNNING
+    }
+    return Read(frame, _INSPECT, notes, unit="sample", settings=settings)
 
 
 _INSPECT: Final = "a log of inspect_ai"
-
-
-def _own_scale(head: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the scale of a log of ours, which names it where it is not that of the default rubric."""
-    low, high = mapping(head.get("task_args")).get("scale", SCALE)
-    return float(low), float(high)
-
-
-def _settings(log: Any, head: Mapping[str, Any]) -> dict[str, Any]:
-    """Return with what settings a model answered: two logs that differ in them are two methods."""
-    plan = log.get("plan")
-    settings = {**mapping(mapping(plan).get("config")), **mapping(head.get("model_generate_config"))}
-    return {name: value for name, value in settings.items() if value is not None and name not in _RUNNING}
-
-
-def _value(score: Any) -> Any:
-    return score.get("value") if isinstance(score, Mapping) else score
 
 
 def _is_letter(value: Any, values: Values) -> bool:
@@ -358,26 +320,20 @@ def _is_letter(value: Any, values: Values) -> bool:
 
 def _unread(cells: Iterable[Any], values: Values) -> tuple[int, Any] | None:
     """Return the first value of a column that is no number, with its place; C among other grades is no "correct"."""
-    filled = [(at, cell) for at, cell in enumerate(cells, 1) if is_filled(cell)]
-    odd = [(at, cell) for at, cell in filled if not (worth(cell, values) is None or _is_score(cell, values))]
-    if not odd and any(isinstance(cell, str) and worth(cell, values) is not cell for _, cell in filled):
-        odd = [(at, cell) for at, cell in filled if _is_letter(cell, values)]
-    return odd[0] if odd else None
-
-
-def _is_score(value: Any, values: Values) -> bool:
-    """Return whether a value is a number, or a text that counts as one."""
-    value = worth(value, values)
-    if isinstance(value, str):
-        text = value.strip()
-        return text in LETTERS or text.lower() in WORDS or number_of(text) is not None
-    return isinstance(value, bool | int | float) and is_filled(value)
-
-
-def _score_keys(values: Iterable[Any], ours: bool) -> list[str | None]:
-    """Return the keys of a scorer's values; the composites of our own logs are calculated again from the others."""
-    names = list(dict.fromkeys(str(name) for value in values if isinstance(value, Mapping) for name in value))
-    return [*(name for name in names if not ours or name not in _COMPOSITES or len(names) == 1)] or [None]
+    odd, letters, is_given = [], [], False
+    for at, cell in enumerate(cells, 1):
+        number = worth(cell, values)
+        if not is_filled(cell) or number is None:
+            continue
+        is_given |= isinstance(cell, str) and number is not cell
+        if _is_letter(cell, values):
+            letters.append((at, cell))
+        elif isinstance(number, str):
+            is_read = number.strip().lower() in WORDS or number_of(number.strip()) is not None
+            odd += [] if is_read else [(at, cell)]
+        elif not (isinstance(number, bool | int | float) and is_filled(number)):
+            odd.append((at, cell))
+    return next(iter(odd or (letters if is_given else [])), None)
 
 
 def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> Any:
@@ -389,72 +345,3 @@ def _part(path: Path, number: int, judge: str, value: Any, name: str | None) -> 
             f"for each of several keys; take another scorer (--metric NAME)"
         )
     return value
-
-
-def _run_fields(metadata: Any) -> dict[str, Any]:
-    """Return what a log that we wrote says of a run besides its scores."""
-    fields = mapping(metadata) if mapping(metadata).get("run_id") is not None else {}
-    names = ("run_id", "base", "cluster", "length_bin", "length_arm", "scenario", "aud_cost", "output_tokens")
-    return {name: fields[name] for name in names if fields.get(name) is not None}
-
-
-def _archive(path: Path) -> Read:
-    """Return an archive of ours: what judges said of the text that each run has now, with clusters by equal texts."""
-    from toolkit.judges.rubric import scheme_in
-    from toolkit.store.archive import check_archive
-
-    archive = check_archive(path)
-
-    def documents(name: str) -> Iterator[Mapping[str, Any]]:
-        return (document for block in archive.blocks(name) for document in block)
-
-    name_of = itemgetter("prompt_id", "dataset_version")
-    prompts = {name_of(document): document for document in documents("prompts")}
-    bases = {key: document["metadata"]["base_scenario"] for key, document in prompts.items()}
-    first: dict[str, str] = {}
-    cluster = {base: base for base in bases.values()}
-
-    def home(base: str) -> str:
-        while cluster[base] != base:
-            base = cluster[base]
-        return base
-
-    for key, document in sorted(prompts.items()):
-        ends = sorted((home(first.setdefault(document["text"], bases[key])), home(bases[key])))
-        cluster[ends[1]] = ends[0]
-    runs = {}
-    for run in documents("runs"):
-        key = name_of(run)
-        row = {"base": bases[key], "model": run["model"], "repeat": run["repeat"]}
-        row |= {"cluster": home(bases[key]), "scenario": prompts[key].get("scenario")}
-        row |= {"length_bin": run.get("prompt_length_bin"), "failure": run.get("failure")}
-        if arm := prompts[key]["metadata"].get("length_arm"):
-            row["length_arm"] = arm
-        row["aud_cost"] = (run.get("economics") or {}).get("aud_cost")
-        row["output_tokens"] = (run.get("tokens") or {}).get("output")
-        runs[run["run_id"]] = (row, set((run.get("judge_calls") or {}).values()))
-    schemes = {rubric["_id"]: scheme_in(rubric["content"]) for rubric in documents("rubrics")}
-    counted_schemes, rows = set[Scheme](), list[dict[str, Any]]()
-    for judgement in documents("judgements"):
-        row, counting = runs.get(judgement["run_id"], ({}, set()))
-        if judgement["call_id"] in counting:
-            scores, scheme = judgement.get("scores") or {}, schemes.get(judgement["rubric_hash"], SEED_SCHEME)
-            counted_schemes.add(scheme)
-            judge = {"judge": judgement["judge"], "judge_repeat": judgement.get("judge_repeat") or 0}
-            row = {**row, **judge, "failure": judgement.get("reason")}
-            rows += [{**row, "dimension": name, "score": scores.get(name)} for name in scheme.names]
-    if not rows:
-        raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
-    if len(counted_schemes) > 1:
-        raise InputError(
-            f"{path}: its runs are judged by rubrics of other dimensions or scales; run `toolkit judge` of study "
-            f"{archive.study} and export it again, or read the judgements.csv beside it"
-        )
-    notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
-    notes += ["the weights of its rubric are not used here"] if scheme.described_weights else []
-    return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=scheme.scale)
-
-
-def _alternatives(names: Iterable[str], selected: str, option: str) -> str:
-    remaining = [name for name in names if name != selected]
-    return f", and not {several_names(remaining)} (--{option} NAME takes another)" if remaining else ""

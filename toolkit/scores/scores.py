@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OF_STUDIES: Final = ("length_and_information", "required_elements", "focus", "reference_effect")
 _STUDIES_ONLY: Final = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
+_SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval"})
 
 
 class Scores(Reported):
@@ -77,7 +77,7 @@ class Scores(Reported):
         output: Path | str | None = None,
     ) -> None:
         from toolkit.scores import columns as cells
-        from toolkit.scores.frames import by_themselves, make_frames
+        from toolkit.scores.frames import make_frames
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
@@ -92,7 +92,7 @@ class Scores(Reported):
         if checked["score"].isna().all():
             raise InputError(f"{source}: no row has a score; there is nothing to analyse")
         self._name = name
-        self.scale = scale or checked.attrs.get("scale") or cells.usual_scale(checked["score"])
+        self.scale = scale or cells.usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
             message = f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
             raise InputError(message)
@@ -101,8 +101,7 @@ class Scores(Reported):
         self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
-        checked, alone = by_themselves(checked, source)
-        self.notes: tuple[str, ...] = (*notes, *alone)
+        self.notes: tuple[str, ...] = tuple(notes)
         *tables, self.dimensions_scored = make_frames(checked, name, source)
         self._runs, self._judgements, self._human = tables
         for table in tables:
@@ -120,14 +119,13 @@ class Scores(Reported):
         metric: str | None = None,
         output: Path | str | None = None,
     ) -> Scores:
-        """Read scores from files: tables, logs of inspect_ai, lm-eval, promptfoo and AthenaBench, archives.
+        """Read scores from files: tables, logs of inspect_ai, lm-eval and promptfoo.
 
         Parameters
         ----------
         *paths
             CSV, TSV, Excel, Parquet, JSONL; ``.eval`` and JSON logs of inspect_ai; ``samples_*.jsonl`` of lm-eval; JSON
-            of promptfoo; ``TASK-scored.jsonl`` of AthenaBench; an archive of ``toolkit export``. Several files, one
-            after another or as a list, are put one under the other.
+            of promptfoo. Several files, one after another or as a list, are put one under the other.
         metric
             Metric of lm-eval or scorer of inspect_ai to take; the first metric and all scorers by default.
         name, scale, columns, judges, values, output
@@ -152,7 +150,6 @@ class Scores(Reported):
         logs = [read_file(file, metric, parse_values(values or {})) for file in files]
         name_methods(logs)
         for file, read in zip(files, logs, strict=True):
-            scale = scale or read.scale
             rows = read.rows
             if not read.tidy and len(files) > 1:
                 rows, wide = long_rows(rows, judges, str(file))

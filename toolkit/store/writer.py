@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from bson import json_util
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne

@@ -1,11 +1,16 @@
-"""A dataset in one figure: lengths, similarity, readability, kinds of facts, and balance."""
+"""Draw a dataset: python scripts/dataset_figures.py DATASET FOLDER writes figures, their data and their captions.
+
+Lengths, similarity, readability, kinds of facts, balance, and what each base adds, for those who write a dataset.
+"""
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,22 +18,127 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
-from toolkit.prompts import profile
-from toolkit.prompts.check import GRADES, texts_by_bin
-from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, load_dataset
-from toolkit.prompts.similarity import NEAR
+from toolkit.prompts.check import GRADES
+from toolkit.prompts.content import readability
+from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, Prompt, by_bin, load_dataset
+from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.report import captions, style
 from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, save_figure
-from toolkit.report.show import Files
-from toolkit.words import LENGTH_BINS, agreeing, counted
+from toolkit.words import LENGTH_BINS, agreeing, counted, scenario_rank
+
+_TEXT: Final = {
+    "seen": "Dataset {name} in figures: {panels}.",
+    "lengths": "prompts by their number of tokens (o200k_base), grey the range that a length may have",
+    "lengths_notes": "{bar} tokens to a bar, the highest bar of each length equally high: {counts}.{absent}",
+    "similarity": "pairs of bases by the share of word 5-grams that the two have in common, near-copies right of the "
+    "dashed line",
+    "similarity_notes": "Median and highest share (Jaccard), on a logarithmic axis: {shares}.",
+    "readability": "Flesch-Kincaid grade (years of school in the United States), black the mean, {marks}",
+    "readability_notes": "Mean grades: {means}. A base whose lengths lie more than {grades:g} grades apart is a flaw.",
+    "lines": "grey one base each",
+    "boxes": "with boxes around the middle half of the bases and whiskers around the middle 90%",
+    "balance": "bases of each scenario (bold) and category{functions}",
+    "balance_notes": "{categories} of {sizes}.{unknown}{many}",
+    "functions": " by function of the Cybersecurity Framework (CSF) of NIST: {names}",
+    "many": " There are too many categories to show them one by one.",
+    "facts": "facts of each kind in a prompt, mean over bases; a decoy is true and leads astray",
+    "facts_notes": "Means over {bases} of {all} bases, which tell the kinds of their facts.",
+    "novelty": "1 − the highest share of word 5-grams in common with any base before it at the same length, "
+    "near-copies below the dashed line",
+    "novelty_notes": "The lowest is {lowest}.{cut}",
+}
+
+CLASSES: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, NEAR, 1.0)
+"""Upper ends of the classes of similarity; texts of the first class share no gram."""
+UNTOLD: Final = "not told"
+
+
+def prompts_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return a row for each prompt: labels, tokens, readability and novelty."""
+    bases = dict.fromkeys(prompt.base for prompt in dataset.prompts)
+    positions = {base: position for position, base in enumerate(bases, 1)}
+    rows: list[dict[str, Any]] = []
+    for length_bin, prompts in by_bin(dataset.prompts).items():
+        new = novelty([prompt.text for prompt in prompts], [prompt.base for prompt in prompts])
+        rows += [
+            {
+                "prompt_id": prompt.prompt_id, "base": prompt.base, "place": positions[prompt.base],
+                "scenario": prompt.scenario, "category": prompt.category,
+                "csf": prompt.metadata.get("csf") or UNTOLD, "length_bin": length_bin, "tokens": prompt.token_count,
+                "grade": readability(prompt.text), "novelty": float(added),
+            }
+            for prompt, added in zip(prompts, new, strict=True)
+        ]  # fmt: skip
+    return pd.DataFrame(rows).sort_values("place", kind="stable", ignore_index=True)
+
+
+def similarity_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return the number of pairs of bases in each class of similarity, at each length."""
+    rows = []
+    for length_bin, prompts in by_bin(dataset.prompts).items():
+        bases = np.array([prompt.base for prompt in prompts])
+        distinct = np.triu(bases[:, None] != bases[None, :], 1)
+        classes = np.searchsorted(CLASSES, jaccard([prompt.text for prompt in prompts])[distinct] - 1e-9)
+        counts = np.bincount(classes, minlength=len(CLASSES))
+        rows += [(length_bin, end, int(count)) for end, count in zip(CLASSES, counts, strict=True)]
+    return pd.DataFrame(rows, columns=["length_bin", "up_to", "pairs"])
+
+
+def facts_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return the mean number of facts of each kind per prompt, at each length, over bases with kinds."""
+    rows = []
+    for length_bin, prompts in by_bin(dataset.prompts).items():
+        bases = [kinds for prompt in prompts if (kinds := prompt.metadata.get("fact_kinds"))]
+        for kind in FACT_KINDS if bases else ():
+            rows.append(
+                (length_bin, kind, float(np.mean([kinds.count(kind) for kinds in bases])), len(bases))
+            )
+    return pd.DataFrame(rows, columns=["length_bin", "kind", "facts", "bases"])
+
+
+def balance_profile(dataset: Dataset) -> pd.DataFrame:
+    """Return the number of bases of each scenario, category and CSF function."""
+    keys = ["scenario", "category", "csf"]
+    first = prompts_profile(dataset).drop_duplicates("base")
+    order = {name: n for n, name in enumerate(sorted({*first["scenario"]}, key=scenario_rank))}
+    counts = first.groupby(keys, sort=True).size().rename("bases").reset_index()
+    return counts.sort_values(
+        "scenario", key=lambda names: names.map(order), kind="stable", ignore_index=True
+    )
+
+
+def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
+    """Return 1 - the highest similarity of each text to an earlier one of another base; nan where there is none."""
+    labels = np.array(bases)
+    before = np.tril(labels[:, None] != labels[None, :], -1)
+    nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(nearest), 1 - nearest, np.nan)
+
+
+def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
+    """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
+    texts = {}
+    for length_bin, members in by_bin(prompts).items():
+        tokens = [prompt.token_count for prompt in members]
+        alike = jaccard([prompt.text for prompt in members])[np.triu_indices(len(members), 1)]
+        grades = [grade for prompt in members if not isnan(grade := readability(prompt.text))]
+        texts[length_bin] = {
+            "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
+            "grade": float(np.mean(grades)) if grades else None,
+            "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
+        }
+    return texts
+
+
+# --- figures ---
 
 NAME: Final = "dataset"
 _COLOURS: Final = dict(zip(LENGTH_BINS, style.PALETTE, strict=False))
 _MARKERS: Final = dict(zip(LENGTH_BINS, style.MARKERS, strict=False))
-_CSF: Final = dict(zip((*CSF, profile.UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
+_CSF: Final = dict(zip((*CSF, UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
 """The identifiers that the framework itself gives to its functions."""
 _ROW_MM: Final = 3.8
 _PANEL_MM: Final = 42.0
@@ -48,42 +158,43 @@ class _Panel:
     draw: Callable[[Axes, pd.DataFrame], None]
     reason: str = ""
     height: float = _PANEL_MM
+    on_page: bool = True
 
     @property
     def words(self) -> str:
         """Title and what is seen, or why nothing is."""
         return f"{self.title}: {self.reason or self.lead}"
 
+    def fill(self, figure: FigureBase, letter: str = "") -> None:
+        figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontweight="bold")
+        self.draw(figure.subplots(), self.data)
 
-def dataset_figure(dataset: Dataset) -> FigureWithCaption:
-    """Draw a dataset on one page."""
+
+def dataset_figures(dataset: Dataset) -> tuple[FigureWithCaption, ...]:
+    """Draw a dataset: what tells most on one page first, then each panel as a figure as wide as a column."""
+    panels = _panels(dataset)
     date = dataset.date.isoformat() if dataset.date else ""
     facts = [f"version {dataset.version}", date, dataset.focus, f"SHA-256 {dataset.digest[:12]}"]
     n = {"bases": len({prompt.base for prompt in dataset.prompts}), "prompts": len(dataset.prompts)}
     source = f"Dataset {dataset.name} ({'; '.join(filter(None, facts))})"
-    return _page(_panels(dataset), dataset.name, About(source=source, n=n))
+    context = About(source=source, n=n)
+    return (_page(panels, dataset.name, context), *(_alone(panel, context) for panel in panels))
 
 
-def write_dataset_figures(source: str | Path, folder: Path | str) -> Files:
-    """Write the figure of a dataset, whatever its flaws; the same dataset gives the same bytes.
-
-    Parameters
-    ----------
-    source
-        A name, folder or file as `load_dataset` takes it.
-    folder
-        Where the files go.
-
-    Raises
-    ------
-    InputError
-        When there is no such dataset, or it cannot be read.
-    """
-    return save_figure(dataset_figure(load_dataset(source, check_ranges=False)), folder)
+def _alone(panel: _Panel, context: About) -> FigureWithCaption:
+    name = f"{NAME}_{panel.name}"
+    if panel.reason:
+        return context.nothing_drawn(name, panel.reason, panel.title)
+    with style.thesis_style():
+        figure = style.new_figure(style.COLUMN_MM, panel.height)
+        panel.fill(figure)
+        style.settle(figure)
+    text = captions.join(f"{panel.words}.", panel.notes)
+    return context.figure(name, figure, panel.data, text, f"{panel.words}.", notes=[panel.notes])
 
 
 def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCaption:
-    filled = [panel for panel in panels if not panel.reason]
+    filled = [panel for panel in panels if panel.on_page and not panel.reason]
     columns: tuple[list[_Panel], list[_Panel]] = ([], [])
     for panel in sorted(filled, key=lambda panel: -panel.height):
         min(columns, key=_height).append(panel)
@@ -97,14 +208,13 @@ def _page(panels: Sequence[_Panel], name: str, context: About) -> FigureWithCapt
         for half, column in zip(_parts(figure, 1, 2), ordered, strict=True):
             parts = _parts(half, len(column), 1, height_ratios=[panel.height for panel in column])
             for part, panel, letter in zip(parts, column, letters, strict=False):
-                part.suptitle(f"{letter} {panel.title}", x=0.02, ha="left", fontweight="bold")
-                panel.draw(part.subplots(), panel.data)
+                panel.fill(part, letter)
                 texts.append(f"{letter} {panel.words}")
                 notes.append(f"{letter} {panel.notes}")
         style.settle(figure)
-    empty = [panel.words for panel in panels if panel.reason]
+    empty = [panel.words for panel in panels if panel.reason and panel.on_page]
     data = pd.concat([panel.data.assign(panel=panel.name) for panel in filled], ignore_index=True)
-    text = captions.TEXTS[NAME]
+    text = _TEXT
     return context.figure(
         NAME, figure, data, captions.join(captions.sentence(*texts), *notes),
         text["seen"].format(name=name, panels="; ".join(texts)),
@@ -122,8 +232,8 @@ def _height(column: Sequence[_Panel]) -> float:
 
 
 def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
-    prompts, facts = profile.prompts_profile(dataset), profile.facts_profile(dataset)
-    pairs, balance = profile.similarity_profile(dataset), profile.balance_profile(dataset)
+    prompts, facts = prompts_profile(dataset), facts_profile(dataset)
+    pairs, balance = similarity_profile(dataset), balance_profile(dataset)
     texts = texts_by_bin(dataset.prompts)
     lone = "one base has no other to be compared with" if not pairs["pairs"].sum() else ""
     absent = [name for name in LENGTH_BINS if name not in texts]
@@ -132,19 +242,19 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     def by_length(key: str, text: Callable[[Any], str]) -> str:
         return ", ".join(f"{name} {text(values[key])}" for name, values in texts.items())
 
-    text = captions.TEXTS[NAME]
+    text, floor = _TEXT, _floor(prompts["novelty"])
     values = _balance_values(balance) | {
         "bar": _TOKENS,
         "counts": by_length("tokens", lambda ends: f"{ends[0]}–{ends[2]} (median {ends[1]:g})"),
         "absent": f" No prompt in bin {', '.join(absent)}." if absent else "",
         "shares": by_length("similarity", lambda pair: " and ".join(style.decimals(e, 3) for e in pair)),
         "marks": text["boxes" if prompts["base"].nunique() > style.MANY_BASES else "lines"],
-        "means": by_length(
-            "grade", lambda mean: "without a word" if mean is None else style.decimals(mean, 1)
-        ),
+        "means": by_length("grade", _grade),
         "grades": GRADES,
         "bases": facts["bases"].max(),
         "all": prompts["place"].max(),
+        "lowest": style.decimals(float(prompts["novelty"].min()), 3),
+        "cut": " The axis does not begin at 0." if floor else "",
     }
 
     def panel(name: str, title: str, data: pd.DataFrame, draw: Any, reason: str = "", **more: Any) -> _Panel:
@@ -154,6 +264,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
     lines = max(_row_label(label).count("\n") + 1 for label, _ in rows)
     tall = _ROW_MM * (1.15 * lines if lines > 1 else 1) * len(rows) + 14
     grade = partial(_draw_readability, {name: measures["grade"] for name, measures in texts.items()})
+    novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
     untold = "" if len(facts) else "no base tells the kinds of its facts"
     return (
         panel("lengths", "Token lengths", prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
@@ -161,6 +272,7 @@ def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
         panel("readability", "Readability", prompts[["prompt_id", "base", "length_bin", "grade"]], grade),
         panel("balance", "Balance", balance, partial(_draw_balance, rows), height=tall),
         panel("facts", "Kinds of facts", facts, _draw_facts, untold),
+        panel("novelty", "What each base adds", novel, _draw_novelty, lone, on_page=False),
     )
 
 
@@ -168,6 +280,10 @@ def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return [
         (name, data[data["length_bin"] == name]) for name in LENGTH_BINS if name in set(data["length_bin"])
     ]
+
+
+def _grade(mean: float | None) -> str:
+    return "without a word" if mean is None else style.decimals(mean, 1)
 
 
 def _name_bins(axes: Axes) -> None:
@@ -193,9 +309,9 @@ def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
     for number, (name, rows) in enumerate(several):
         right = np.arange(len(rows)) + (number - len(several) / 2) * 0.26
         axes.bar(right, rows["pairs"], 0.26, align="edge", color=_COLOURS[name], label=name)
-    ends = [f"{end:g}".lstrip("0") for end in profile.CLASSES[1:]]
+    ends = [f"{end:g}".lstrip("0") for end in CLASSES[1:]]
     axes.set_xticks([0, *(number + 1.5 for number in range(len(ends)))], ["none", *ends])
-    limit = profile.CLASSES.index(NEAR) + 0.5
+    limit = CLASSES.index(NEAR) + 0.5
     axes.axvline(limit, color=style.INK, linestyle="--", linewidth=0.8)
     axes.text(limit - 0.1, 0.97, "limit", ha="right", va="top", transform=axes.get_xaxis_transform())
     axes.set_yscale("log")
@@ -231,6 +347,22 @@ def _draw_facts(axes: Axes, data: pd.DataFrame) -> None:
     _name_bins(axes)
 
 
+def _floor(novelty: pd.Series) -> float:
+    """Return where the axis of novelty begins: the limit is seen, and all that lies below it."""
+    return max(0.0, min(0.6, float(novelty.min()) - 0.05))
+
+
+def _draw_novelty(axes: Axes, data: pd.DataFrame) -> None:
+    for name, rows in _by_bin(data):
+        look: dict[str, Any] = {"color": _COLOURS[name], "markersize": 3, "clip_on": False}
+        axes.plot(rows["place"], rows["novelty"], _MARKERS[name], label=name, **look)
+    axes.axhline(1 - NEAR, color=style.INK, linestyle="--", linewidth=0.8)
+    axes.set(ylim=(_floor(data["novelty"]), 1), xlim=(1, data["place"].max() + 1))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set(xlabel="Base, in the order of the dataset", ylabel="Novelty")
+    _name_bins(axes)
+
+
 def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return the rows of the table: each scenario, under it its categories unless they are too many, and all."""
     rows = []
@@ -248,10 +380,10 @@ def _row_label(name: str) -> str:
 def _balance_values(balance: pd.DataFrame) -> dict[str, Any]:
     """Return what the texts of the balance say: its columns, and how many bases there are of what."""
     names = ", ".join(f"{_CSF[name]} {name.capitalize()}" for name in CSF if name in set(balance["csf"]))
-    unknown = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
+    unknown = int(balance.loc[balance["csf"] == UNTOLD, "bases"].sum())
     sizes = balance.groupby(["scenario", "category"])["bases"].sum()
     least = f"{sizes.min()} to " if sizes.min() < sizes.max() else ""
-    text, mark = captions.TEXTS[NAME], " (?)" if names else ""
+    text, mark = _TEXT, " (?)" if names else ""
     missing = f" {counted(unknown, 'bases')} {agreeing(unknown, 'have')} no CSF function{mark}."
     return {
         "functions": text["functions"].format(names=names) if names else "",
@@ -264,7 +396,7 @@ def _balance_values(balance: pd.DataFrame) -> dict[str, Any]:
 
 def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd.DataFrame) -> None:
     present = [name for name in _CSF if name in set(data["csf"])]
-    columns = present if present != [profile.UNTOLD] else []
+    columns = present if present != [UNTOLD] else []
     head = [not label.startswith(" ") for label, _ in rows]
     counts = [[int(bases.loc[bases["csf"] == name, "bases"].sum()) for name in columns] for _, bases in rows]
     shades = np.array([[*row, 0] for row in counts]) * ~np.array(head)[:, None]
@@ -285,3 +417,8 @@ def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd
     for label, bold in zip(axes.get_yticklabels(), head, strict=True):
         label.set_fontweight("bold" if bold else "normal")
     axes.spines[:].set_visible(False)
+
+
+if __name__ == "__main__":
+    for figure in dataset_figures(load_dataset(sys.argv[1], check_ranges=False)):
+        print("\n".join(str(path) for path in save_figure(figure, Path(sys.argv[2]))))

@@ -1,4 +1,6 @@
-"""Writes a dataset as it is published: tables, licence, datasheet, and Croissant metadata that name each file.
+"""Write a dataset as it is published: python scripts/publish_dataset.py DATASET FOLDER.
+
+Tables, licence, datasheet, and Croissant metadata that name each file.
 
 Croissant (Akhtar et al. 2024, Croissant: A Metadata Format for ML-Ready Datasets, NeurIPS) is JSON-LD of schema.org
 with the files, their SHA-256 and the columns that are read from them.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,40 +21,25 @@ from toolkit.errors import InputError
 from toolkit.files import read_json, read_toml, write_atomically
 from toolkit.prompts.dataset import SHIPPED, Dataset, load_dataset
 from toolkit.table_files import csv_bytes
-from toolkit.words import Summary, counted
 
-_DATA: Final = Path(__file__).parent / "data"
+_HERE: Final = Path(__file__).resolve().parent
+_DATA: Final = _HERE.parent / "toolkit" / "prompts" / "data"
 _LICENCE: Final = "https://creativecommons.org/licenses/by/4.0/"
-_CONTEXT: Final = read_json(_DATA / "croissant_context.json")
+_CONTEXT: Final = read_json(_HERE / "croissant_context.json")
 _ASKS: Final = {
     "DATASHEET.md": "say there who wrote the bases, how, and what for",
     "LICENSE": "put there on what terms others may use them",
 }
 _TYPES: Final = {"tokens": "sc:Integer", "number": "sc:Integer"}
-_TABLES: Final[Mapping[str, Mapping[str, str]]] = read_toml(_DATA / "published.toml")
+_TABLES: Final[Mapping[str, Mapping[str, str]]] = read_toml(_HERE / "published.toml")
 """Tables of a published dataset: column and description."""
 
 
-def publish_dataset(source: str | Path, folder: Path) -> Summary:
+def publish_dataset(source: str | Path, folder: Path) -> list[Path]:
     """Write tables, licence, datasheet and Croissant metadata of a dataset into a folder.
 
-    Parameters
-    ----------
-    source
-        A dataset as `load_dataset` takes it. A folder of bases has ``DATASHEET.md`` and ``LICENSE`` beside its bases;
-        the datasets that ship have the licence CC-BY-4.0.
-    folder
-        The folder to write; made where it is not there.
-
-    Returns
-    -------
-    Summary
-        What `toolkit prompts publish` prints: the files.
-
-    Raises
-    ------
-    InputError
-        Where the dataset has no datasheet or licence: who wrote it, how, and for whom, cannot be made up.
+    A folder of bases has ``DATASHEET.md`` and ``LICENSE`` beside its bases: who wrote it, how, and for whom, cannot be
+    made up. The datasets that ship have the licence CC-BY-4.0.
     """
     dataset = load_dataset(source, length_arms=True)
     documents = _documents(source)
@@ -59,11 +47,7 @@ def publish_dataset(source: str | Path, folder: Path) -> Summary:
     title = documents["LICENSE"].decode().split("\n", 1)[0].strip()
     croissant = metadata(dataset, contents, _LICENCE if str(source) in SHIPPED else title)
     files = contents | {"croissant.json": json.dumps(croissant, indent=2, ensure_ascii=False).encode()}
-    for name, content in files.items():
-        write_atomically(folder / name, content)
-    lines = [str(folder / name) for name in files]
-    last = f"dataset {dataset.name}, version {dataset.version}: {counted(len(dataset.prompts), 'prompts')} published"
-    return Summary({"files": lines, "version": dataset.version}, "\n".join([*lines, last]))
+    return [write_atomically(folder / name, content) for name, content in files.items()]
 
 
 def metadata(dataset: Dataset, contents: dict[str, bytes], licence: str) -> dict[str, Any]:
@@ -134,3 +118,7 @@ def _rows(dataset: Dataset, name: str) -> Iterable[Sequence[Any]]:
                 yield base, number, element
         elif "reference" in prompt.metadata:
             yield base, prompt.metadata["reference"]
+
+
+if __name__ == "__main__":
+    print("\n".join(str(path) for path in publish_dataset(sys.argv[1], Path(sys.argv[2]))))
