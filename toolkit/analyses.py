@@ -146,7 +146,7 @@ class Analysable:
     def compare_judges(self) -> JudgeComparison:
         """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
         frames = self._frames_for("compare_judges")
-        leniency = frames.reliability().details.severity[frames.score].leniency
+        leniency = frames.reliability().leniency[frames.score]
         settings = {"leniency": leniency, "score": frames.score}
         return frames.once(stats.compare_judges, frames.judgements, frames.runs, **settings)
 

@@ -84,8 +84,6 @@ def calibrated(human, judged, unrated):
     return ppi(human, judged, unrated).calibrated
 
 
-
-
 REASONS = [
     (anova, np.empty((0, 3)), "0 bases"),
     (anova, TABLE[:2], "2 bases"),

@@ -279,8 +279,6 @@ def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tm
         assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
 
 
-
-
 def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
     """Before anything was asked it says so; after it, when it was kept and what was changed."""
     (tmp_path / "held.toml").write_text(TEXT)

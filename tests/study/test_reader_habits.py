@@ -1,4 +1,4 @@
-"""Scenarios as people write them, keys in the wrong table, and the completion of the shell."""
+"""Scenarios, days and money as people write them, keys in the wrong table, and the completion of the shell."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from toolkit.errors import StudyError
+from toolkit.plan import make_plan
 from toolkit.study_loading import load_study_file
 
 START = 'name = "x"\nmodels = [{ name = "m", provider = "scripted" }]\n'
@@ -22,18 +24,37 @@ def loaded(folder: Path, text: str) -> object:
 
 
 @pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ('aud = "USD 10"', "budget.aud"),
-        ('aud = "17"', "budget.aud"),
-        ('aud_per_usd = { rate = 1.5, on = "3/4/2025" }', "budget.aud_per_usd.on"),
-        ('aud_per_usd = { rate = 1.5, on = "2025-11-20" }', "budget.aud_per_usd.on"),
-    ],
+    ("text", "aud"),
+    [("17.2", 17.2), ('"AUD 17.20"', 17.2), ('"1,250 aud"', 1250.0), ('"17"', 17.0), ('"10usd"', 15.0)],
 )
-def test_money_and_days_are_numbers_and_dates_of_toml(tmp_path: Path, text: str, key: str) -> None:
-    """A text that could be two amounts or two days is none."""
-    with pytest.raises(StudyError, match=re.escape(f"{key}: ")):
-        loaded(tmp_path, f"[budget]\n{text}\n")
+def test_money_is_read_as_people_write_it(tmp_path: Path, text: str, aud: float) -> None:
+    """Dollars of the US at the study's own rate; an amount without a name is in AUD, as the key says."""
+    rate = 'aud_per_usd = { rate = 1.5, on = "20 November 2025" }'
+    budget = loaded(tmp_path, f"[budget]\naud = {text}\nconfirm_above_aud = {text}\n{rate}\n").budget
+    assert (budget.aud, budget.confirm_above_aud) == (aud, aud)
+    assert budget.aud_per_usd.on == date(2025, 11, 20)
+
+
+@pytest.mark.parametrize(
+    "text", ["17,20", "$17.20", "AUD 5 USD", "", "EUR 5", "1e3", "-5", "12,50,000", "AUD"]
+)
+def test_money_that_could_be_two_amounts_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(
+        StudyError, match=r"budget: aud: .* is no amount; write 17\.20, AUD 17\.20 or USD 11\.00"
+    ):
+        loaded(tmp_path, f'[budget]\naud = "{text}"\n')
+
+
+def test_a_day_that_is_two_days_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"budget\.aud_per_usd\.on"):
+        loaded(tmp_path, '[budget]\naud_per_usd = { rate = 1.5, on = "3/4/2025" }\n')
+
+
+@pytest.mark.parametrize("spelled", ["SOC incident", " soc_INCIDENT ", "SOC_INCIDENT"])
+def test_scenarios_are_found_however_they_are_spelled(tmp_path: Path, spelled: str) -> None:
+    """Twice the same one is one; the plan has the dataset's own spelling."""
+    plan = make_plan(loaded(tmp_path, f'scenarios = ["{spelled}", "SOC_INCIDENT"]\n'), tmp_path)
+    assert plan.study.scenarios == ("SOC_INCIDENT",)
 
 
 @pytest.mark.parametrize(
