@@ -18,11 +18,11 @@ from mutations import captures_to_break, every_kind, examine, mutated, plain_rec
 
 from toolkit.errors import InputError
 from toolkit.traffic.sample import NAMES
-from toolkit.traffic.tshark import read_records, row_cells, tshark_fields
+from toolkit.traffic.tshark import packet_records, row_cells, tshark_fields
 
 
 def rows(capture: Path, display_filter: str | None = None) -> list[dict[str, str | None]]:
-    records = read_records(capture, display_filter)
+    records = packet_records(capture, display_filter)
     return [{name: cell or None for name, cell in zip(NAMES, row_cells(r), strict=True)} for r in records]
 
 
@@ -53,7 +53,7 @@ def test_every_byte_is_the_text_that_tshark_itself_writes(capture: Callable[...,
     )
     frames = [frame for flow in flows for frame in flow]
     path = capture(frames)
-    assert list(read_records(path)) == plain_records(path)
+    assert list(packet_records(path)) == plain_records(path)
     found = rows(path)
     assert len(found) == len(frames)
     assert [row["method"] for row in found].count("GET") >= len(agents) - wild.count(b" ")
@@ -106,7 +106,7 @@ def test_no_tshark_is_one_line(capture, monkeypatch, tmp_path):
     path = capture([handmade.arp()])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="apt-get install tshark"):
-        list(read_records(path))
+        list(packet_records(path))
 
 
 def test_preferences_of_the_user_change_nothing(capture, monkeypatch, tmp_path):
@@ -131,7 +131,7 @@ def test_leaving_early_ends_tshark(capture: Callable[..., Path]) -> None:
     path = capture([handmade.dns(2000 + n % 60_000) for n in range(30_000)])
     before = threading.active_count()
     for stop in (StopIteration, ValueError):
-        records = read_records(path)
+        records = packet_records(path)
         next(records)
         assert len(tsharks_of(os.getpid())) == 1
         if stop is ValueError:

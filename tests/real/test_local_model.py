@@ -103,8 +103,7 @@ def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
         found = compare_hallucination(study.plan, study.store, ITEMS, modes=MODES, k=1, progress=False)
     verdicts = found.verdicts_frame()
     assert len(verdicts) == len(ITEMS) * len(MODES)
-    assert (verdicts["unreadable"] <= verdicts["k"]).all()
-    unread = verdicts["unreadable"] == verdicts["k"]
+    unread = verdicts["votes"].map(lambda votes: votes == (None,))
     assert verdicts.loc[unread, "score"].isna().all()
     assert verdicts.loc[~unread, "score"].between(0, 1).all()
     assert (verdicts["decision"].isna() == verdicts["reason"].notna()).all()

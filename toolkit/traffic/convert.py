@@ -20,8 +20,8 @@ from toolkit.traffic.sample import COLUMNS, CUT, NAMES, choose
 from toolkit.traffic.tshark import (
     DamagedCapture,
     check_capture,
+    packet_records,
     peculiarities,
-    read_records,
     row_cells,
     tshark_version,
 )
@@ -76,7 +76,7 @@ def convert(
     special, damage = Counter[str](), ""
     with staging_for(final) as staging:
         tables = _Tables(staging, final.stem, chosen, per_stream)
-        with closing(read_records(capture, display_filter)) as records:
+        with closing(packet_records(capture, display_filter)) as records:
             try:
                 for record in records:
                     special.update(peculiarities(record))

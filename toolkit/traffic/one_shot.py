@@ -203,7 +203,7 @@ class OneShotTest(PromptResponseTest):
         context: OneShotContext = reply.prompt.context
         question, answer, csv = context.question.text, reply.text or "", context.sample.csv
         values = {"csv": csv, "question": question, "answer": answer}
-        values["requirement"] = context.question.requirement or _requirement(context.expected)
+        values["requirement"] = _requirement(context)
         template = _TEXTS["rules"] + _TEXTS[name] + _TEXTS["fenced"]
 
         def request(judge: JudgeSpec) -> ModelRequest:
@@ -258,8 +258,11 @@ def _form(expected: Expected) -> str:
     return fill(_TEXTS["typed"] + _TEXTS[first], {"columns": columns, "choice": choice})
 
 
-def _requirement(expected: Expected) -> str:
-    """Return the expected answer as a sentence for a judge."""
+def _requirement(context: OneShotContext) -> str:
+    """Return what a reply must do, or the expected answer, as a sentence for a judge."""
+    expected = context.expected
+    if expected is None:
+        return str(context.question.requirement)
     answer, value, sentences = expected.answer, expected.value, _TEXTS["requirements"]
     if answer.claims:
         required = (

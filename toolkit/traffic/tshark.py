@@ -250,8 +250,8 @@ class _Loop:
 class _Output:
     """The output of a tshark that was started elsewhere, as PyShark reads it."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self.stdout, self._pipe = self, cast(BufferedReader, pipe)
+    def __init__(self, pipe: BufferedReader) -> None:
+        self.stdout, self._pipe = self, pipe
 
     async def read(self, size: int) -> bytes:
         return self._pipe.read1(size)
@@ -287,7 +287,7 @@ class _Capture(FileCapture):
         return Version(".".join(map(str, tshark_version())))
 
 
-def read_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
+def packet_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
     """Yield one record a packet, in the order of the capture, in constant memory."""
     check_capture(capture)
     options = [word for field in tshark_fields(tshark_version()) for word in ("-e", field)]
@@ -296,4 +296,5 @@ def read_records(capture: Path, display_filter: str | None = None) -> Generator[
         eventloop=_Loop(),
     )  # fmt: skip
     with _running_tshark(source.arguments(), capture.absolute()) as tshark:
-        yield from source._packets_from_tshark_sync(existing_process=_Output(tshark.stdout))
+        output = _Output(cast(BufferedReader, tshark.stdout))
+        yield from source._packets_from_tshark_sync(existing_process=output)
