@@ -36,7 +36,7 @@ from toolkit.words import DIMENSIONS
 
 NAMES = (
     "length_effects", "quality_by_length", "score_distribution", "length_scenario", "equivalence", "model_means",
-    "base_models", "dimension_profile", "cost_quality", "quality_gain", "length_slope", "judge_agreement",
+    "base_models", "dimension_profile", "cost_quality", "length_slope", "judge_agreement",
     "bland_altman", "icc_forest", "judge_dimensions", "variance_components", "decision_study", "missing_data",
     "judge_card_primary", "judge_card_secondary", "judge_card_tertiary",
 )  # fmt: skip
