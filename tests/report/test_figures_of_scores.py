@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from matplotlib.collections import PolyCollection
 from matplotlib.text import Text
-from scipy import stats as scipy_stats
 from whole_study import make_study
 
 from toolkit.cli import cli
@@ -17,7 +15,6 @@ from toolkit.report.figure import about_study
 from toolkit.report.registry import draw_study
 from toolkit.report.style import COLUMN_MM, PAGE_MM, is_wide, new_figure, sized, thesis_style
 from toolkit.scores.scores import Scores
-from toolkit.stats.comparisons.cost_quality import gain_per_cost
 
 
 def drawn(held, plan, *names: str) -> dict:
@@ -82,45 +79,6 @@ def test_two_hundred_answers_are_a_density_and_no_tangle() -> None:
         cells = [one.get_clim() for one in hexagons if one.get_array() is not None]
         assert len(set(cells)) <= 1  # one shade is one number of answers in all panels
         assert ("Answers" in texts(figure)) == dense
-
-
-def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.DataFrame:
-    """Return runs of one model at S and M."""
-    chance = np.random.default_rng(1)
-    rows = [
-        (f"b{i}", name, "m", 3 + q + chance.normal(0, noise), 1 + c + chance.normal(0, noise))
-        for i in range(bases)
-        for name, q, c in (("S", 0.0, 0.0), ("M", gain, cost))
-    ]
-    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
-
-
-def test_the_interval_of_a_gain_ends_where_student_no_longer_tells_the_ratio_apart() -> None:
-    """At both ends of Fieller's interval the paired t test of gain less ratio times cost has p = .05."""
-    runs = steps(0.5, 2.0)
-    (gain,) = gain_per_cost(runs)
-    assert gain.facets == {"model": "m", "step": "S to M"}
-    wide = runs.pivot(index="base", columns="length_bin", values=["composite_strict", "aud_cost"])
-    quality, price = (wide[name]["M"] - wide[name]["S"] for name in ("composite_strict", "aud_cost"))
-    assert gain.estimate == pytest.approx(quality.mean() / price.mean())
-    for end in (gain.low, gain.high):
-        assert scipy_stats.ttest_1samp(quality - end * price, 0).pvalue == pytest.approx(0.05)
-
-
-@pytest.mark.parametrize(
-    ("runs", "reason"),
-    [
-        (steps(0.5, -1.0), "the longer prompts cost no more"),
-        (steps(0.5, 0.02, noise=0.3), "what the step costs more is not told apart from 0"),
-        (steps(0.5, 2.0, bases=1), "one base"),
-    ],
-)
-def test_a_gain_without_an_interval_has_its_reason(runs: pd.DataFrame, reason: str) -> None:
-    """No cost to divide by, a cost that may be nothing, one base; and one length has no step."""
-    (gain,) = gain_per_cost(runs)
-    assert gain.reason == reason
-    assert gain.low is None
-    assert gain_per_cost(runs[runs["length_bin"] == "S"]) == ()
 
 
 def test_figures_take_the_width_and_the_type_of_a_thesis() -> None:

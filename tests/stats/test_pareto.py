@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front, pareto
+from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front, pareto, point_cost
 from toolkit.stats.inference.jackknife import jackknife_interval
 
 
@@ -127,3 +127,29 @@ def test_the_interval_of_quality_per_aud_is_the_jackknife_of_its_logarithm() -> 
     left = [pareto(runs[runs["base"] != f"b{b}"], resamples=1).points[0].per_aud.estimate for b in range(7)]
     *ends, _ = jackknife_interval(np.log(whole.estimate), np.log(left))
     assert (whole.low, whole.high) == pytest.approx(tuple(np.exp(ends)))
+
+
+def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.DataFrame:
+    """Return runs of one model at S and M."""
+    chance = np.random.default_rng(1)
+    rows = [
+        (f"b{i}", name, "m", 3 + q + chance.normal(0, noise), 1 + c + chance.normal(0, noise))
+        for i in range(bases)
+        for name, q, c in (("S", 0.0, 0.0), ("M", gain, cost))
+    ]
+    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict", "aud_cost"])
+
+
+@pytest.mark.parametrize(
+    ("runs", "reason"),
+    [
+        (steps(0.5, -1.0), "the longer prompts cost no more"),
+        (steps(0.5, 0.02, noise=0.3), "what the step costs more is not told apart from 0"),
+        (steps(0.5, 2.0, bases=1), "one base"),
+    ],
+)
+def test_a_point_without_a_price_has_its_reason(runs: pd.DataFrame, reason: str) -> None:
+    """No cost to divide, a cost that may be nothing, one base; and one length has no step."""
+    (price,) = point_cost(runs)
+    assert (price.estimate, price.reason) == (None, reason)
+    assert point_cost(runs[runs["length_bin"] == "S"]) == ()
