@@ -14,7 +14,7 @@ from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.store.documents import Judgement, Run
 from toolkit.store.frame_files import KINDS, describe, dictionary_text, dtype_of, dtype_words
-from toolkit.store.frames import joined_frame, runs_frame, with_replies
+from toolkit.store.frames import runs_frame, with_replies
 from toolkit.study import Study
 
 ONE_SHOT = """
@@ -125,10 +125,7 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
             {"lenght_bin": "S"},
             "runs: there is no filter 'lenght_bin'; did you mean length_bin. use one of model, .*length_bin",
         ),
-        ("runs", {"judge": "primary"}, "runs: there is no filter 'judge'"),
         ("runs", {"length_bin": "XL"}, "length_bin: this study has no 'XL'; did you mean L. use S, M, L"),
-        ("runs", {"length_bin": ["S", None]}, "length_bin: this study has no None"),
-        ("runs", {"repeat": False}, "repeat: this study has no False; use 0"),
         ("runs", {"status": []}, "status: the list is empty"),
         ("runs", {"repeat": pd.NA}, "repeat: this study has no <NA>; use 0"),
         ("runs", {"base": pd.Series([None])}, "base: this study has no None"),
@@ -136,12 +133,6 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
         ("runs", {"status": "$where"}, r"status: this study has no '\$where'"),
         ("calls", {"state": ["done", {"$gt": ""}]}, r"state: this study has no {'\$gt': ''}"),
         ("runs", {"judged": "yes"}, "judged: 'yes' is neither True nor False"),
-        (
-            "judgements",
-            {"judge": "fourth"},
-            "judge: this study has no 'fourth'; .*use primary, secondary, tertiary",
-        ),
-        ("dimensions", {"score": 3}, "judgements: there is no filter 'score'"),
         ("calls", {"purpose": "play"}, "purpose: this study has no 'play'; use run, judge"),
         (
             "calls",
@@ -277,13 +268,6 @@ def test_runs_and_judgements_join_without_a_name_that_means_two_things(study: St
     assert means == pytest.approx(runs.set_index("run_id").sort_index()["composite"].to_numpy(), nan_ok=True)
     with pytest.raises(InputError, match="model"):
         study.joined(model="no-such")
-
-
-def test_a_run_that_nobody_judged_keeps_its_row(study: Study) -> None:
-    runs = study.runs()
-    joined = joined_frame(runs, study.judgements().head(0))
-    assert len(joined) == len(runs)
-    assert joined["composite"].isna().all()
 
 
 def test_replies_stand_beside_their_runs(study: Study) -> None:

@@ -17,7 +17,6 @@ from stub_study import is_judge, stub_study
 
 from toolkit.audit.verify import verify_study
 from toolkit.cli import main
-from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -95,22 +94,6 @@ def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file: Calla
     study.store.close()
     assert summary.fields["differences"] == []
     assert summary.text.endswith("3 runs and 9 judgements, no figures there: all as the ledger gives")
-
-
-def test_a_judge_that_failed_is_no_difference_and_keeps_its_reason(tmp_path: Path) -> None:
-    """The ledger has the failed call, so a replay gives the same reason and overwrites none."""
-    (tmp_path / "failing.toml").write_text(FAILING)
-    with Study.load(tmp_path / "failing.toml") as study:
-        try:
-            study.execute(progress=False)
-            before = study.judgements()["failure"].dropna()
-            assert len(before) > 3
-            assert before.str.startswith("planted_failure: ").all()
-            assert verify_study(study).fields["differences"] == []
-            study.execute(progress=False, replay=True)
-            assert study.judgements()["failure"].dropna().tolist() == before.tolist()
-        finally:
-            embedded.stop(study.plan.store_folder)
 
 
 def test_nothing_run_and_nothing_named_are_one_clear_line(

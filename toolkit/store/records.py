@@ -53,11 +53,8 @@ def run_records(
     policy: str | None = None,
     texts: Container[str] = (),
 ) -> tuple[Record, ...]:
-    """Return the records of a run that was answered: its text, unless it is one of ``texts``, then the run.
-
-    The last answer is the run's; those before it were not whole, and were paid for too.
-    """
-    answer = answers[-1]
+    """Return the records of a run that was answered: its text, unless it is one of ``texts``, then the run."""
+    answer = answers[-1]  # those before it were not whole, and were paid for too
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
     tokens = {name: getattr(usage, name) for name in ("input", "output", "total", "estimated")}
@@ -147,24 +144,18 @@ def _record(collection: str, key: Mapping[str, Any], content: Mapping[str, Any],
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A run as it stands in the store.
+    """A run as it stands in the store."""
 
-    ``document_id`` is the store's own key, by which a document is changed fastest.
-    ``excluded`` says why no judge sees the reply, ``policy`` what the study said should become of one that is not
-    whole, and ``defect`` why it is not. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
-    still to answer, and ``judge_calls`` names the calls of the judgements that count, by role.
-    """
-
-    document_id: Any
+    document_id: Any  # the store's own key, by which a document is changed fastest
     run_id: str
     blob_id: str | None
     failure: str | None
-    excluded: str | None
-    policy: str | None
+    excluded: str | None  # why no judge sees the reply
+    policy: str | None  # what the study said should become of a reply that is not whole
     defect: str | None
     judged: bool
-    ensemble_key: str | None
-    judge_calls: Mapping[str, str]
+    ensemble_key: str | None  # what it was judged under, ``None`` when a judge has still to answer
+    judge_calls: Mapping[str, str]  # of the judgements that count, by role
     finish_reason: str | None
     output_tokens: int | None
 
@@ -271,13 +262,13 @@ def reply_texts(store: Store, runs: Iterable[Stored]) -> dict[str, str]:
 
 def reply_text(store: Store, run_id: str) -> str:
     """Return the text of a run's reply."""
-    run = store.objects(documents.Run).filter(run_id=run_id).first()
+    run = store.get(documents.Run, {"run_id": run_id})
     if run is None:
         raise InputError(f"run {run_id!r}: not in the store; study.runs() lists the run ids")
-    if run.output_blob_id is None:
-        raise InputError(f"run {run_id}: has no reply ({run.failure})")
-    (blob,) = store.find_by(documents.OutputBlob, "blob_id", [run.output_blob_id])
-    return str(blob["content"])
+    (text, *_) = reply_texts(store, [stored_run(run)]).values() or [None]
+    if text is None:
+        raise InputError(f"run {run_id}: has no reply ({run.get('failure')})")
+    return text
 
 
 def stored_judgements(
