@@ -102,21 +102,6 @@ def test_one_base_two_lengths_and_a_table_without_base_facts(demo: Dataset, tmp_
     assert "nan" not in page.caption + page.notes
 
 
-def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
-    many = tuple(
-        replace(demo.prompts[0], prompt_id=f"p{i}", base=f"b{i}", category=f"c{i}", text=f"Isolate host {i}.")
-        for i in range(40)
-    )
-    page = dataset_figure(replace(demo, prompts=many))
-    assert page.figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM
-    for words in (
-        "(a) Token lengths",
-        "40 categories of 1 base.",
-        "There are too many categories to show them",
-    ):
-        assert words in page.caption + page.notes
-
-
 def test_check_writes_one_figure_and_names_its_files(
     toolkit: Callable, tmp_path: Path, demo: Dataset
 ) -> None:
