@@ -203,17 +203,6 @@ def test_all_zeros_of_a_person_are_a_zero_and_nobody_is_a_dash(study, tmp_path):
     assert len(with_people(study.plan, study.store, study.runs().iloc[:0])) == 0
 
 
-def test_an_unjudged_run_still_shows_what_people_said(study, tmp_path, monkeypatch):
-    """Their scores do not wait for judges."""
-    first = ids(study)[0]
-    rated_by_file(study, tmp_path, [f"{first},anna,fine,3,3,3,3,3,3,3"])
-    monkeypatch.setattr("toolkit.viewer.model.stored_judgements", lambda *_: {})
-    shown = run_html(opened(study, first))
-    assert "No judgement of this reply counts" in shown
-    assert "human:anna" in shown
-    assert "of the judges" not in shown
-
-
 def test_no_score_of_a_running_round_is_shown_until_it_is_finished(study, tmp_path):
     """Neither of judges nor of people, nor in the table, nor for a reply of it that is rated already."""
     held = running(study, finish=1)
