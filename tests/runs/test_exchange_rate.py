@@ -10,9 +10,8 @@ import pytest
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import StudyError
-from toolkit.models.prices import UNRECORDED_RATE, table_exchange
+from toolkit.models.prices import table_exchange
 from toolkit.runs.estimate import estimate_summary
-from toolkit.runs.provenance import booked_rate, rates_sentence
 from toolkit.runs.status import status_summary
 from toolkit.study import Study
 from toolkit.study_loading import load_study_file
@@ -89,15 +88,6 @@ def test_a_rate_set_half_way_books_what_comes_and_leaves_what_was_paid(
         stored = [*study.store.database["calls"].find()]
         assert all(call["worst_aud"] >= call["aud_cost"] > 0 for call in stored)
         assert [*contradictions(study.plan, study.store)] == []
-
-
-def test_a_call_that_does_not_say_its_rate_has_that_of_its_version() -> None:
-    """Which has never changed; what cost nothing has none."""
-    assert UNRECORDED_RATE == TABLE == 1.5444
-    assert booked_rate({"aud_cost": 0.1}) == UNRECORDED_RATE
-    assert booked_rate({"aud_cost": 0.1, "aud_per_usd": 1.6}) == 1.6
-    assert booked_rate({"aud_cost": 0.0, "aud_per_usd": None}) is None
-    assert rates_sentence([], table_exchange()) == ""
 
 
 def test_the_estimate_is_at_the_studys_rate(study_file: Callable[..., Path]) -> None:
