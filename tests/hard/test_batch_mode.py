@@ -194,22 +194,6 @@ def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
         study.store.close()
 
 
-def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(tmp_path, store_folder) -> None:
-    """The judges of the same start are asked with what the batch was held at and did not cost."""
-    with StubServer(answer=plain) as server:
-        study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
-        held = leave_open(unjudged(study, 5.0), server)
-        estimate = study.estimate()
-        assert estimate.attrs["held_aud"] == 0.0  # it is among what is still to be asked
-        worst_of_a_judge = float(estimate[estimate["who"] != "model"]["worst_aud"].max())
-        cap = max(held, 3.2 * worst_of_a_judge) + 0.2 * held
-        capped = Study(study.file.model_copy(update={"budget": Budget(aud=cap)}), study.path)
-        outcome = capped.execute(progress=False)
-        assert (outcome.budget, outcome.succeeded, outcome.judged, server.count) == (None, 6, 6, 0)
-        assert booked(capped) == pytest.approx(bill(server))
-        study.store.close()
-
-
 def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, store_folder: Path) -> None:
     """The mode was changed meanwhile: what is paid for is collected, and the rest is asked singly."""
     with StubServer(answer=plain) as server:

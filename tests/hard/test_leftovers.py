@@ -57,22 +57,6 @@ def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_no
     assert (tmp_path / "b.json").read_bytes() == b"whole"
 
 
-def test_a_draft_that_was_taken_for_left_is_made_again(tmp_path, monkeypatch) -> None:
-    """Between its making and its lock nothing shows that it is in use: then it is removed, and another one made."""
-    swept = []
-
-    def meanwhile(handle: int) -> bool:
-        if len(swept) < 3:
-            (draft,) = left(tmp_path, rf"\.a\.{mark()}-.{{8}}")
-            draft.unlink()
-            swept.append(draft)
-        return held(handle)
-
-    monkeypatch.setattr(files, "held", meanwhile)
-    assert write_atomically(tmp_path / "a", b"1").read_bytes() == b"1"
-    assert (len(set(swept)), list(tmp_path.iterdir())) == (3, [tmp_path / "a"])
-
-
 def test_what_is_held_is_not_left_and_two_do_not_get_the_same(tmp_path: Path) -> None:
     """A folder or a file, looked at by two at once, is removed by one; a link is never followed."""
     (tmp_path / "x-file").touch()

@@ -126,20 +126,6 @@ def test_attempts_are_counted_by_outcome(study: Study) -> None:
     assert "retried     3 attempts" in status_summary(status).text
 
 
-def test_one_failed_attempt_among_clean_calls_is_found(study: Study) -> None:
-    """A retry or an attempt under a claim must not be missed."""
-    call(study, "a", attempts="answered")
-    call(study, "b", state="claimed", owner="host:1:2:dead")
-    no_attempts = {"$unset": {"attempts": ""}}  # a claim as the ledger writes it
-    study.store.database["calls"].update_one({"_id": "b".ljust(64, "0")}, no_attempts)
-    assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 1}, 0)
-    call(study, "c", attempts="timeout", state="claimed", owner="host:1:2:dead")
-    assert study.status()["attempts"] == {"answered": 1, "timeout": 1}
-    study.store.database["calls"].delete_many({"state": "claimed"})
-    call(study, "d", attempts="timeout answered")
-    assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 2, "timeout": 1}, 1)
-
-
 def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:
     """Twelve calls over two minutes are six a minute; what ended before counts no more."""
     now = utc_now()

@@ -11,7 +11,6 @@ import pytest
 from processes import unjudged_study
 from stub_server import Fault, StubServer
 
-from toolkit.cli import main
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import model_spec
@@ -98,22 +97,6 @@ def test_equal_replies_share_judges_that_do_not_see_the_task(tmp_path: Path, sto
         assert by_model(server, since) == left["calls"].tolist()
         assert study.estimate()["paid_calls"].tolist() == [6, 2, 2, 2]
         study.store.close()
-
-
-def test_runs_and_distinct_calls_are_said(
-    tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In estimate and status, in words and in JSON."""
-    with StubServer() as server:
-        path = str(equal_study(tmp_path, server))
-        for command in ("estimate", "status"):
-            said = []
-            for arguments in ([command, path], [command, path, "--json"]):
-                with pytest.raises(SystemExit):
-                    main(arguments)
-                said.append(capsys.readouterr().out)
-            assert "12 runs, 6 distinct calls" in said[0]
-            assert json.loads(said[1])["distinct_calls"] == 6
 
 
 @pytest.mark.parametrize(("confirm", "asks"), [(0.01, True), (0.03, False)])

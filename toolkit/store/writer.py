@@ -279,6 +279,7 @@ class BulkWriter:
             dropped = [entry for entry in entries if entry.is_posted]
             _settle(dropped, dict.fromkeys(range(len(dropped)), self._broken))
             entries = [entry for entry in entries if not entry.is_posted]
+        entries = self._without_repetitions(name, entries)
         failures = self._write(name, flush, entries)
         existing = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
         stored: dict[int, Any] = {}
@@ -289,6 +290,23 @@ class BulkWriter:
             if entries[place].is_posted and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
         _settle(entries, {**failures, **stored})
+
+    def _without_repetitions(self, name: str, entries: list[_Entry]) -> list[_Entry]:
+        """Return the entries but for posted changes that say what is there already, which would only touch it."""
+        changes: dict[Any, list[Record]] = defaultdict(list)
+        for entry in entries:
+            if entry.record and isinstance(entry.operation, UpdateOne) and "_id" in entry.record.key:
+                changes[entry.record.key["_id"]].append(entry.record)
+        try:
+            stored = self._database[name].find({"_id": {"$in": list(changes)}}) if changes else ()
+            same = {
+                document["_id"]
+                for document in stored
+                if not any(record.changes(document) for record in changes[document["_id"]])
+            }
+        except PyMongoError:  # the write that follows says so
+            return entries
+        return [entry for entry in entries if not (entry.record and entry.record.key.get("_id") in same)]
 
     def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
         if not entries:
