@@ -166,12 +166,13 @@ def fence_code(task: str, response: str, seed: int | None) -> str:
     # A hash and not a random number, so that a resumed study sends the same call. A reply cannot contain its own hash
     # on purpose; where it does by chance, the next code is taken. JSON keeps the parts apart.
     material = (task + "\n" + response).lower()
-    for number in itertools.count():
-        text = json.dumps([task, response, seed, number])
-        code = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
-        if code not in material:
-            return code
-    raise AssertionError
+    codes = (_candidate(task, response, seed, number) for number in itertools.count())
+    return next(code for code in codes if code not in material)
+
+
+def _candidate(task: str, response: str, seed: int | None, number: int) -> str:
+    text = json.dumps([task, response, seed, number])
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
 def answer_schema(rubric: Rubric, *, integers: bool = False) -> str:
