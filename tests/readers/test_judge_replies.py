@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from toolkit.judges.parse import Parsed, Unreadable, parse_judgement
 from toolkit.judges.per_sentence import (
     MOST_FINDINGS,
+    bounded_score,
     findings_schema,
     parse_findings,
 )
@@ -234,3 +235,10 @@ def test_what_follows_the_schema_of_findings_is_read():
         assert (part["required"], part["additionalProperties"]) == (list(part["properties"]), False)
     made = (json.dumps(example_of(schema, random.Random(seed))) for seed in range(50))
     assert {0, MOST_FINDINGS} <= {len(parse_findings(text, NAMES)) for text in made}
+
+
+@pytest.mark.parametrize(
+    ("weight", "score"), [(0, 5), (1, 4.8), (5, 4), (12.5, 2.5), (25, 0), (26, 0), (1e9, 0)]
+)
+def test_the_bounded_score_falls_in_a_line_and_stays_on_the_scale(weight, score):
+    assert bounded_score(weight) == pytest.approx(score)

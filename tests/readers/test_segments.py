@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import time
 
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.judges.focus import (
+    READABLE,
+    REPEATED,
     focus_lines,
     focus_sentences,
     reply_metadata,
@@ -182,3 +185,44 @@ def test_headings_and_code_are_never_named_and_nothing_depends_on_the_task():
     for function in (focus_sentences, focus_lines):
         assert list(inspect.signature(function).parameters) == ["text", "count"]
     assert list(inspect.signature(reply_metadata).parameters) == ["text"]
+
+
+def by_the_formula(text: str, count: int) -> list[str]:
+    """The sentences that the formula of `focus_sentences` names, word by word and pair by pair."""
+    script = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    said = [piece.of(text) for piece in segments(text) if piece.kind in READABLE]
+    words = [re.findall(f"[{script}]|[^\\W_{script}]+", one.casefold()) for one in said]
+    every = [word for one in words for word in one]
+    idf = {word: math.log(len(said) / sum(word in one for one in words)) for word in every}
+
+    def centrality(one: list[str]) -> float:
+        norm = math.sqrt(math.fsum((one.count(word) * idf[word]) ** 2 for word in set(one)))
+        shared = math.fsum(one.count(word) * every.count(word) * idf[word] ** 2 for word in set(one))
+        return shared / norm if norm else 0.0
+
+    def alike(one: list[str], other: list[str]) -> float:
+        shared = sum(one.count(word) * other.count(word) for word in set(one))
+        squares = math.prod(sum(who.count(word) ** 2 for word in set(who)) for who in (one, other))
+        return shared / math.sqrt(squares) if squares else float(one == other)
+
+    taken: list[int] = []
+    for place in sorted(range(len(said)), key=lambda place: (-centrality(words[place]), place)):
+        if len(taken) < count and all(alike(words[place], words[other]) < REPEATED for other in taken):
+            taken.append(place)
+    return [said[place] for place in sorted(taken)]
+
+
+PIECES = [
+    *("Isolate the host. ", "isolate host the. ", "The host, the host! ", "Host; the disk? ", "No. 7 "),
+    *("- Call the SOC\n", "| a | host |\n", "# Head\n", "\n\n", "`x. y` ", "✅. ", "…! ", "It is 10.0.0.1. "),
+    *("主機隔離。", "主機。隔離主機。", "Straße STRASSE straße. ", "İ e.g. U.S. The ", "Café cafe\u0301. "),
+    *("3 3 3 5 5. ", "5 3. ", "5 3 3. "),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join), st.integers(0, 6))
+@settings(max_examples=150, deadline=None)
+def test_the_focus_sentences_are_those_of_the_formula(text, count):
+    """Ties, repeated words, repeated sentences and other scripts included: to the last bit the same order."""
+    assert [piece.of(text) for piece in focus_sentences(text, count)] == by_the_formula(text, count)
+    assert reply_metadata(text)["fsp_sentences"] == by_the_formula(text, 5)

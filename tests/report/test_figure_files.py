@@ -24,10 +24,12 @@ from wording_rules import badly_worded
 
 from toolkit.analyses import Analyses
 from toolkit.errors import InputError, ToolkitError
+from toolkit.files import write_atomically
 from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, render, save_figure
 from toolkit.report.registry import draw_study, save_drawn, write_figures
 from toolkit.report.show import (
     LEFT_OUT,
+    Files,
     NothingToShow,
     NotWhole,
     need_results,
@@ -274,3 +276,38 @@ def test_the_style_of_a_thesis_leaves_the_users_own_alone() -> None:
     for width, height in ((0, 60), (85, -1), (float("nan"), 10)):
         with pytest.raises(InputError, match="two positive sides"):
             new_figure(width, height)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch) -> None:
+    """Whoever reads has the old file or the new one, and may read it."""
+    target = write_atomically(tmp_path / "a.txt", b"old")
+    assert target.stat().st_mode & 0o777 == 0o644
+
+    def refuse(self: Path, other: Path) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:
+    """No file is no error."""
+    picture = tmp_path / "quality.png"
+    picture.write_bytes(b"\x89PNG")
+    (tmp_path / "quality.txt").write_text('Quality of "<b>x</b>".')
+    names = ("quality.png", "quality.txt", LEFT_OUT, "tables/one.tex", "methods.tex")
+    files = Files([tmp_path / name for name in names], left_out={"cost": "no run has a price"})
+    html = files._repr_html_()
+    assert repr(files) == f"1 figure and 1 LaTeX table in {tmp_path}"
+    assert html.count("<img") == 1
+    assert 'alt="Quality of &quot;&lt;b&gt;x' in html
+    assert "cost is left out: no run has a price." in html
+    assert "<b>" not in html
+    drawn = tmp_path / "quality.svg"
+    drawn.write_text("<svg><title>quality</title>\n <desc>Lines &lt; marks.</desc></svg>")
+    assert 'alt="Lines &lt; marks."' in Files([*files, drawn])._repr_html_()
+    assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
+    assert "<img" not in Files()._repr_html_()

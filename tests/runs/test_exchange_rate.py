@@ -12,6 +12,7 @@ from toolkit.audit.consistency import contradictions
 from toolkit.errors import StudyError
 from toolkit.models.prices import table_exchange
 from toolkit.runs.estimate import estimate_summary
+from toolkit.runs.provenance import booked_rate, rates_sentence
 from toolkit.runs.status import status_summary
 from toolkit.study import Study
 from toolkit.study_loading import load_study_file

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolkit.scoring import (
     aggregate_ensemble_scores,
@@ -109,3 +111,23 @@ def test_more_experiments_narrow_the_interval_and_equal_weights_leave_nothing_to
     assert widths == sorted(widths, reverse=True)
     result = one_shot_score(1, 2, 3, weights=(2, 2, 2))
     assert (result.low, result.raw, result.high) == (2.0, 2.0, 2.0)
+
+
+@given(st.permutations([4.1, 3.0, 4.9, 0.0]))
+def test_the_order_of_the_judges_changes_nothing_and_a_true_zero_counts(scores):
+    aggregated = aggregate_ensemble_scores([{"composite": score} for score in scores])
+    assert aggregated == aggregate_ensemble_scores([{"composite": score} for score in sorted(scores)])
+    assert aggregated["mean"] == pytest.approx(3.0)
+
+
+def test_missing_scores_of_a_bin_are_counted_and_enter_no_mean():
+    missing = [None, NAN, pd.NA, {"scores": None}, {"composite": None}]
+    described = analyze_length_bias({"M": [2.0, *missing], "L": []})
+    assert described["M"] == {
+        "mean_score": 2.0,
+        "std_score": 0.0,
+        "std_score_sample": None,
+        "count": 1,
+        "missing": 5,
+    }
+    assert set(described["L"].values()) == {None, 0}

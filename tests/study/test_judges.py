@@ -15,11 +15,12 @@ import pytest
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
+from toolkit.judges.per_sentence import per_sentence_requests
 from toolkit.judges.request import FSP_DISABLED, JudgeSpec, Manner, judge_request
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
-from toolkit.words import DIMENSIONS, JUDGE_ROLES
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
 
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
@@ -381,3 +382,45 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
     for twice in ([said("primary", 4), said("primary", 5)], [again[1]] * 2):
         with pytest.raises(InputError, match="a role may judge a run once"):
             ensemble_evaluation(twice)
+
+
+def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt() -> None:
+    """One for the whole and one for each segment; only the material ends a cached prefix."""
+    reply, questions = planted(7), []
+    for _, tokens in LENGTH_BINS.values():
+        task = TASK + " It burns." * (tokens // 3)
+        requests = per_sentence_requests(SPEC, DEFAULT, SEGMENTS, task, reply)
+        assert len({request.messages[:3] for request in requests}) == 1
+        assert len({request.identity() for request in requests}) == 1 + 7
+        for request in requests:
+            assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
+            assert [message.cached for message in request.messages] == [False, True, False, False]
+            assert reply in request.messages[1].content
+            assert task in request.messages[1].content
+        questions.append([re.sub(r"[0-9a-f]{16}", "-", request.messages[3].content) for request in requests])
+    assert questions[0] == questions[1] == questions[2]
+    whole, *others = per_sentence_requests(
+        replace(SPEC, structured=True), DEFAULT, SEGMENTS, TASK, "One. Two."
+    )
+    assert [*json.loads(whole.response_schema)["properties"]] == ["reasons", "actionability", "completeness"]
+    assert {json.loads(other.response_schema)["required"][0] for other in others} == {"findings"}
+    hidden = per_sentence_requests(SPEC, SEED_V1, SEGMENTS, TASK, "One.")
+    assert not any(TASK in message.content for request in hidden for message in request.messages)
+    assert "Factual correctness in cybersecurity context" in hidden[0].messages[0].content
+
+
+def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> None:
+    rules = set()
+    for repeat in range(6):
+        ask = seeing()
+        found = parts(planted(3), ask, replace(SEGMENTS, shuffle=True), judge=replace(SPEC, repeat=repeat))
+        assert tuple(found.scores) == DIMENSIONS
+        rules |= {request.messages[0].content for request in ask.requests}
+    assert len(rules) > 1
+
+
+def test_true_zeros_are_counted_and_only_the_strict_composite_feels_them() -> None:
+    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)])["aggregated"]
+    means = aggregated["mean_scores"]
+    assert (aggregated["zeros"], means["composite"], means["clarity"]) == (1, 4, 2)
+    assert means["composite_strict"] == pytest.approx((24 / 7 + 4) / 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.calibration import compare_with_people
 from toolkit.store.frames import history_frame, human_frame, ratings_with_people
-from toolkit.store.ratings import keep_order, stored_order
+from toolkit.store.ratings import Rating, keep_order, keep_ratings, stored_order
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -383,3 +384,16 @@ def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study, mon
     assert operators == ["$push", "$set"]
     assert stored_order(study.store, "small", "anna", "h", 1) == (("a", "b", "c"), None)
     assert stored_order(study.store, "small", "ben", "h", 1) is None
+
+
+def test_two_desks_of_one_rater_at_the_same_moment_keep_both_versions(study):
+    reply = opened(study).replies[0]
+    one = Rating("small", "anna", reply.run_id, reply.blob_id, "r", study.plan.rubric.digest, FULL)
+    other = replace(one, scores={**FULL, "clarity": 2.0})
+
+    async def both() -> None:
+        await asyncio.gather(keep_ratings(study.store, [one]), keep_ratings(study.store, [other]))
+
+    asyncio.run(both())
+    found = study.store.database["human_ratings"].find({})
+    assert sorted(document["version"] for document in found) == [1, 2]

@@ -223,3 +223,24 @@ def test_replay_makes_everything_again_without_a_network(served: Callable[..., A
         assert study.runs().drop(columns=new).equals(before.drop(columns=new))
         assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
         assert server.count == seen
+
+
+def test_an_empty_reply_is_kept_and_not_judged(served: Callable[..., Any]) -> None:
+    """A reply without text was paid for and stays, but no judge is paid to look at nothing."""
+    with served(answer=lambda body: "", bins=SHORT) as (server, study):
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, server.count) == (2, 0, 2)
+        assert study.execute(progress=False).new_calls == 0
+        assert study.runs()["composite"].isna().all()
+
+
+def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served: Callable[..., Any]) -> None:
+    """Two retries with twice the tokens each, all paid for, all counted, and still not scored."""
+    retry = '[replies]\ntruncated = "retry"\nretries = 2\n'
+    with served(**cut_off(10**6), more=retry) as (server, study):
+        outcome = study.execute(progress=False)
+        assert (outcome.excluded, outcome.judged, server.count) == ({"truncated": 2}, 0, 6)
+        asked = sorted(seen.body["max_tokens"] for seen in server.seen)
+        assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
+        assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
+        assert study.execute(progress=False).new_calls == 0

@@ -9,6 +9,7 @@ import pytest
 from toolkit.errors import StoreError
 from toolkit.people.desk import Desk
 from toolkit.people.rating import open_round, running_rounds
+from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import history_frame, human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -169,3 +170,17 @@ def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
     press(again, *[3.0] * 7)
     again.save.click()
     assert study.human()["composite"].tolist() == [3.0]
+
+
+def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study, tmp_path):
+    first = desk.reply
+    path = tmp_path / "ratings.csv"
+    path.write_text(f"run_id,{','.join(DIMENSIONS)}\n{first.run_id},4.2,1,1,1,1,1,\n")
+    import_ratings(study.plan, study.store, path, "anna")
+    again = opened(study)
+    again.back.click()
+    assert again.scores[DIMENSIONS[0]].value == 4.2
+    again.scores["clarity"].value = 3.0
+    again.save.click()
+    frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
+    assert frame.iloc[0][[DIMENSIONS[0], "clarity"]].tolist() == [4.2, 3.0]

@@ -170,3 +170,37 @@ def test_references_of_a_dataset_are_checked_and_compared(tmp_path: Path) -> Non
     assert f"reference: The right answer of {first}. -> None" in changes[0].labels
     assert {change.kind for change in changes} == {"changed"}
     assert right.digest != wrong.digest
+
+
+def test_a_changed_reference_is_judged_anew_and_only_its_base_is_paid(begin: Callable[..., Study]) -> None:
+    first = begin("reference = true")
+    first.execute(progress=False)
+    base = first.prompts()["test_item"].iloc[0]
+    changed = begin("reference = true", **{base: "Another right answer."})
+    assert changed.status()["judgements"]["missing"] == 9
+    assert changed.estimate().set_index("who")["calls"].tolist() == [0, 3, 3, 3]
+    assert changed.execute(progress=False).new_calls == 9
+    assert changed.execute(progress=False).new_calls == 0
+    assert len(changed.judgements()) == 18
+
+
+def test_a_code_that_the_reference_holds_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a task or a reply: the next code is."""
+    codes = [f"{number:016x}" for number in (1, 2, 3)]
+    monkeypatch.setattr("toolkit.judges.request._candidate", lambda *given: codes[given[-1]])
+    material = {
+        "task": f"Task {codes[0]}.",
+        "response": "Reply.",
+        "reference": f"Reference {codes[1].upper()}.",
+    }
+    (request,) = judgement_requests(JUDGE, load_rubric("default"), manner=SHOWN, **material)
+    assert f"END REPLY {codes[2]}" in request.messages[-1].content
+
+
+@pytest.mark.parametrize("manner", [Manner(), Manner(focus="per_sentence")], ids=str)
+@pytest.mark.parametrize("name", ["default", "seed-v1"])
+def test_where_judges_see_no_reference_no_byte_moves(name: str, manner: Manner) -> None:
+    """A dataset with references, judged without them, sends what a dataset without any does."""
+    material = {"task": "Task.", "response": "Reply."}
+    plain = judgement_requests(JUDGE, load_rubric(name), manner=manner, **material)
+    assert plain == judgement_requests(JUDGE, load_rubric(name), manner=manner, **material, reference="R.")

@@ -11,18 +11,24 @@ ROOT = Path(__file__).parents[2]
 REMOVED = """
 alternative_annotator_test AltTest alt_tests ratings_for_agreement ratings_for_mean RatingsNeeded corrected_prevalence
 lang_reiczigel Prevalence false_discovery BlandAltman bland_altman_between_judges clustered_icc incomplete_icc
-judge_severity Severity ReliabilityDetails read_ratings omega_total omega_over_judges omega_over_dimensions
-ranks_between_judges icc_independent weighted_kappa_between_judges
-mixed_model MixedModel friedman RepeatedMeasures average_effect_size average_effect_sizes gain_per_cost
-experiments_needed answers_for_icc_width imbalance_test terms_table
-base_models judge_dimensions length_scenario quality_gain judge_card judge_cards JudgeCard
-AnswerKey answer_key CheckedClaim TypedVerdict READERS fast_records pyshark_records hallucination_judge
-refuted not_checked contrasts_table hallucination_contrasts
-import_archive write_archive check_archive add_archive write_crate differing_export write_inspect_logs load_frame
-fault_of bring_forward calls_beside
-athenabench rq1_controlled_v1 write_dataset_figures dataset_report
+judge_severity ReliabilityDetails read_ratings omega_total omega_over_judges omega_over_dimensions submatrix
+ranks_between_judges icc_independent weighted_kappa_between_judges mixed_model MixedModel friedman RepeatedMeasures
+average_effect_size average_effect_sizes gain_per_cost experiments_needed answers_for_icc_width imbalance_test
+terms_table base_models judge_dimensions length_scenario quality_gain judge_card judge_cards JudgeCard icc_forms
+reliability_table forms_table AnswerKey answer_key with_key CheckedClaim TypedVerdict READERS fast_records
+pyshark_records hallucination_judge refuted not_checked contrasts_table hallucination_contrasts hallucination_text
+import_archive write_archive check_archive add_archive pack_archive write_crate differing_export write_inspect_logs
+load_frame fault_of bring_forward calls_beside BatchDesk LOCAL_LIMITS HTTP_LIMITS may_share price_changes
+tokens_per_o200k two_machines UNRECORDED_RATE CallIds asked_times missing_codes texts_by_bin read_athenabench
+rq1_controlled_v1 write_dataset_figures dataset_report prompts_profile dataset_manifest
 """.split()  # noqa: SIM905 - a table of words
-PHRASES = ("toolkit import ", "toolkit prompts publish", "samples convert --reader", "verify --export", "--into ")
+PHRASES = (
+    "toolkit import ",
+    "toolkit prompts publish",
+    "samples convert --reader",
+    "verify --export",
+    "--into ",
+)
 SUFFIXES = {".py", ".md", ".toml", ".ipynb", ".jinja", ".csv", ".json", ".js", ".tex"}
 
 
@@ -32,7 +38,9 @@ def texts() -> dict[str, str]:
     folders = ("toolkit", "docs", "templates", "notebooks", "scripts")
     paths = [path for name in folders for path in (ROOT / name).rglob("*")]
     paths = [path for path in paths if path.suffix in SUFFIXES and "generated" not in path.parts]
-    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (*paths, ROOT / "README.md")}
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (*paths, ROOT / "README.md")
+    }
 
 
 def test_a_removed_name_is_nowhere(texts: dict[str, str]) -> None:
