@@ -15,17 +15,18 @@ judge_severity ReliabilityDetails read_ratings omega_total omega_over_judges ome
 ranks_between_judges icc_independent weighted_kappa_between_judges mixed_model MixedModel friedman RepeatedMeasures
 average_effect_size average_effect_sizes gain_per_cost experiments_needed answers_for_icc_width imbalance_test
 terms_table base_models judge_dimensions length_scenario quality_gain judge_card judge_cards JudgeCard icc_forms
-reliability_table forms_table AnswerKey answer_key with_key CheckedClaim TypedVerdict READERS fast_records
+forms_table AnswerKey answer_key with_key CheckedClaim TypedVerdict READERS fast_records
 pyshark_records hallucination_judge refuted not_checked contrasts_table hallucination_contrasts hallucination_text
 import_archive write_archive check_archive add_archive pack_archive write_crate differing_export write_inspect_logs
 load_frame fault_of bring_forward calls_beside BatchDesk LOCAL_LIMITS HTTP_LIMITS may_share price_changes
-tokens_per_o200k two_machines UNRECORDED_RATE CallIds asked_times missing_codes texts_by_bin read_athenabench
-rq1_controlled_v1 write_dataset_figures dataset_report prompts_profile dataset_manifest
+ two_machines UNRECORDED_RATE CallIds asked_times missing_codes read_athenabench
+rq1_controlled_v1 write_dataset_figures dataset_report dataset_manifest
 """.split()  # noqa: SIM905 - a table of words
 PHRASES = (
-    "toolkit import ",
-    "toolkit prompts publish",
-    "samples convert --reader",
+    "`toolkit import",
+    "import STUDY",
+    "prompts publish",
+    "convert --reader",
     "verify --export",
     "--into ",
 )
