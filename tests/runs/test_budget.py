@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterator
 
@@ -68,6 +69,44 @@ def test_calls_that_cost_less_than_their_worst_use_the_budget_up(
     spent = asyncio.run(work())
     assert 0.8 < spent <= 1.0
     assert booked(store) == pytest.approx(spent, abs=0.2)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.002])
+def test_calls_that_fit_one_after_the_other_all_have_their_turn(
+    store: Store, owner: Owner, pause: float
+) -> None:
+    """Many that ask at once while one worst case fits: nobody is told that the budget is reached."""
+    account = Account(owner, 1.0)
+
+    async def spend() -> None:
+        await account.reserve(0.9)
+        await asyncio.sleep(pause)
+        account.settle(0.9, 0.001)
+
+    async def work() -> None:
+        await asyncio.wait_for(asyncio.gather(*(spend() for _ in range(60))), 60)
+
+    asyncio.run(work())
+    assert asyncio.run(account.fits_still(0.001))  # writes what was given back at last
+    assert booked(store) == pytest.approx(60 * 0.001 + 0.001)
+
+
+def test_a_call_that_is_cancelled_while_the_server_answers_takes_nothing(store: Store, owner: Owner) -> None:
+    """What was added for it is given back, once."""
+    account = Account(owner, 1.0)
+
+    async def work() -> None:
+        for _ in range(20):
+            waiting = asyncio.ensure_future(account.reserve(0.9))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await waiting
+                account.settle(0.9, 0.0)
+        await account.reserve(1.0)
+
+    asyncio.run(work())
+    assert booked(store) == pytest.approx(1.0)
 
 
 def test_what_was_spent_before_counts_with_what_may_have_been(store: Store, owner: Owner) -> None:

@@ -56,7 +56,6 @@ def test_analyse_gives_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: 
         ("status nowhere.toml", "no such study file"),
         ("analyse nowhere.csv", "nowhere.csv"),
         ("reliability nowhere.csv", "No such command 'reliability'"),
-        ("import nowhere.zip", "nowhere.zip"),
         ("samples convert in out", "in"),
         ("fly", "No such command 'fly'"),
         ("run", "Missing argument"),
@@ -151,7 +150,7 @@ def test_a_study_from_estimate_to_figures(
     (tmp_path / "file").write_text("")
     code, _, err = toolkit("export", path, tmp_path / "file" / "out")
     assert (code, err) == (2, err.splitlines()[0] + "\n")
-    assert f"{tmp_path}/file/out: Not a directory" in err
+    assert f"{tmp_path}/file/out/study: Not a directory" in err
     assert "unexpected" not in err
 
 

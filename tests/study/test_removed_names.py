@@ -24,7 +24,6 @@ rq1_controlled_v1 write_dataset_figures dataset_report dataset_manifest
 """.split()  # noqa: SIM905 - a table of words
 PHRASES = (
     "`toolkit import",
-    "import STUDY",
     "prompts publish",
     "convert --reader",
     "verify --export",

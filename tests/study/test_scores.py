@@ -89,7 +89,7 @@ def test_people_are_held_against_judges(scores) -> None:
 
 CANNOT = {
     "reliability": (lambda: ratings().query("judge == 'j1'").drop(columns="judge"), "no column judge"),
-    "judge_cards": (lambda: ratings(judges=("j1",)), "one judge: agreement is not estimable"),
+    "compare_judges": (lambda: ratings(judges=("j1",)), "one judge: agreement is not estimable"),
     "length": (ratings, "no column length_bin"),
     "compare_models": (lambda: ratings(models=("alpha",)), "one model"),
     "dimension_profile": (ratings, "no column dimension"),
@@ -165,7 +165,7 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path) -> None:
     scores = Scores(frame.assign(score=frame["score"] > 4), name="exact")
     files = scores.bundle(tmp_path)
     assert scores.scale == (0.0, 1.0)
-    assert {"model_means.pdf", "missing_data.pdf"} <= {path.name for path in files}
+    assert {"model_means.pdf", "score_distribution.pdf"} <= {path.name for path in files}
     assert not {"icc_forest.pdf", "reliability.tex"} & {path.name for path in files}
 
 

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import math
-import threading
 from collections import defaultdict
 from typing import Any, Final
 
@@ -35,7 +34,8 @@ class Account:
         self._owner, self._budget = owner, budget_aud
         self._reserved = 0.0  # set aside for calls under way
         self._unused = 0.0  # of what was set aside, what the sum still has too much
-        self._changed, self._lock = asyncio.Event(), threading.Lock()
+        self._given_back = 0  # how often something was
+        self._changed, self._adding = asyncio.Event(), asyncio.Lock()
         self.overrun: dict[tuple[str, str], float] = {}
         """What models billed above the worst case of a call before, as a factor of it, by provider and model."""
         spent = [batch.worst_aud for batch in open_batches(owner.store, owner.study)]
@@ -51,21 +51,37 @@ class Account:
 
     async def reserve(self, aud: float) -> None:
         """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst."""
+        given_back = self._given_back
         while not await self.fits_still(aud):
-            if not self._reserved:
-                lock = self._owner.store.get(Lock, {"_id": self._owner.study}) or {"units": 0}
-                raise BudgetReached(
-                    f"budget.aud: {money(self._budget)} could be passed by the next call, at worst {money(aud)} "
-                    f"({money(lock['units'] * _UNIT)} are spent, or kept for calls under way); "
-                    "raise it in the study file and run again"
-                )
-            self._changed.clear()
-            await self._changed.wait()
+            # What was given back while the server answered may be enough.
+            if given_back == self._given_back:
+                if not self._reserved:
+                    lock = self._owner.store.get(Lock, {"_id": self._owner.study}) or {"units": 0}
+                    raise BudgetReached(
+                        f"budget.aud: {money(self._budget)} could be passed by the next call, at worst {money(aud)} "
+                        f"({money(lock['units'] * _UNIT)} are spent, or kept for calls under way); "
+                        "raise it in the study file and run again"
+                    )
+                self._changed.clear()
+                await self._changed.wait()
+            given_back = self._given_back
 
     async def fits_still(self, more: float) -> bool:
         """Set aside as much more where it is in the budget after all that was spent; return whether."""
-        if fits := await asyncio.to_thread(self._add, more):
-            self._reserved += more
+        async with (
+            self._adding
+        ):  # else a call that does not fit may come before the one that took the rest is noted
+            unused = self._unused
+            adding = asyncio.ensure_future(asyncio.to_thread(self._add, more - unused))
+            try:
+                fits = await asyncio.shield(adding)
+            except asyncio.CancelledError:
+                if await adding:  # set aside for nobody
+                    self._give_back(more - unused)
+                raise
+            if fits:
+                self._unused -= unused
+                self._reserved += more
         return fits
 
     def adopt(self, aud: float) -> None:
@@ -75,18 +91,18 @@ class Account:
     def settle(self, reserved: float, spent: float) -> None:
         """Give back a reservation and note what was used of it."""
         self._reserved -= reserved
-        self._unused += reserved - spent
         if self._reserved < 1e-12:
             self._reserved = 0.0  # sums of floats: nothing is under way
+        self._give_back(reserved - spent)
+
+    def _give_back(self, aud: float) -> None:
+        self._unused += aud
+        self._given_back += 1
         self._changed.set()
 
     def _add(self, aud: float) -> bool:
-        with self._lock:
-            unused = self._unused
-            most = {"units": {"$lte": round((self._budget - aud + unused) / _UNIT)}}
-            added = self._change({"$inc": {"units": math.ceil((aud - unused) / _UNIT)}}, most)
-            self._unused -= unused if added else 0.0
-            return added
+        most = {"units": {"$lte": round((self._budget - aud) / _UNIT)}}
+        return self._change({"$inc": {"units": math.ceil(aud / _UNIT)}}, most)
 
     def _change(self, change: dict[str, Any], condition: dict[str, Any] | None = None) -> bool:
         store, key = self._owner.store, {"_id": self._owner.study, "name": self._owner.name}

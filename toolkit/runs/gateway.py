@@ -187,8 +187,24 @@ class Gateway:
             self._waits[reason] -= 1
 
     def worst_aud(self, request: ModelRequest) -> float:
-        """Return what a request costs at worst, in AUD."""
-        return worst_aud(request, self.endpoints[request.provider, request.model, request.endpoint])
+        """Return what a request costs at worst, in AUD, and more where its model has billed more than that before."""
+        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
+        return worst_aud(request, endpoint) * self._overrun.get(endpoint.key[:2], 1.0)
+
+    def note_reply(
+        self, request: ModelRequest, reply: ModelReply, attempt: dict[str, Any], spent: float
+    ) -> None:
+        """Count a reply and its cost; note a count of tokens that no call can have, and a bill above the worst case."""
+        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
+        if (base := worst_aud(request, endpoint)) > 0:
+            billed = aud_cost(reply.usage, endpoint.price, attempt["at"].date())  # singly, also of a batch
+            model = endpoint.key[:2]
+            self._overrun[model] = max(self._overrun.get(model, 1.0), billed / base)
+        if reply.usage.doubt:
+            attempt["doubt"] = reply.usage.doubt
+            self.counters.doubted += 1
+        self.counters.asked += 1
+        self.counters.spent_aud += spent
 
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
         """Read all answers of these requests that are paid for already, in one go."""
@@ -303,16 +319,9 @@ class Gateway:
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
         spent = aud_cost(reply.usage, price, attempt["at"].date())
-        if sending.base_aud > 0:
-            model = sending.endpoint.key[:2]
-            self._overrun[model] = max(self._overrun.get(model, 1.0), spent / sending.base_aud)
-        if reply.usage.doubt:
-            attempt["doubt"] = reply.usage.doubt
-            self.counters.doubted += 1
+        self.note_reply(sending.request, reply, attempt, spent)
         # Before it is saved: from now on every request that is about to be sent knows.
         self._settle(sending, spent)
-        self.counters.asked += 1
-        self.counters.spent_aud += spent
         # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
         answer = await asyncio.shield(
             self.ledger.complete(

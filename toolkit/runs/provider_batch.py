@@ -292,11 +292,10 @@ class Batches:
             return unsure
         price = batch_price(endpoint.price, request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
+        self._gateway.note_reply(request, reply, attempt, spent)
         rate = price.aud_per_usd if spent else None
         paid: dict[str, Any] = {"aud_cost": spent, "aud_per_usd": rate, "latency_ms": attempt["ms"]}
         await self._ledger.complete(claim, reply, attempts=[attempt], **paid)
-        self._gateway.counters.asked += 1
-        self._gateway.counters.spent_aud += spent
         return spent
 
     async def _note(self, batch: OpenBatch, state: str, **fields: Any) -> None:
