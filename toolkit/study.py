@@ -482,8 +482,8 @@ class Study(Reported):
             spent_findings,
         )
 
-        done = {"study": self.name, "done": self.status()["done"]}
-        need_results(done, "run it first: `toolkit run STUDY`, or study.run()")
+        state = {"study": self.name, "done": self.status()["done"]}
+        need_results(state, "run it first: `toolkit run STUDY`, or study.run()")
         if self._is_scored:
             adaptive = self.file.selection == "adaptive" and (not only or "adaptive" in only)
             sequential = self.sequential() if adaptive else None
@@ -615,8 +615,8 @@ class Study(Reported):
     ) -> Files:
         from toolkit.report.show import need_results
 
-        done = {"study": self.name, "done": (frames.runs["status"] == "succeeded").sum()}
-        need_results(done, "run it first: `toolkit run STUDY`, or study.run()")
+        state = {"study": self.name, "done": (frames.runs["status"] == "succeeded").sum()}
+        need_results(state, "run it first: `toolkit run STUDY`, or study.run()")
         if not self._is_scored:
             return self._test_figures(folder)
         return super()._draw(frames, folder, only, progress=progress)
@@ -627,9 +627,9 @@ class Study(Reported):
 
         money = ""
         if (frames.runs["aud_cost"] > 0).any():
-            asked = asked_models(self.plan, self.store, earlier=False)
+            models = asked_models(self.plan, self.store, earlier=False)
             exchange = self.plan.exchange
-            money = rates_sentence((model.rates for model in asked), exchange) or f"Costs are at {exchange}"
+            money = rates_sentence((model.rates for model in models), exchange) or f"Costs are at {exchange}"
             money += "."
         return about_study(frames, self.plan, money)
 

@@ -99,13 +99,13 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
 
     entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
-    seen: dict[tuple[str | None, ...], str] = {}
+    labels: dict[tuple[str | None, ...], str] = {}
     for key, entry in entries.items():
         try:
             spec = entry.spec
         except InputError as error:
             raise refuse(key, str(error)) from None
-        twin = seen.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
+        twin = labels.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
         if key.startswith("models") and twin != entry.label:
             raise refuse(
                 key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
@@ -167,6 +167,6 @@ def _explain(error: ValidationError) -> str:
     # A line may end up in a log, and a key that stands in the wrong place with it.
     secret = first["loc"][-1:] in (("base_url",), ("api_key_env",))
     is_shown = isinstance(first["input"], str | int | float) and not secret
-    given = f", got {first['input']!r}" if is_shown else ""
+    value = f", got {first['input']!r}" if is_shown else ""
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{key}: {message}{given}{more}" if key else f"{message}{more}"
+    return f"{key}: {message}{value}{more}" if key else f"{message}{more}"

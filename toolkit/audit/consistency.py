@@ -115,15 +115,15 @@ def _costs(call: _Document, price: Price) -> bool:
 
 
 def _runs(plan: Plan, store: Store, study: _Document, shared: set[str]) -> Iterator[str]:
-    planned, seen = frozenset(plan.call_ids), set[tuple[Any, ...]]()
+    planned, keys = frozenset(plan.call_ids), set[tuple[Any, ...]]()
     for runs in windows(store.each_where(Run, study, only=(*_RUN, "run_id", "created_at", "status"))):
         answered = _answered(store, study, (run["call_id"] for run in runs), shared)
         for run in runs:
             key = itemgetter(*_RUN)(run)
             name = f"run of {run['prompt_id']} by {run['model']}, repeat {run['repeat']}"
-            if key in seen:
+            if key in keys:
                 yield f"{name}: is there twice"
-            seen.add(key)
+            keys.add(key)
             # Of those that are planned a replay knows whether the ledger gives them.
             if run["status"] == "succeeded" and not {run["call_id"]} & (planned | answered.keys()):
                 yield f"{name}: its call is not in the ledger"

@@ -73,7 +73,7 @@ def _copied_inputs(study: Study, folder: Path) -> Iterator[Path]:
         if path.is_dir() and str(path) == study.file.dataset:
             files += path.glob("*.toml")
         files += [
-            each for each in (path, path.with_suffix(".json")) if each.suffix in _DATA and each.is_file()
+            file for file in (path, path.with_suffix(".json")) if file.suffix in _DATA and file.is_file()
         ]
     secrets = [value for name, value in os.environ.items() if name.endswith(("KEY", "TOKEN", "SECRET"))]
     for path in sorted({path for path in files if path.is_relative_to(home)}):

@@ -156,7 +156,7 @@ def _differing_records(plan: Plan, store: Store, rebuilt: Store) -> Iterator[str
     reply_lines: list[str] = []
     prompts: set[str] = set()
     for some in windows(dict.fromkeys(plan.call_ids)):
-        stored, again = (kept_documents(each, plan.study.name, some) for each in (store, rebuilt))
+        stored, again = (kept_documents(source, plan.study.name, some) for source in (store, rebuilt))
         ours, theirs = _by_name(stored), _by_name(again)
         for name in {*ours, *theirs}:
             judged, expected = ours.get(name, _ABSENT), theirs.get(name, _ABSENT)
@@ -234,8 +234,14 @@ def _differing_document(name: str, stored: _Document, expected: _Document) -> It
         if stored.get("status") != "failed" and stored.get("answered", True):
             yield f"{name}: the ledger does not give it"
     else:
-        given = {"_id", "run_id", "first_run_id", "second_run_id", *MOMENTS}  # when a record is written
-        names = {*stored, *expected} - given
+        administrative = {
+            "_id",
+            "run_id",
+            "first_run_id",
+            "second_run_id",
+            *MOMENTS,
+        }  # when a record is written
+        names = {*stored, *expected} - administrative
         if parts := differing(stored, {part: expected.get(part) for part in names}):
             yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
 
@@ -243,8 +249,8 @@ def _differing_document(name: str, stored: _Document, expected: _Document) -> It
 def _differing_votes(plan: Plan, store: Store, rebuilt: Store, shared: _Calls) -> Iterator[str]:
     """Yield what differs in the votes on pairs: by models and prompt, because run ids are given anew."""
     votes, expected = (
-        stored_votes(plan, each, stored_runs(each, plan.study.name, plan.call_ids))
-        for each in (store, rebuilt)
+        stored_votes(plan, source, stored_runs(source, plan.study.name, plan.call_ids))
+        for source in (store, rebuilt)
     )
     for ballot in sorted({*votes, *expected}):
         (first, second), pair = ballot.shown, ballot.pair

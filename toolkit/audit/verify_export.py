@@ -116,8 +116,8 @@ def _differing_frames(folder: Path, again: Path, changed: Collection[str], versi
             for path in files:
                 twin = again / path.name
                 if path != source and not (twin.is_file() and twin.read_bytes() == path.read_bytes()):
-                    given = _rows(path, len(expected))
-                    yield from _differing_cells(path.name, given, expected, is_exact or path.name in names)
+                    exported = _rows(path, len(expected))
+                    yield from _differing_cells(path.name, exported, expected, is_exact or path.name in names)
         except Exception as error:  # a damaged file of either format
             yield f"{kind}: is no whole table ({one_line(str(error), 200)})"
 

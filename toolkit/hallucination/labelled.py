@@ -150,14 +150,16 @@ def _row_items(row: _Row, item_id: str) -> Iterator[LabelledItem]:
     for question, documents, answer, counterpart in _HALUEVAL:
         if not {question, documents, answer, counterpart} - {None} <= columns:
             continue
-        asked = SUMMARIZE if question is None else row.text(question)
+        question_text = SUMMARIZE if question is None else row.text(question)
         document = None if documents is None else row.text(documents)
         if not counterpart.startswith("hallucinated"):
-            yield LabelledItem(item_id, asked, row.text(answer), None, document, row.label(counterpart))
+            yield LabelledItem(
+                item_id, question_text, row.text(answer), None, document, row.label(counterpart)
+            )
             return
         for ending, column in (("right", answer), ("hallucinated", counterpart)):
             text, invented = row.text(column), column == counterpart
-            yield LabelledItem(f"{item_id}-{ending}", asked, text, None, document, invented)
+            yield LabelledItem(f"{item_id}-{ending}", question_text, text, None, document, invented)
         return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "

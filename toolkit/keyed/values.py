@@ -73,8 +73,8 @@ def number_scorer(items: Sequence[KeyedItem] = (), tolerance: Mapping[str, float
     def parse(value: Any, item: KeyedItem, displayed: Sequence[str]) -> float:
         number, unit = _number(value)
         if unit and unit != key(item)[1]:
-            asked = key(item)[1] or "none"
-            raise Unread(f"other unit: {quoted(unit)} where {asked} was asked")
+            required = key(item)[1] or "none"
+            raise Unread(f"other unit: {quoted(unit)} where {required} was asked")
         return number
 
     def answer(item: KeyedItem) -> str:

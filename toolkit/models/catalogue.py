@@ -206,10 +206,10 @@ def _checked(spec: ModelSpec) -> ModelSpec:
 
 def _options_fault(spec: ModelSpec) -> str | None:
     """Return why a model cannot be asked with its options: what its provider or its table of efforts refuses."""
-    taken = toml_table("catalogue")["providers"][spec.provider].get("options", ())
+    options = toml_table("catalogue")["providers"][spec.provider].get("options", ())
     for name in _OPTIONS:
-        if getattr(spec, name) and name not in taken:
-            instead = f", or write {' or '.join(taken)}" if taken else ""
+        if getattr(spec, name) and name not in options:
+            instead = f", or write {' or '.join(options)}" if options else ""
             return f"{spec.provider} takes no {name}; leave it out{instead}"
     if spec.reasoning_effort and spec.thinking_level:
         return "reasoning_effort and thinking_level say one thing twice, which its provider refuses; give one of them"

@@ -323,11 +323,14 @@ def row_axis(
 
 def column_axis(axes: Axes, names: Sequence[str], letters: int, ends: Sequence[str]) -> None:
     """Name the columns of a panel as wide as so many letters: in some three lines, or upright where they are many."""
-    each = letters // len(names)
-    labels = shortened(names, 22 if each < _CLOSE else 3 * each)
-    lines = [labels[name] if each < _CLOSE else textwrap.fill(labels[name], _letters(each)) for name in names]
+    letters_a_column = letters // len(names)
+    labels = shortened(names, 22 if letters_a_column < _CLOSE else 3 * letters_a_column)
+    lines = [
+        labels[name] if letters_a_column < _CLOSE else textwrap.fill(labels[name], _letters(letters_a_column))
+        for name in names
+    ]
     ticks = [f"{line}\n{end}" for line, end in zip(lines, ends, strict=True)]
-    axes.set_xticks(range(len(names)), ticks, rotation=90 if each < _CLOSE else 0)
+    axes.set_xticks(range(len(names)), ticks, rotation=90 if letters_a_column < _CLOSE else 0)
 
 
 def legend(

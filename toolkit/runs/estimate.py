@@ -454,8 +454,8 @@ def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) ->
     if not any(spec.is_retired() or key_fault(spec, env) for spec in specs.values()):
         return
     frame = estimate_frame(plan, store)
-    asked = frame[frame["calls"] > 0][["who", "model"]].itertuples(index=False, name=None)
-    ahead = [(key, specs[key]) for key in asked if key in specs]
+    callers = frame[frame["calls"] > 0][["who", "model"]].itertuples(index=False, name=None)
+    ahead = [(key, specs[key]) for key in callers if key in specs]
     retired = [
         f"{role} {name} ({spec.provider} {spec.model}) since {spec.retired}"
         for (role, name), spec in ahead

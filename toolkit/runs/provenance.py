@@ -102,9 +102,9 @@ def other_models(pairs: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     """Return the rows of `answered_by_others`, from calls counted by the model asked and the one that answered."""
     rows = []
     for (requested, name), number in sorted(pairs.items()):
-        asked, answered = requested.casefold(), name.casefold()
-        dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
-        if answered != asked and not re.fullmatch(dated, answered):
+        model_name, answered = requested.casefold(), name.casefold()
+        dated = re.escape(model_name.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
+        if answered != model_name and not re.fullmatch(dated, answered):
             rows.append({"asked": requested, "answered_by": " ".join(name.split())[:100], "calls": number})
     return rows
 

@@ -69,8 +69,8 @@ class Batches:
             paid = await asyncio.to_thread(self._ledger.prefetch, waiting)
             waiting = {call_id: request for call_id, request in waiting.items() if call_id not in paid}
             batches = await asyncio.to_thread(open_batches, self._store, self._ledger.study)
-            taken = {call_id for batch in batches for call_id in batch.call_ids}
-            new = {call_id: request for call_id, request in waiting.items() if call_id not in taken}
+            in_batches = {call_id for batch in batches for call_id in batch.call_ids}
+            new = {call_id: request for call_id, request in waiting.items() if call_id not in in_batches}
             batches += [batch async for batch in self._submitted(new)]
             batches = [batch for batch in batches if batch.call_ids & waiting.keys()]
             if not batches:

@@ -270,8 +270,8 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
         run = states[run_id].run
         text, said[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
         for role in plan.judges_of(run.model):
-            each = judge_requests(plan, role, run=run, response=text)
-            judgements = [documents.get(requests[0].identity()) for requests in each]
+            requests_by_turn = judge_requests(plan, role, run=run, response=text)
+            judgements = [documents.get(requests[0].identity()) for requests in requests_by_turn]
             there = [judgement for judgement in judgements if judgement is not None]
             if there:
                 whole = len(there) == len(judgements) and all(judgement["answered"] for judgement in there)

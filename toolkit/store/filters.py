@@ -135,10 +135,10 @@ def leads_and_shared(plan: Plan, store: Store) -> tuple[dict[str, tuple[Any, ...
 def _row_of_call(
     plan: Plan, judges: Mapping[str, Any], leads: Mapping[str, tuple[Any, ...]]
 ) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    asked, judging = ("run", "write"), ("judge", "drift")
+    run_purposes, judging = ("run", "write"), ("judge", "drift")
     by_role = [(judging, spec, role) for role, spec in plan.judges.items()]
     by_name = [(judging, spec, name) for name, spec in judges.items()]
-    names = _unambiguous([*((asked, spec, name) for name, spec in plan.models.items()), *by_name])
+    names = _unambiguous([*((run_purposes, spec, name) for name, spec in plan.models.items()), *by_name])
     roles = _unambiguous(by_role)
 
     def row_of(call: Mapping[str, Any]) -> dict[str, Any]:

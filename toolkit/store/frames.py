@@ -213,8 +213,8 @@ def with_replies(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
 
 def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
     """Return runs with their judgements; a column of both is the judgement's, and the run's is ``run_...``."""
-    both = [name for name in judgements if name in runs and name not in ("run_id", *_OF_RUN)]
-    of_run = runs.rename(columns={name: f"run_{name}" for name in both})
+    shared = [name for name in judgements if name in runs and name not in ("run_id", *_OF_RUN)]
+    of_run = runs.rename(columns={name: f"run_{name}" for name in shared})
     return of_run.merge(judgements.drop(columns=list(_OF_RUN)), on="run_id", how="left")
 
 
@@ -227,9 +227,9 @@ def dimensions_frame(judgements: pd.DataFrame, scheme: Scheme = SEED_SCHEME) -> 
     """Return one row per judgement and dimension."""
     keys = [*_WHERE, "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
-    each = ordered.loc[ordered.index.repeat(len(scheme.names)), keys]
+    repeated = ordered.loc[ordered.index.repeat(len(scheme.names)), keys]
     columns: dict[str, Any] = {
-        **{name: each[name] for name in keys},
+        **{name: repeated[name] for name in keys},
         "dimension": [*scheme.names] * len(ordered),
         "score": ordered[list(scheme.names)].to_numpy().ravel(),
     }

@@ -68,7 +68,7 @@ def one_shot_figure(
         figure = _draw_bars(data)
     sizes = sorted({group.experiments for group in groups})
     size = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
-    each = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
+    per_row = "" if len(rows) == 1 else f" each, {n['experiments']} in all"
     of_methods = [row for row in rows if isinstance(row, MethodScore)]
     counted_rows = counted(len(rows), "methods" if of_methods else "groups of methods")
     points, weights = "mean raw score over methods, beside them the mean score over methods", ""
@@ -89,7 +89,7 @@ def one_shot_figure(
         f"{title}: bars are the shares of expected answers (I1), unexpected answers (I0) and hallucinations "
         f"(H), points the {points}.",
         [data["low"].notna().sum() > 1 and captions.UNCORRECTED, weights],
-        estimates=estimates, counts=f"{counted_rows}, N = {size}{each}", missing=_missing_words(groups),
+        estimates=estimates, counts=f"{counted_rows}, N = {size}{per_row}", missing=_missing_words(groups),
     )  # fmt: skip
 
 

@@ -299,17 +299,17 @@ def _samples(
     def load(name: str | Path) -> Sample:
         return load_sample(name if str(name) in shipped_samples() else folder / name)
 
-    asked = dict.fromkeys(question.sample for question in questions)
+    named = dict.fromkeys(question.sample for question in questions)
     if samples is None:
-        return {name: load(name) for name in asked}
+        return {name: load(name) for name in named}
     loaded: dict[str, Sample] = {}
     for source in samples:
         sample = load(source)
         names = [sample.name, str(source)]
-        if not asked.keys() & names:
+        if not named.keys() & names:
             raise InputError(
                 f"sample {sample.name!r} has no question; name a file with one under [options] questions "
                 "(toolkit/traffic/questions.toml is an example), or take the sample out"
             )
-        loaded |= {name: sample for name in names if name in asked}
+        loaded |= {name: sample for name in names if name in named}
     return loaded

@@ -138,15 +138,15 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
 
 def _name_lengths(axes: Axes, marks: pd.DataFrame, dpi: float) -> None:
     """Write the prompt length above an interval or beside a free mark, but not over an earlier letter."""
-    taken: list[Any] = []
+    positions: list[Any] = []
     for row in style.rows_of(
         marks[marks["length_bin"] != WHOLE].sort_values(["length_bin", "cost"], ascending=False)
     ):
         free = row.cost < 0  # all of a free model's marks stand above each other: beside the mark
         top = row.quality if free or pd.isna(row.quality_high) else row.quality_high
         at = axes.transData.transform((row.cost, top)) * 72 / dpi
-        if all(abs(at - other).max() > _NEAR for other in taken):
-            taken.append(at)
+        if all(abs(at - other).max() > _NEAR for other in positions):
+            positions.append(at)
             above: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": "small"}
             above["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}  # no line runs through it
             offset = (10, -3) if free else (0, 7 if pd.isna(row.quality_high) else 3)

@@ -171,9 +171,9 @@ def krippendorff_difference(first: ArrayLike, second: ArrayLike, bases: Sequence
     The jackknife leaves out a base on both sides at once, so that what the two have in common cancels.
     """
     first, second = np.array(first, dtype=float), np.array(second, dtype=float)
-    both = np.isfinite(first) & np.isfinite(second)
-    first, second = (np.where(both, x, np.nan) for x in (first, second))
-    several = both.sum(axis=1) > 1
+    complete = np.isfinite(first) & np.isfinite(second)
+    first, second = (np.where(complete, x, np.nan) for x in (first, second))
+    several = complete.sum(axis=1) > 1
     codes = numbered([base for base, is_paired in zip(bases, several, strict=True) if is_paired])
     n = {"bases": int(codes.max(initial=-1)) + 1, "answers": int(several.sum()), "judges": first.shape[1]}
     empty = Estimate(f"{KRIPPENDORFF}, on - off", None, method="jackknife over bases, paired", n=n)

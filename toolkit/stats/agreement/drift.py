@@ -176,17 +176,17 @@ def _scores(side: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
-    both = rows.dropna(subset=["then", "now"])
-    difference = (both["now"] - both["then"]).to_numpy()
-    difference = np.where(np.abs(difference) <= ROUNDING * both["then"].abs().max(), 0.0, difference)
-    bases, missing = both["base"].tolist(), len(rows) - len(both)
-    counts = {"pairs": len(both), "bases": len(set(bases))}
+    pairs = rows.dropna(subset=["then", "now"])
+    difference = (pairs["now"] - pairs["then"]).to_numpy()
+    difference = np.where(np.abs(difference) <= ROUNDING * pairs["then"].abs().max(), 0.0, difference)
+    bases, missing = pairs["base"].tolist(), len(rows) - len(pairs)
+    counts = {"pairs": len(pairs), "bases": len(set(bases))}
     facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
     empty = Estimate("shift", None, method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
     shift = mean_estimate(empty, difference, bases, "no reply has a score of both days", tested=True)
     if shift.estimate is not None and counts["bases"] > 1:
         shift = _of_few_moves(shift, difference, bases)
-    agreement = weighted_kappa(both["then"], both["now"], bases, name="agreement (weighted kappa)")
+    agreement = weighted_kappa(pairs["then"], pairs["now"], bases, name="agreement (weighted kappa)")
     changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)
     return Drift(
         judge, dimension, shift,

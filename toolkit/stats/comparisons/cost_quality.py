@@ -197,14 +197,14 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
         rows = means.loc[[model]]
         for first, second in itertools.pairwise(name for name in LENGTH_BINS if name in rows["score"]):
             gain, price = (rows[name][second] - rows[name][first] for name in ("score", cost))
-            both = gain.notna() & price.notna()
+            complete = gain.notna() & price.notna()
             empty = Estimate(
                 "cost of a point gained", None, method="Fieller's interval of a ratio of means over bases",
-                unit=f"{_COST_UNITS.get(cost, cost)} more on 1,000 runs", n={"bases": int(both.sum())},
-                missing=int((~both).sum()), statistic="cost of a point gained",
+                unit=f"{_COST_UNITS.get(cost, cost)} more on 1,000 runs", n={"bases": int(complete.sum())},
+                missing=int((~complete).sum()), statistic="cost of a point gained",
                 facets={"model": model, "step": f"{first} to {second}"},
             )  # fmt: skip
-            prices.append(_fieller(empty, gain[both].to_numpy(float), price[both].to_numpy(float)))
+            prices.append(_fieller(empty, gain[complete].to_numpy(float), price[complete].to_numpy(float)))
     return tuple(prices)
 
 

@@ -89,8 +89,8 @@ class PairComparison(Result):
 
     def sentence(self) -> str:
         """Return every difference and every judge's bias in words ready for the thesis."""
-        both, flips = (sum(count[name] for count in self.counts) for name in ("both_orders", "inconsistent"))
-        lead = f"{flips} of {counted(both, 'pairs of votes')} in both orders"
+        pairs, flips = (sum(count[name] for count in self.counts) for name in ("both_orders", "inconsistent"))
+        lead = f"{flips} of {counted(pairs, 'pairs of votes')} in both orders"
         orders = f"{lead} {agreeing(flips, 'have')} another winner in the other order."
         sentences = (estimate.sentence() for estimate in (*self.differences, *self.judges))
         return " ".join([*sentences, orders, *(f"{note[:1].upper()}{note[1:]}." for note in self.notes)])
@@ -204,14 +204,14 @@ def _counts(rows: pd.DataFrame) -> dict[str, int]:
     orders = cast.groupby(by, sort=False, dropna=False).agg(
         n=("first", "size"), same=("vote", "nunique"), vote=("vote", "first")
     )
-    both = orders[orders["n"] == 2]
+    pairs = orders[orders["n"] == 2]
     return {
         "prompts": int(cast["prompt"].nunique()),
         "votes": len(cast),
         "missing": len(rows) - len(cast),
         "ties": int((cast["vote"] == "tie").sum()),
-        "both_orders": len(both),
-        "inconsistent": int(((both["same"] == 1) & (both["vote"] != "tie")).sum()),
+        "both_orders": len(pairs),
+        "inconsistent": int(((pairs["same"] == 1) & (pairs["vote"] != "tie")).sum()),
     }
 
 
@@ -447,12 +447,12 @@ def pair_agreement(
 def _tau(comparison: PairComparison, runs: pd.DataFrame, score: str) -> Estimate:
     strengths = comparison.strengths().set_index("model")["estimate"]
     by_base = runs.assign(value=runs[score].astype("float64")).groupby(["model", "base"])["value"].mean()
-    both = pd.DataFrame({"votes": strengths, "scores": by_base.groupby(level="model").mean()}).dropna()
+    untied = pd.DataFrame({"votes": strengths, "scores": by_base.groupby(level="model").mean()}).dropna()
     name = f"Kendall's tau of models by votes and by mean {score}"
-    empty = Estimate(name, None, n={"models": len(both)}, method="tau-b (Kendall 1945)")
-    if len(both) < 2:
+    empty = Estimate(name, None, n={"models": len(untied)}, method="tau-b (Kendall 1945)")
+    if len(untied) < 2:
         return empty.not_estimable("fewer than two models have both")
-    tau = float(stats.kendalltau(both["votes"], both["scores"]).statistic)
+    tau = float(stats.kendalltau(untied["votes"], untied["scores"]).statistic)
     if tau != tau:
         return empty.not_estimable("all models are equal by votes or by scores")
     return empty.valued(tau).no_interval("a rank correlation of a few models is a description")

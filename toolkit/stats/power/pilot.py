@@ -251,23 +251,23 @@ def _cost(needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
     if needed.estimate is None or price.estimate is None:
         reason = (needed if needed.estimate is None else price).reason
         return unanswerable("", reason, unit="AUD", n={"bases": n})
-    count, each = whole(needed.estimate), price.estimate
-    low, high = (None if end is None else whole(end) * each for end in (needed.low, needed.high))
+    count, base_aud = whole(needed.estimate), price.estimate
+    low, high = (None if end is None else whole(end) * base_aud for end in (needed.low, needed.high))
     more = max(count - n, 0)
     between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
     free = f"; {price.note}" if price.note else ""
     return PowerAnswer(
         "",
-        count * each,
+        count * base_aud,
         low,
         high,
         f"{price.method} x bases needed",
         "AUD",
         {"bases": n},
         price.missing,
-        note=f"{each:.4g} AUD a base; {more} bases more than the {n} there are: {more * each:.4g} AUD{free}",
-        words=f"{count} bases cost {count * each:.2f} AUD{between}, {more * each:.2f} AUD of it for {more} more "
-        f"than the {n} that there are{free}.",
+        note=f"{base_aud:.4g} AUD a base; {more} bases more than the {n} there are: {more * base_aud:.4g} AUD{free}",
+        words=f"{count} bases cost {count * base_aud:.2f} AUD{between}, {more * base_aud:.2f} AUD of it for {more} "
+        f"more than the {n} that there are{free}.",
     )
 
 
