@@ -165,7 +165,7 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path) -> None:
     scores = Scores(frame.assign(score=frame["score"] > 4), name="exact")
     files = scores.bundle(tmp_path)
     assert scores.scale == (0.0, 1.0)
-    assert {"model_means.pdf", "score_distribution.pdf"} <= {path.name for path in files}
+    assert "model_means.pdf" in {path.name for path in files}
     assert not {"icc_forest.pdf", "reliability.tex"} & {path.name for path in files}
 
 

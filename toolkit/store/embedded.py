@@ -99,9 +99,10 @@ def _running(folder: Path) -> str | None:
 
 
 def socket_of(folder: Path) -> Path:
-    """Return the socket of a folder's server: in it, or in a folder of the user's own where its path is too long."""
+    """Return the socket of a folder's server: in it, or in a folder of the user's own."""
+    # That is where its path is too long for a socket, or no UTF-8 (which is not printable), as an address has to be.
     inside = folder / "server.sock"
-    if len(os.fsencode(inside)) <= LONGEST:
+    if len(os.fsencode(inside)) <= LONGEST and str(inside).isprintable():
         return inside
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     parent = Path(tempfile.gettempdir()) / f"toolkit-{os.getuid()}"
