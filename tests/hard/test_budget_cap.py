@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from processes import (
     in_a_process,
     kept_replies,
     kill_when_seen,
+    twin,
     unjudged_study,
     wait_until_seen,
 )
@@ -212,3 +214,24 @@ def test_a_study_that_its_budget_stops_leaves_whole_runs(
     assert outcome.judged is not None
     assert outcome.succeeded - outcome.judged <= under_way
     assert abs(counts["a"] - counts["b"]) <= under_way
+
+
+def test_who_waits_for_another_study_keeps_neither_place_nor_money(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """One place, little money, and the first call is under way for another study: the next ones are sent."""
+    until = time.monotonic() + 60
+    with StubServer(answer=answer, holds=lambda: server.count < 2 and time.monotonic() < until) as server:
+        study = unjudged_study(
+            tmp_path, server.openai_url, concurrency=1, sampling=Sampling(max_tokens=600), repeats=2
+        )
+        (endpoint,) = gateway.endpoints_of(study.plan)
+        worst = max(gateway.worst_aud(run.request, endpoint) for run in study.plan.runs)
+        study = capped(study, whole_cost(study) + 0.9 * worst)
+        other = in_a_process(twin(study), limit=1)
+        wait_for(lambda: server.count == 1)
+        outcome = study.execute(progress=False)
+        other.join(60)
+        study.store.close()
+    assert (outcome.succeeded, other.exitcode, server.count) == (24, 0, 24)
+    assert time.monotonic() < until

@@ -35,7 +35,7 @@ class Account:
         self._reserved = 0.0  # set aside for calls under way
         self._unused = 0.0  # of what was set aside, what the sum still has too much
         self._given_back = 0  # how often something was
-        self._changed, self._adding = asyncio.Event(), asyncio.Lock()
+        self._changed, self._adding, self._queue = asyncio.Event(), asyncio.Lock(), asyncio.Lock()
         self.overrun: dict[tuple[str, str], float] = {}
         """What models billed above the worst case of a call before, as a factor of it, by provider and model."""
         spent = [batch.worst_aud for batch in open_batches(owner.store, owner.study)]
@@ -51,20 +51,21 @@ class Account:
 
     async def reserve(self, aud: float) -> None:
         """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst."""
-        given_back = self._given_back
-        while not await self.fits_still(aud):
-            # What was given back while the server answered may be enough.
-            if given_back == self._given_back:
-                if not self._reserved:
-                    lock = self._owner.store.get(Lock, {"_id": self._owner.study}) or {"units": 0}
-                    raise BudgetReached(
-                        f"budget.aud: {money(self._budget)} could be passed by the next call, at worst {money(aud)} "
-                        f"({money(lock['units'] * _UNIT)} are spent, or kept for calls under way); "
-                        "raise it in the study file and run again"
-                    )
-                self._changed.clear()
-                await self._changed.wait()
+        async with self._queue:  # so that calls are sent in the order in which they come
             given_back = self._given_back
+            while not await self.fits_still(aud):
+                # What was given back while the server answered may be enough.
+                if given_back == self._given_back:
+                    if not self._reserved:
+                        lock = self._owner.store.get(Lock, {"_id": self._owner.study}) or {"units": 0}
+                        raise BudgetReached(
+                            f"budget.aud: {money(self._budget)} could be passed by the next call, at worst "
+                            f"{money(aud)} ({money(lock['units'] * _UNIT)} are spent, or kept for calls under way); "
+                            "raise it in the study file and run again"
+                        )
+                    self._changed.clear()
+                    await self._changed.wait()
+                given_back = self._given_back
 
     async def fits_still(self, more: float) -> bool:
         """Set aside as much more where it is in the budget after all that was spent; return whether."""

@@ -296,8 +296,9 @@ class Gateway:
             if isinstance(claimed, Claim):
                 await asyncio.shield(self.ledger.withdraw(claimed))
             raise
-        if not isinstance(claimed, Claim):
+        if not isinstance(claimed, Claim):  # who waits for another study keeps neither place nor money from others
             self._leave(sending, unsent=True)
+            self._settle(sending, 0.0)
         return claimed
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
@@ -445,13 +446,13 @@ class Gateway:
         return True
 
     async def _enter(self, sending: Sending) -> None:
-        """Wait for the place of a call, in the order in which they came, and set its money aside."""
+        """Set aside what a call costs at worst and wait for its place, each in the order in which calls came."""
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
+        await self._reserve(sending)  # before the place: who has a place waits for nothing that others have
         limiter = self._limiters[sending.endpoint.spec.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
         sending.slot = await limiter.enter(tokens)
-        await self._reserve(sending)
         self._refuse(sending.endpoint)
 
     def _leave(self, sending: Sending, **came: Any) -> None:
