@@ -129,6 +129,9 @@ class Reader:
                 exec(compile(single, self.page, "single"), self.names)
         self.printed = out.getvalue()
 
+    def _r(self, code: str, before: str) -> None:
+        """R is no part of the environment."""
+
     def _file(self, code: str, before: str) -> None:
         """Save a block under the name that stands last before it."""
         Path(_NAMED.findall(before)[-1]).write_text(code, encoding="utf-8")

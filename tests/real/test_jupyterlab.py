@@ -74,11 +74,11 @@ FINDS = {
     "hallucination": ("length alone",),
     "run_study": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
     "judge_reliability": ("leniency of primary", "ICC(A,k)"),
-    "prompt_length": ("length:scenario: F(2, ", "L-S"),
+    "prompt_length": ("That length works differently by model", "L-S"),
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
     "adaptive_benchmark": ("its intervals cover a share of ", "Jensen-Shannon divergence to the bank = "),
-    "one_shot_test": ("experiments of each method for power 0.8", "A scripted reader"),
+    "one_shot_test": ("A scripted reader",),
     "00_start_here": (
         "ICC(A,1)",
         "Quality by prompt length: each thin grey line is one base",
@@ -88,7 +88,7 @@ FINDS = {
         "8 of 9 planted values are in their intervals",
     ),
     "01_explore_runs": ("36 of 36 runs succeeded; 108 of 108 judgements have a score",),
-    "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
+    "02_read_answers": ("Name: composite_std",),
     "04_write_your_own_test": (
         "Results of stereotypes: each mark is one result of one model.",
         "n = 3 items, 6 measurements",

@@ -61,7 +61,7 @@ def test_figures_calculate_nothing_that_was_calculated_before(study: Study, call
 def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) -> None:
     """Only analyses of the frame that changed, and those that rest on them."""
     first, lengths = study.reliability(), study.length()
-    missing, cards = study.missing(), study.judge_cards()
+    missing, cards = study.missing(), study.compare_judges()
     judgements = Study.judgements
 
     def changed(self, **filters) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def test_what_has_changed_is_calculated_again(study: Study, calls, monkeypatch) 
     assert study.reliability().icc["composite_strict"] != first.icc["composite_strict"]
     assert study.length() is lengths
     assert study.missing() is not missing
-    assert study.judge_cards() is not cards
+    assert study.compare_judges() is not cards
     assert (calls["reliability"], calls["compare_lengths"], calls["missing_data"]) == (2, 1, 2)
 
 

@@ -49,7 +49,7 @@ def test_the_explanations_are_of_the_planted_study(empty_folder: Path) -> None:
     """Sentences and pictures; where they differ, draw again and read the page: its prose names the same numbers."""
     shutil.copytree(ROOT / "templates", empty_folder / "templates")
     reader = Reader("explain/statistics")
-    assert reader.read() == 4
+    assert reader.read() == 6
     loaded = importlib.util.spec_from_file_location("drawing", ROOT / "scripts" / "draw_explanations.py")
     drawing = importlib.util.module_from_spec(loaded)
     loaded.loader.exec_module(drawing)

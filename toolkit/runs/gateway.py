@@ -296,7 +296,8 @@ class Gateway:
             if isinstance(claimed, Claim):
                 await asyncio.shield(self.ledger.withdraw(claimed))
             raise
-        if not isinstance(claimed, Claim):  # who waits for another study keeps neither place nor money from others
+        # Who waits for another study keeps neither a place nor money that others wait for.
+        if not isinstance(claimed, Claim):
             self._leave(sending, unsent=True)
             self._settle(sending, 0.0)
         return claimed
