@@ -94,7 +94,7 @@ def overbilling(**settings: object) -> StubServer:
 
 def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path, store_folder: Path) -> None:
     """Of ten at once the first reply passes the cap: nothing is sent after it, and every reply is saved."""
-    with overbilling(latency=0.1) as server:
+    with overbilling(latency=0.5) as server:
         study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
         cap = 0.9 * billed(study, 0, OVER * MAX_TOKENS)
         stopped = capped(study, cap).execute(progress=False)

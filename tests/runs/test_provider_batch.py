@@ -122,10 +122,10 @@ def test_a_batch_that_its_budget_does_not_hold_is_smaller(store, server) -> None
     assert (len(worst), len(server.batches)) == (8, 1)
     more = requests_for(spec, 8, "And then?")
     spent = sum(call["aud_cost"] for call in store.database["calls"].find())
-    ends = asked(store, spec, more, budget_aud=spent + 0.00015)
+    ends = asked(store, spec, more, budget_aud=spent + 0.0001)
     assert 0 < ends.count("A stub's reply.") < 8
     booked = store.database["calls"].aggregate([{"$group": {"_id": None, "aud": {"$sum": "$aud_cost"}}}])
-    assert next(iter(booked))["aud"] <= spent + 0.00015
+    assert next(iter(booked))["aud"] <= spent + 0.0001
     assert max(len(batch.requests) for batch in server.batches[1:]) < 8
 
 

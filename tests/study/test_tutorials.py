@@ -76,7 +76,7 @@ def test_the_glossary_has_the_words_of_results_and_frames() -> None:
     assert all(sentence.count(". ") == 0 and sentence.endswith(".") for _, sentence in entries)
     terms = tomllib.loads((ROOT / "toolkit/report/terms.toml").read_text(encoding="utf-8"))
     shown = {*terms["words"].values(), *terms["columns"].values()}
-    shown |= {*terms["factors"], *terms["probes"]} | {words.strip(", ") for words in terms["parts"].values()}
+    shown |= {*terms["factors"]} | {words.strip(", ") for words in terms["parts"].values()}
     assert not (missing := shown - defined), missing
     columns = pd.read_csv(ROOT / "toolkit/store/columns.csv").dropna(subset="column")
     met = set(columns.loc[columns["frame"].isin(["runs", "judgements"]), "column"])

@@ -144,12 +144,15 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     if not note.strip():
         raise InputError("--note: say how it is known, as in --note 'invoice of May shows 12 requests'")
     if living_owner(store, study):
-        message = f"{study}: a process works on this study; stop it, or wait for its end, and settle then"
-        raise InputError(message)
+        raise InputError(
+            f"{study}: a process works on this study; stop it, or wait for its end, and settle then"
+        )
     calls = unsure_calls(store, study, None)
     if not calls:
-        fields = {"study": study, "settled_calls": 0, "settled_aud": 0.0}
-        return Summary(fields, f"{study}: no call is unsure, nothing to settle")
+        return Summary(
+            {"study": study, "settled_calls": 0, "settled_aud": 0.0},
+            f"{study}: no call is unsure, nothing to settle",
+        )
     named = [{"call_id": call_id, "aud": aud} for call_id, aud in sorted(calls.items())]
     earlier = sorted(settlement["_id"] for settlement in settlements(store, study))
     record = {

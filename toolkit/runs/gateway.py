@@ -60,12 +60,6 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     return worst_cost(worst_usage(endpoint.spec, request), endpoint.price, utc_now().date())
 
 
-def most_tokens(request: ModelRequest, endpoint: Endpoint) -> float:
-    """Return what a request may use of the tokens of a minute: its text and the longest reply."""
-    encoding, times = endpoint.spec.counted_by
-    return sum(text_tokens(m.content, encoding) for m in request.messages) * times + request.max_tokens
-
-
 def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limiter]:
     """Return one limiter for each provider at one address, with the narrowest limits of the models it serves."""
     rooms: dict[tuple[str, str | None], list[Endpoint]] = {}
@@ -284,8 +278,15 @@ class Gateway:
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
         """Claim a call that has its place, or return its answer, or that somebody else is at it."""
+        try:
+            await self._enter(sending)
+        except BudgetReached:
+            # What the ledger has is free, whatever the budget says.
+            call_id = sending.request.identity()
+            if not await asyncio.to_thread(self.ledger.prefetch, [call_id]):
+                raise
+            return await asyncio.to_thread(self.ledger.whole, call_id)
         # A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
-        await self._enter(sending)
         sending.sent = True
         claim_call = self.ledger.claim(sending.request, purpose=purpose, worst_aud=sending.worst_aud)
         claiming = asyncio.ensure_future(claim_call)
@@ -452,7 +453,11 @@ class Gateway:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         await self._reserve(sending)  # before the place: who has a place waits for nothing that others have
         limiter = self._limiters[sending.endpoint.spec.room]
-        tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
+        tokens, request = 0.0, sending.request
+        if limiter.counts_tokens:  # its text and the longest reply
+            encoding, times = sending.endpoint.spec.counted_by
+            tokens = sum(text_tokens(part.content, encoding) for part in request.messages) * times
+            tokens += request.max_tokens
         sending.slot = await limiter.enter(tokens)
         self._refuse(sending.endpoint)
 

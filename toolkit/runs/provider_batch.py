@@ -287,15 +287,21 @@ class Batches:
         except ModelError as error:
             attempt["outcome"] = error.reason
             unsure = claim.worst_aud if error.reason in UNSURE else 0.0
-            noted: dict[str, Any] = {"reason": error.reason, "message": str(error), "unsure_aud": unsure}
-            await self._ledger.fail(claim, attempts=[attempt], **noted)
+            await self._ledger.fail(
+                claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
+            )
             return unsure
         price = batch_price(endpoint.price, request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
         self._gateway.note_reply(request, reply, attempt, spent)
-        rate = price.aud_per_usd if spent else None
-        paid: dict[str, Any] = {"aud_cost": spent, "aud_per_usd": rate, "latency_ms": attempt["ms"]}
-        await self._ledger.complete(claim, reply, attempts=[attempt], **paid)
+        await self._ledger.complete(
+            claim,
+            reply,
+            aud_cost=spent,
+            aud_per_usd=price.aud_per_usd if spent else None,
+            latency_ms=attempt["ms"],
+            attempts=[attempt],
+        )
         return spent
 
     async def _note(self, batch: OpenBatch, state: str, **fields: Any) -> None:
