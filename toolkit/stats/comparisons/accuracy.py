@@ -15,7 +15,8 @@ from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import mover, rate_difference
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.proportions import likeness, rate_mean
+from toolkit.stats.inference.p_values import p_by_inversion, with_holm
+from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import WHOLE, checked_runs
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import reason_key
@@ -116,7 +117,9 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     blank = table["score"].isna().to_numpy()
     return Accuracy(
         tuple(_accuracy(model, part, alike) for model, part in groups),
-        tuple(_above_chance(model, part, alike) for model, part in groups if "chance" in part),
+        with_holm(
+            (_above_chance(model, part, alike) for model, part in groups if "chance" in part), "models"
+        ),
         tuple(_above_majority(model, part) for model, part in groups if "majority" in part),
         tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
         {
@@ -157,9 +160,13 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     sums = pulls.groupby(scored_rows["base"], sort=False).sum().to_numpy()
     size = float(np.sqrt((sums**2).sum(axis=0).prod()))
     r = float(sums[:, 0] @ sums[:, 1]) / size if guess.error and size > 0 else 0.0
-    ends = (guess.mean if guess.low is None else guess.low, guess.mean if guess.high is None else guess.high)
-    low, high = mover(float(hits.estimate or 0.0), (hits.low, hits.high), guess.mean, ends, r)
-    return replace(difference, low=low, high=high)
+    of_hits = wilson_ends(scored_rows["score"], clusters, alike)
+
+    def ends(confidence: float) -> tuple[float, float]:
+        return mover(float(hits.estimate or 0.0), of_hits(confidence), guess.mean, guess.ends(confidence), r)
+
+    low, high = ends(difference.confidence)
+    return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))
 
 
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:

@@ -24,7 +24,7 @@ from toolkit.stats.inference.jackknife import (
     jackknife_interval,
     numbered,
 )
-from toolkit.stats.inference.p_values import sign_flip, with_holm
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.prompt_length.contrasts import exploratory
@@ -97,7 +97,7 @@ class PairComparison(Result):
 
 
 @over_clusters
-def compare_pairs(votes: pd.DataFrame, *, seed: int = 0) -> PairComparison:
+def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     r"""Compare models by votes on pairs of their replies, clustered by base.
 
     A vote for the reply shown first counts 1, for the second 0, a tie 1/2; with :math:`\theta` the strengths of the
@@ -109,15 +109,13 @@ def compare_pairs(votes: pd.DataFrame, *, seed: int = 0) -> PairComparison:
     few votes and has a maximum where one model wins all votes. Intervals and p values are the jackknife over bases
     (`jackknife_interval`), p values by Holm over the pairs. Where one model of a pair lost all that connects it with
     the other, its distance has no upper bound: the interval has one end, the logit of the low end of the win rate, and
-    the p value flips the signs of whole bases. A win rate is over the votes on that pair alone.
+    the p value of that against 1/2. A win rate is over the votes on that pair alone.
 
     Parameters
     ----------
     votes : DataFrame
         One row a vote: base, prompt, judge, first and second (the models, as shown) and vote: first, second, tie, or
         empty where there is none. Optional are repeat and cluster (bases that share texts).
-    seed : int
-        Of the sign flips beyond 16 bases.
 
     Returns
     -------
@@ -152,17 +150,16 @@ def compare_pairs(votes: pd.DataFrame, *, seed: int = 0) -> PairComparison:
     rates = tuple(_win_rate(pair, rows) for pair, rows in by_pair.items())
     fit = _fit(cast, names)
     numbers = itertools.combinations(range(len(names)), 2)
-    differences = [
-        _difference(fit, number, by_pair[pair].dropna(subset=["points"]), rate, seed)
-        for number, pair, rate in zip(numbers, pairs, rates, strict=True)
-    ]
+    differences = [_difference(fit, number, rate) for number, rate in zip(numbers, rates, strict=True)]
     decided = cast[cast["vote"] != "tie"]
     alike = likeness(decided["vote"] == "first", list(decided["base"]))
     return PairComparison(
         tuple(map(exploratory, with_holm(differences, "pairs of models"))),
-        rates,
+        tuple(replace(rate, p_value=None) for rate in rates),
         tuple(_strength(fit, number, model, cast) for number, model in enumerate(names)),
-        tuple(_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)),
+        with_holm(
+            (_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)), "judges"
+        ),
         tuple(_counts(rows) for rows in by_pair.values()),
         (fit.broken,) if fit.broken else (),
     )
@@ -224,7 +221,8 @@ def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     )
     empty = Estimate(name, None, unit="share of votes", n=n, missing=len(rows) - len(cast))
     empty = replace(empty, statistic="win rate", facets=facets)
-    return rate_mean(empty, cast["points"], list(cast["base"]), nothing="no vote compares them")
+    nothing = "no vote compares them"
+    return rate_mean(empty, cast["points"], list(cast["base"]), nothing=nothing, reference=0.5)
 
 
 def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Estimate:
@@ -234,7 +232,7 @@ def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Esti
     missing = int(rows["vote"].isna().sum())
     empty = replace(empty, statistic="share of first", facets={"judge": str(judge)}, missing=missing)
     hits, nothing = decided["points"], "no vote is decided"
-    return rate_mean(empty, hits, list(decided["base"]), alike, nothing=nothing)
+    return rate_mean(empty, hits, list(decided["base"]), alike, nothing=nothing, reference=0.5)
 
 
 @dataclass(frozen=True)
@@ -311,9 +309,7 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
     return strengths - strengths.mean(axis=1, keepdims=True)
 
 
-def _difference(
-    fit: _Fit, numbers: tuple[int, int], rows: pd.DataFrame, rate: Estimate, seed: int
-) -> Estimate:
+def _difference(fit: _Fit, numbers: tuple[int, int], rate: Estimate) -> Estimate:
     a, b = numbers
     pair, facets = " - ".join(rate.facets.values()), rate.facets
     empty = Estimate(pair, None, None, None, BRADLEY_TERRY, "logits", rate.n, rate.missing)
@@ -327,8 +323,7 @@ def _difference(
         return empty.valued(float(values[0])).no_interval("both are parted from what connects them")
     won = rate.estimate in (0.0, 1.0)  # compared with each other, and not through others alone
     low, high = (special.logit(end) if won and end is not None else None for end in (rate.low, rate.high))
-    pulls = (rows["points"] - 0.5).groupby(rows["base"]).sum().to_numpy()
-    estimate = empty.valued(float(values[0]), p_value=sign_flip(pulls, seed).p_value if won else None)
+    estimate = empty.valued(float(values[0]), p_value=rate.p_value if won else None)
     if fit.beats[a, b]:
         return replace(estimate, low=low).no_interval(f"{facets['model_b']} won nothing back", "upper end")
     return replace(estimate, high=high).no_interval(f"{facets['model_a']} won nothing back", "lower end")
@@ -372,9 +367,7 @@ class PairAgreement(Result):
 
 
 @over_clusters
-def pair_agreement(
-    votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE, *, seed: int = 0
-) -> PairAgreement:
+def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) -> PairAgreement:
     r"""Return how far votes on pairs of replies agree with the scores of these replies.
 
     Parameters
@@ -385,8 +378,6 @@ def pair_agreement(
         One row a run: run_id, base, model and the score.
     score : str
         Column of runs to compare with, in score points.
-    seed : int
-        Of `compare_pairs`.
 
     Returns
     -------
@@ -418,7 +409,7 @@ def pair_agreement(
     """
     need_columns("votes", votes, ("base", "vote", "first_run_id", "second_run_id"))
     need_columns("runs", runs, ("run_id", "base", "model", score))
-    comparison: PairComparison = compare_pairs(votes, seed=seed)
+    comparison: PairComparison = compare_pairs(votes)
     scores = runs.set_index("run_id")[score].astype("float64")
     points = votes["vote"].astype("object").map(POINTS).astype("float64") - 0.5
     # Both orders of a pair are one pair: the names of its runs in one order, and the votes for the first of them.
