@@ -235,7 +235,7 @@ def gains(gain: float, extra: float, noise: float = 0.1, **more: Any) -> pd.Data
 
 
 def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() -> None:
-    """By hand: 15 AUD more on 1,000 runs for 0.4 points; no price where a gain is not shown or nothing is paid."""
+    """By hand: 15 AUD more on 1,000 runs for 0.4 points; its interval is Fieller's."""
 
     def price(runs: pd.DataFrame) -> Estimate:
         (point,) = point_cost(runs)
@@ -244,9 +244,6 @@ def test_a_point_costs_what_the_longer_prompt_costs_more_over_what_it_gains() ->
     point = price(gains(0.4, 0.01))
     assert point.estimate == pytest.approx(1000 * 0.015 / 0.4)
     assert (point.low or 0) < 37.5 < (point.high or 0)
-    assert price(gains(0.0, 0.01)).reason == "no gain is shown"
-    assert price(gains(-0.4, 0.01)).estimate is None
-    assert price(gains(0.4, 0.0)).reason == "the longer prompts cost no more"
     for end in (
         point.low,
         point.high,

@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 from logit_jackknife import logit_jackknife
 from scipy import stats
 
+from toolkit.stats.agreement.drift import judge_drift
 from toolkit.stats.comparisons.accuracy import accuracy
-from toolkit.stats.comparisons.models import (
-    compare_models,
-    rate_difference,
-)
+from toolkit.stats.comparisons.focus import focus_contrast
+from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
+from toolkit.stats.detection.rates import mcnemar
 from toolkit.stats.inference.means import BOUNDED, bounded_mean, clustered_mean
+from toolkit.stats.inference.p_values import equal_differences
+from toolkit.stats.inference.run_table import Points
+from toolkit.stats.one_shot.methods import compare_one_shot, compare_two_methods
+from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.result import Estimate
 
 EMPTY = Estimate("mean", None)
@@ -172,3 +176,95 @@ def test_a_difference_of_rates_lies_in_its_interval_and_turns_with_the_models(ro
     assert found.high - found.low > 0
     assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low), abs=1e-12)
     assert turned.p_value == pytest.approx(found.p_value)
+    assert (found.p_value < 0.05) == (not found.low <= 0 <= found.high)
+
+
+def test_all_right_against_all_wrong_is_decided_in_five_clusters() -> None:
+    """By Wilson: the ends of 5 of 5 and of 0 of 5, put together; P is the level at which they reach 0."""
+    found = rate_difference("d", [1.0] * 25, [0.0] * 25, [*range(5)] * 5)
+    bound = (1.959964**2) / (5 + 1.959964**2)
+    assert (found.low, found.high) == (pytest.approx(1 - math.sqrt(2) * bound), 1.0)
+    z = math.sqrt(5 / (math.sqrt(2) - 1))
+    assert found.p_value == pytest.approx(2 * stats.norm.sf(z))
+
+
+def gained(gain: float, bases: int) -> dict[str, Estimate]:
+    """Return the estimates that rest on a score which is higher by as much in every base."""
+    names, level = [f"b{base}" for base in range(bases)], np.arange(bases) / 7
+    rows = [
+        (b, n, 2 + x + gain * i, "m") for b, x in zip(names, level, strict=True) for i, n in enumerate("SM")
+    ]
+    runs = pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict", "model"])
+    methods = runs.rename(columns={"base": "question", "length_bin": "variant", "composite_strict": "raw"})
+    then = runs[runs["length_bin"] == "S"].assign(target=names, judge="j", dimension="composite_strict")
+    then = then.rename(columns={"composite_strict": "score"})
+    drift = judge_drift(then, then.assign(score=then["score"] + gain))
+    on = runs.assign(run_id=runs["base"] + runs["length_bin"], judge="j")
+    on["composite_strict"] += gain
+    off = on.assign(composite_strict=on["composite_strict"] - gain)
+    return {
+        "lengths": compare_lengths(runs).contrasts[0],
+        "models": paired_difference("d", level + gain, level, names),
+        "one shot": compare_one_shot(methods).contrasts[0],
+        "drift": drift.drifts[0].shift,
+        "focus": focus_contrast(on, off).difference,
+    }
+
+
+@pytest.mark.parametrize("bases", [2, 5, 6, 20])
+@pytest.mark.parametrize("gain", [0.0, 0.1, 0.25, 1.0, -2.0])
+def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_one_test(
+    gain: float, bases: int
+) -> None:
+    """The larger P of the sign test and of Wilson's bound of 0 in G, which is searched on a grid."""
+    step = max(1.0, abs(gain))
+    signs = stats.binomtest(bases, bases).pvalue if gain else 0.0
+    grid = np.linspace(1e-5, 1, 20_001)[::-1]
+    z2 = stats.norm.isf(grid / 2) ** 2
+    kept = step * z2 / (bases + z2) >= abs(gain) - 1e-12
+    bound = step * 3.841459 / (bases + 3.841459)
+    for kind, estimate in gained(gain, bases).items():
+        assert estimate.estimate == pytest.approx(gain), kind
+        assert estimate.p_value == pytest.approx(max(signs, grid[kept].max(initial=0.0)), abs=1e-4), kind
+        if signs >= 0.05:
+            assert (estimate.low, estimate.high) == (None, None), kind
+            assert f"no P value below {signs:g}" in estimate.reason
+        else:
+            assert (estimate.low, estimate.high) == pytest.approx((gain - bound, gain + bound)), kind
+            assert (estimate.p_value < 0.05) == (bound < abs(gain)), kind
+
+
+@pytest.mark.parametrize(("bases", "margin"), [(8, 0.25), (20, 0.25), (20, 0.1), (6, 0.5)])
+@pytest.mark.parametrize("gain", [0.0, 0.1, 0.3])
+def test_equal_differences_are_equivalent_where_the_bound_lies_within_the_margin(
+    gain: float, bases: int, margin: float
+) -> None:
+    test = equivalence("M-S", [gain] * bases, margin)
+    bound = stats.norm.isf(0.05) ** 2
+    bound /= bases + bound
+    assert (test.low, test.high) == pytest.approx((gain - bound, gain + bound))
+    assert (test.p_value < 0.05) == (gain + bound < margin)
+    assert (test.p_value < 0.5) == (gain < margin)
+
+
+def test_a_bound_is_a_fifth_of_a_long_scale() -> None:
+    """Equal scores on 0 to 100 are no surer than those on 0 to 5."""
+    long, short = (
+        equal_differences(Estimate("d", None, unit=Points((0.0, top))), 0.0, 10) for top in (100.0, 5.0)
+    )
+    assert long.high == pytest.approx(20 * short.high)
+
+
+@QUICK
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 5), st.integers(0, 5))
+def test_of_two_deciders_and_of_two_methods_interval_and_p_value_agree(
+    b: int, c: int, right: int, wrong: int
+) -> None:
+    """Whatever the counts, P is below .05 exactly where the interval leaves out 0."""
+    first = [True] * (right + b) + [False] * (c + wrong)
+    second = [True] * right + [False] * b + [True] * c + [False] * wrong
+    tests = [mcnemar([True] * len(first), first, second)]
+    tests += [compare_two_methods((b, right, wrong), (c, wrong, right))] if min(b + right, c + right) else []
+    for test in tests:
+        if test.p_value is not None:
+            assert (test.p_value < 0.05) == (not test.low <= 0 <= test.high)

@@ -143,13 +143,16 @@ def steps(gain: float, cost: float, bases: int = 8, noise: float = 0.1) -> pd.Da
 @pytest.mark.parametrize(
     ("runs", "reason"),
     [
-        (steps(0.5, -1.0), "the longer prompts cost no more"),
-        (steps(0.5, 0.02, noise=0.3), "what the step costs more is not told apart from 0"),
+        (steps(0.5, -1.0), "the longer prompts cost less"),
+        (steps(0.5, 0.02, noise=0.3), "the longer prompts may cost no more"),
         (steps(0.5, 2.0, bases=1), "one base"),
+        (steps(0.02, 2.0), "the gain may be 0"),
+        (steps(-0.02, 2.0), "the gain may be 0"),
+        (steps(-0.5, 2.0), "the longer prompts score lower"),
     ],
 )
 def test_a_point_without_a_price_has_its_reason(runs: pd.DataFrame, reason: str) -> None:
-    """No cost to divide, a cost that may be nothing, one base; and one length has no step."""
+    """A gain or a cost that may be 0 whatever its sign, or is below 0, one base; and one length has no step."""
     (price,) = point_cost(runs)
     assert (price.estimate, price.reason) == (None, reason)
     assert point_cost(runs[runs["length_bin"] == "S"]) == ()

@@ -267,9 +267,9 @@ def _stated(
     """Return a sentence that ends in a number, and whether it differs from the value that matters."""
     verdict, words = "", ""
     if reference is not None and number.estimate is not None:
-        verdict, words = verdict_of(number, None, reference), f": different from {reference:g}"
-        if verdict == UNDECIDED:
-            words = f": {_undecided(number, reference, 'reference')}"
+        verdict, words = verdict_of(number, None, reference), TEXTS["verdicts"]["different from"]
+        words = words if verdict == DIFFERENT else f": {_undecided(number, reference, 'reference')}"
+        words = words.format(reference=reference)
     return Statement(question, f"{lead} {_value(number, reference or 0.0)}{words}{end}", number, verdict)
 
 

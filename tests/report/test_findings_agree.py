@@ -1,0 +1,172 @@
+"""Of findings drawn from simulated studies: verdict, interval, P value and sentence never contradict each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from string import Formatter
+
+import numpy as np
+import pandas as pd
+import pytest
+from whole_study import make_study
+
+from toolkit.analyses import Analyses
+from toolkit.stats.one_shot.methods import KEYS, score_methods
+from toolkit.thesis.findings import (
+    DIFFERENT,
+    EQUIVALENT,
+    NOT_ANSWERED,
+    SMALL,
+    TEXTS,
+    UNDECIDED,
+    Statement,
+    one_shot_findings,
+    scored_findings,
+)
+from toolkit.words import LENGTH_ARMS
+
+ABOUT = {"reliability": "not asked", "calibration": "nobody rated"}
+
+
+def rubric(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+    """Few or several bases; scores that vary, gain exactly as much in every base, tie, or are near the ceiling."""
+    bases, gain = int(rng.integers(2, 13)), float(rng.choice([0.0, 0.1, 0.25, 1.0]))
+    models = ["a", "b", "c"][: rng.integers(2, 4)]
+    analyses, _ = make_study(models, bases=bases, missing=0.05 * (seed % 2), seed=seed)
+    runs = analyses.runs.copy()
+    step, level = (
+        runs["length_bin"].cat.codes + 2 * (runs["model"] == "b").astype(int),
+        runs["base"].str[-2:].astype(int),
+    )
+    shape = seed % 4
+    if shape:
+        noise = rng.normal(0, 0.3, len(runs)).round(1) if shape == 3 else 0.0
+        scores = np.clip(1 + (level % 3) / 4 + gain * step + noise + 3 * (shape == 3), 0, 5)
+        runs["composite_strict"] = scores.where(runs["composite_strict"].notna())
+    settings = {"margin": float(rng.choice([0.2, 0.5])), "primary": "M-S" if seed % 3 else None}
+    human = runs.iloc[::2][["run_id", "base", "cluster", "length_bin", "model"]].assign(rater="anna")
+    human["composite_strict"] = runs["composite_strict"] - rng.normal(0.3, 0.2, len(runs)).round(1)
+    study = Analyses(runs, analyses.judgements, human.dropna(), **settings)
+    return scored_findings(study, {}, ("length", "compare_models", "reliability"))
+
+
+def arms(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+    """Prompts that are longer and say the same, beside those that say more."""
+    texts = ["S", "M", "L", *LENGTH_ARMS]
+    rows = [(f"b{b}", LENGTH_ARMS.get(t, t), t, i / 4) for b in range(4 + seed) for i, t in enumerate(texts)]
+    runs = pd.DataFrame(rows, columns=["base", "length_bin", "length_arm", "composite_strict"])
+    runs["length_arm"] = runs["length_arm"].where(runs["length_arm"].isin([*LENGTH_ARMS]), None)
+    runs["composite_strict"] += rng.normal(0, 0.4 * (seed % 3), len(runs))
+    more = {"model": "a", "judged": True, "run_id": [f"r{i}" for i in range(len(runs))]}
+    return scored_findings(Analyses(runs.assign(**more), pd.DataFrame()), {}, ("length_and_information",))
+
+
+def keyed(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+    """Models that are always or never right, and others, on few or many items that come in clusters."""
+    items, size = int(rng.integers(2, 9)) * 5, int(rng.choice([1, 5]))
+    rates = rng.choice([0.0, 0.25, 0.5, 0.9, 1.0], 3)
+    rows = [
+        (f"i{i}", f"c{i // size}", m, rng.random() < rates[k])
+        for i in range(items)
+        for k, m in enumerate("abc")
+    ]
+    answers = pd.DataFrame(rows, columns=["base", "cluster", "model", "correct"]).assign(
+        chance=0.25, aud_cost=0.01
+    )
+    answers["correct"] = answers["correct"].astype(float)
+    answers.attrs["score"] = "correct"
+    runs = answers.assign(length_bin="all", judged=True, run_id=[f"r{i}" for i in range(len(answers))])
+    runs["length_bin"] = "all"
+    study = Analyses(runs, pd.DataFrame(), keyed_answers=answers, score="correct")
+    return scored_findings(study, {}, ("accuracy", "compare_models"))
+
+
+def one_shot(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+    """Three prompts on two to twenty questions, alike, better on every one by as much, or by chance."""
+    questions, rates = int(rng.integers(2, 21)), rng.choice([0.2, 0.5, 1.0], 3)
+    rows = []
+    for q in range(questions):
+        for rate, name in zip(rates, ("plain", "careful", "long"), strict=True):
+            right = round(10 * rate) if seed % 2 else int(rng.binomial(10, rate))
+            keys = dict(zip(KEYS, (f"{name}/{q}", name, f"q{q}", "s", "m"), strict=True))
+            rows += [
+                keys | {"verdict": verdict}
+                for verdict in ["expected"] * right + ["unexpected"] * (10 - right)
+            ]
+    return one_shot_findings(score_methods(pd.DataFrame(rows)))
+
+
+def votes(rng: np.random.Generator, seed: int) -> Iterator[Statement]:
+    """Models that win by chance, often or always; judges that prefer what is shown first, or do not."""
+    strength = dict(zip("abc", rng.choice([-9.0, -1.0, 0.0, 0.5, 9.0], 3), strict=True))
+    rows = [
+        (f"b{b}", f"p{b}", judge, first, second, strength[first] - strength[second] + bias)
+        for b in range(int(rng.integers(2, 12)))
+        for judge, bias in (("x", 0.0), ("y", 1.5 * (seed % 3)))
+        for first, second in ("ab", "ba", "ac", "ca", "bc", "cb")
+    ]
+    pairs = pd.DataFrame(rows, columns=["base", "prompt_id", "judge", "first", "second", "logit"])
+    win = rng.random(len(pairs)) < 1 / (1 + np.exp(-pairs["logit"]))
+    pairs["vote"] = np.where(
+        rng.random(len(pairs)) < 0.1 * (seed % 2), "tie", np.where(win, "first", "second")
+    )
+    runs = pd.DataFrame({"length_bin": ["all"], "judged": [False]})
+    study = Analyses(runs, pd.DataFrame(), pairs=pairs.assign(judge_model="m"))
+    return scored_findings(study, {}, ("compare_pairs",))
+
+
+def contradictions(statement: Statement) -> list[str]:
+    """Return what of a finding contradicts the rest of it."""
+    number, text, verdict = statement.estimate, statement.text, statement.verdict
+    if number is None or verdict == "":
+        return []
+    reference = 0.5 if number.statistic == "share of first" else 0.0
+    forms = {**TEXTS["verdicts"], **TEXTS["undecided"]}
+    said = {
+        name for name, form in forms.items() if all(words in text for words, *_ in Formatter().parse(form))
+    }
+    out = any(reference < end for end in [number.low] if end is not None)
+    out |= any(end < reference for end in [number.high] if end is not None)
+    ends = number.low is not None or number.high is not None
+    p, wrong = number.p_value, []
+    few = p is not None and not ends
+    if verdict == NOT_ANSWERED:
+        return ["a verdict without words"] * bool(said) + ["a number"] * number.estimable
+    expected = {
+        DIFFERENT: said & {"different", "different from"},
+        SMALL: {SMALL, DIFFERENT}, EQUIVALENT: {EQUIVALENT},
+        UNDECIDED: {"corrected"} if out else {"few"} if few else said & {"difference", "reference"},
+    }[verdict]  # fmt: skip
+    wrong += [f"says {said} where {expected} is right"] * (said != expected or not said)
+    rejected = p is not None and p < 0.05
+    wrong += ["P rejects what the interval holds"] * (rejected and ends and not out)
+    wrong += ["P keeps what the interval leaves out"] * (
+        p is not None and out and not rejected and number.family < 2
+    )
+    wrong += ["verdict is not that of P"] * (p is not None and rejected != (verdict in (DIFFERENT, SMALL)))
+    wrong += ["verdict is not that of the interval"] * (p is None and out != (verdict in (DIFFERENT, SMALL)))
+    wrong += ["no correction is named"] * ((number.family > 1) != (number.correction != "none"))
+    printed = text.partition("interval [")[2].partition("]")[0].split(", ")
+    if number.low is not None and number.high is not None and "; less what" not in text:
+        low, high = map(float, printed)
+        wrong += ["the printed interval is another"] * (out != (not low <= reference <= high))
+    if " points higher than " in text or " points lower than " in text:
+        wrong += ["the direction is turned"] * ((" higher than " in text) != (number.estimate > 0))
+    return wrong
+
+
+@pytest.mark.parametrize("kind", [rubric, arms, keyed, one_shot, votes], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "seeds", [range(4), pytest.param(range(4, 16), marks=pytest.mark.full)], ids=["some", "all"]
+)
+def test_verdict_interval_p_value_and_sentence_agree(kind, seeds) -> None:
+    """With the full count more than 300 findings with a verdict."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        for statement in kind(np.random.default_rng(seed), seed):
+            assert not contradictions(statement), (seed, statement)
+            seen[statement.verdict] += statement.estimate is not None
+    assert seen[DIFFERENT]
+    assert seen[UNDECIDED]
+    assert sum(seen[verdict] for verdict in (DIFFERENT, SMALL, EQUIVALENT, UNDECIDED)) >= 3 * len(seeds), seen
