@@ -41,7 +41,7 @@ _NAMES = {
         "inference.jackknife": ("jackknife_interval",),
         "inference.means": ("cluster_robust", "clustered_mean", "clustered_slope", "mean_interval"),
         "inference.p_values": ("holm", "sign_flip", "with_holm"),
-        "inference.proportions": ("clopper_pearson", "effective_cases", "share", "wilson"),
+        "inference.proportions": ("clopper_pearson", "share", "wilson"),
         "one_shot.methods": ("compare_one_shot", "compare_two_methods", "GroupScore", "MethodScore",
         "OneShotComparison", "overall"),
         "power.pilot": ("model_power", "ModelPower", "pilot_power", "PilotPower"),

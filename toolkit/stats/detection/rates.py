@@ -14,7 +14,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.models import mover, rate_difference
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.p_values import joint_test
+from toolkit.stats.inference.p_values import LEVEL, p_by_inversion
 from toolkit.stats.inference.proportions import share, wilson
 from toolkit.stats.result import Estimate
 from toolkit.words import choices
@@ -173,8 +173,9 @@ def mcnemar(
 
     Of the :math:`b + c` items that one of the two has right and the other wrong, b is binomial with share 1/2 where
     the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for
-    the correlation of the two (Newcombe's hybrid score interval without continuity correction), and the two agree
-    (`joint_test`). Where items share clusters both are those of `toolkit.stats.comparisons.models`.
+    the correlation of the two (Newcombe's hybrid score interval without continuity correction), and reaches 0 where the
+    exact test does not reject it; P is the larger of that test's and the interval's. Where items share clusters both
+    are those of `toolkit.stats.comparisons.models`.
 
     References
     ----------
@@ -214,8 +215,12 @@ def mcnemar(
 
     counts = {"items": n, "items only one has right": b + c}
     exact = min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
-    low, high, p_value = joint_test(ends, exact)
-    return replace(empty, estimate=(b - c) / n, low=low, high=high, n=counts, p_value=p_value)
+    low, high = ends(empty.confidence)
+    if exact >= LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return replace(
+        empty, estimate=(b - c) / n, low=low, high=high, n=counts, p_value=max(exact, p_by_inversion(ends))
+    )
 
 
 def auc(

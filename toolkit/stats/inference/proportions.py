@@ -67,7 +67,7 @@ def share(
     missing: int = 0,
     alike: float | None = None,
 ) -> Estimate:
-    """Return the share of hits with an interval that allows for cases that come in clusters (`effective_cases`).
+    """Return the share of hits with an interval that allows for cases that come in clusters (`wilson_ends`).
 
     Examples
     --------
@@ -94,7 +94,7 @@ def rate_mean(
     nothing: str = "no answer has a score",
     reference: float | None = None,
 ) -> Estimate:
-    """Return the mean of scores from 0 to 1 with Wilson's interval for what its clusters are worth (`effective_cases`).
+    """Return the mean of scores from 0 to 1 with Wilson's interval for what its clusters are worth (`wilson_ends`).
 
     With a ``reference`` it has the P value of that mean, by inversion of the interval (`p_by_inversion`).
 
@@ -125,19 +125,6 @@ def _with_wilson(
     return empty.valued(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
 
 
-def wilson_ends(
-    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None
-) -> Callable[[float], tuple[float, float]]:
-    """Return Wilson's interval of a mean of clustered scores from 0 to 1 as a function of its confidence."""
-    p, worth = float(np.mean(values)), _worth(values, clusters, alike)
-
-    def ends(confidence: float) -> tuple[float, float]:
-        cases = worth(confidence)
-        return wilson(p * cases, cases, confidence)
-
-    return ends
-
-
 def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
     """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree."""
     scores, sizes = np.asarray(hits, dtype=float), pd.Series(list(clusters)).value_counts()
@@ -149,11 +136,12 @@ def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
     return min(max((effect - 1) / (float((sizes**2).sum()) / len(scores) - 1), 0.0), 1.0)
 
 
-def effective_cases(
-    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None, confidence: float = 0.95
-) -> float:
-    r"""Return how many independent cases of 0 or 1 the mean of clustered scores from 0 to 1 is worth.
+def wilson_ends(
+    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None
+) -> Callable[[float], tuple[float, float]]:
+    r"""Return Wilson's interval of the mean of clustered scores from 0 to 1, as a function of its confidence.
 
+    It is that of as many independent cases of 0 or 1 as the scores are worth.
     They are :math:`p (1 - p) / SE^2` with the error of `clustered_mean` (CR2), at most the n cases and at least Kish's
     :math:`K = (\sum n_g)^2 / \sum n_g^2`, what clusters of equal cases are worth, divided by :math:`(t_\nu / z)^2`.
     :math:`\nu = 2 / (2 / \nu_{CR2} + \kappa / G)`, because clusters that are rarely wrong make the error itself
@@ -171,36 +159,35 @@ def effective_cases(
 
     Examples
     --------
-    >>> round(effective_cases([1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1], list("aaabbbcccddd")), 1)
-    2.1
+    >>> ends = wilson_ends([1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1], list("aaabbbcccddd"))
+    >>> [round(end, 2) for end in ends(0.95)]
+    [0.07, 0.87]
     """
-    return _worth(values, clusters, alike)(confidence)
-
-
-def _worth(values: ArrayLike, clusters: Sequence[Hashable], alike: float | None) -> Callable[[float], float]:
-    """Return `effective_cases` as a function of the confidence."""
     scores, labels = np.asarray(values, dtype=float), list(clusters)
     mean, p, n = clustered_mean(scores, labels), float(scores.mean()), len(scores)
     pulls = pd.Series(scores - p).groupby(labels, sort=False)
     sizes, sums, uniform = pulls.size().to_numpy(), pulls.sum().to_numpy(), np.ptp(scores) == 0
     kish, groups = n**2 / float((sizes**2).sum()), len(sizes)
     alone = groups == n and bool(np.isin(scores, (0.0, 1.0)).all())
-    if groups == 1 or alone or (uniform and alike is None):
-        return lambda confidence: kish
     excess = max(float((sums**4).mean() / (sums**2).mean() ** 2) - 3, 0.0) if mean.error else 0.0
-    degrees = 2 / (2 / mean.degrees + excess / groups)
-    if uniform:
-        return lambda confidence: max(
-            kish, n / (1 + (n / kish - 1) * (alike or 0.0)) / _doubt(degrees, confidence)
+    degrees = 2 / (2 / max(mean.degrees, 1.0) + excess / groups)
+    least = worth = kish
+    if uniform and alike is not None:
+        worth = n / (1 + (n / kish - 1) * alike)
+    elif not (uniform or alone or groups == 1):
+        size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
+        least, worth = (
+            0.0,
+            min(max(kish * size, p * (1 - p) / mean.error**2 if mean.error else math.inf), n * size),
         )
-    size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
-    worth = p * (1 - p) / mean.error**2 if mean.error else math.inf
-    return lambda confidence: min(max(kish * size, worth), n * size) / _doubt(degrees, confidence)
 
+    def ends(confidence: float) -> tuple[float, float]:
+        level = (1 + confidence) / 2
+        doubt = (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
+        cases = max(least, worth / doubt)
+        return wilson(p * cases, cases, confidence)
 
-def _doubt(degrees: float, confidence: float) -> float:
-    level = (1 + confidence) / 2
-    return (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
+    return ends
 
 
 def _check(hits: float, n: float) -> None:
