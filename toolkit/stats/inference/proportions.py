@@ -182,12 +182,16 @@ def wilson_ends(
         )
 
     def ends(confidence: float) -> tuple[float, float]:
-        level = (1 + confidence) / 2
-        doubt = (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
-        cases = max(least, worth / doubt)
+        cases = max(least, worth / inflation(degrees, confidence))
         return wilson(p * cases, cases, confidence)
 
     return ends
+
+
+def inflation(degrees: float, confidence: float) -> float:
+    """Return by how much fewer cases Wilson's interval has the width that Student's t would give it."""
+    level = (1 + confidence) / 2
+    return (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
 
 
 def _check(hits: float, n: float) -> None:
