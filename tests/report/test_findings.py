@@ -15,7 +15,7 @@ from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
 from toolkit.report.registry import FIGURES, TABLES
 from toolkit.report.show import Files, NothingToShow
-from toolkit.stats import point_cost
+from toolkit.stats import Sequential, point_cost
 from toolkit.stats.one_shot.methods import score_methods
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -74,7 +74,18 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
     prices = point_cost(analyses.runs)
     assert length.loc[5, "estimate"] == prices[0].estimate
     assert all(price.facets["model"] in length.loc[5, "statement"] for price in prices)
+    assert (
+        f"{prices[0].estimate:.3g} [{prices[0].low:.3g}, {prices[0].high:.3g}] ("
+        in length.loc[5, "statement"]
+    )
+    free, _ = make_study(bases=8, free=True)
+    first, told = (
+        point_cost(free.runs, cost="total_tokens")[0],
+        of(findings_of(free), "Prompt length (RQ1)").loc[5, "statement"],
+    )
+    assert f"in tokens more on 1,000 runs: from S to M {first.estimate:,.0f} [" in told
     models = of(findings, "Models")
+    assert not models["statement"].str.contains("told apart").any()  # of two models the difference says it
     best, worst = sorted(analyses.compare_models().models, key=lambda one: -one[1].estimate)
     assert f"{best[0]} has the highest mean, {best[1].estimate:.2f}" in models.loc[0, "statement"]
     assert f"{worst[0]} the lowest, {worst[1].estimate:.2f}" in models.loc[0, "statement"]
@@ -100,6 +111,15 @@ def test_a_question_that_is_not_answered_is_named_with_its_reason() -> None:
         assert row.verdict == NOT_ANSWERED
         assert np.isnan(row.estimate)
     assert "Models by votes" not in set(findings.frame()["question"])  # nobody was to vote
+    three, _ = make_study(("a", "b", "c"), bases=8)
+    findings = findings_of(three, length="one prompt length", pareto="no cost")
+    assert (
+        of(findings, "Models").loc[2, "statement"].startswith("2 of 3 pairs are told apart; undecided, which")
+    )
+    assert "The reliability of the mean of all judges" in of(findings, "Judges").loc[1, "statement"]
+    assert len(of(findings_of(three, pareto="no cost"), "Prompt length (RQ1)")) == 5  # and no price
+    unjudged = Analyses(three.runs.assign(judged=False), three.judgements, unanswerable=RATED)
+    assert "Missing scores and cost" not in set(findings_of(unjudged).frame()["question"])
     forced = Analyses(analyses.runs, analyses.judgements, unanswerable={"length": "a lack"})
     assert of(findings_of(forced), "Prompt length (RQ1)").loc[0, "statement"].endswith("answered: a lack.")
 
@@ -111,7 +131,7 @@ def test_a_question_that_is_not_answered_is_named_with_its_reason() -> None:
         (0.01, 0.2, DIFFERENT),
         (0.01, 0.01, SMALL),
         (0.5, 0.01, EQUIVALENT),
-        (0.5, 0.2, UNDECIDED),
+        (0.5, 0.05, UNDECIDED),
         (0.05, None, UNDECIDED),
         (None, None, UNDECIDED),
         (None, 0.01, EQUIVALENT),
@@ -124,20 +144,40 @@ def test_the_verdict_is_that_of_both_tests(p: float | None, equivalence: float |
     assert verdict_of(Estimate("M-S", None, p_value=p), test) == NOT_ANSWERED
 
 
+def number(estimate: float | None, low: float | None, high: float | None, **more: Any) -> Estimate:
+    return Estimate("x", estimate, low, high, **more)
+
+
 @pytest.mark.parametrize(
-    ("margin", "bases"), [(None, 3), pytest.param(0.1, 6, marks=pytest.mark.full), (3.0, 4)]
-)
-def test_undecided_is_never_told_as_equal(margin: float | None, bases: int) -> None:
-    """Whatever the study: equality is claimed by the test of equivalence alone."""
-    analyses, _ = make_study(bases=bases, margin=margin, missing=0.2)
-    for statement in findings_of(analyses).statements:
-        if statement.verdict in (UNDECIDED, ""):
-            assert not any(words in statement.text for words in EQUAL), statement.text
-        if statement.verdict == UNDECIDED:
-            assert "undecided" in statement.text
-        if "equivalent" in statement.text:
-            assert statement.verdict == EQUIVALENT
-            assert margin is not None
+    ("found", "words"),
+    [
+        (number(0.3, 0.1, 0.5, n={"bases": 8}), "0.30 (95% interval [0.10, 0.50]; n = 8 bases): different from 0"),
+        (number(0.3, 0.0, 0.6), "0.30 (95% interval [0.00, 0.60]): undecided, because 0 is not ruled out"),
+        (number(-0.3, -0.6, 0.0), "-0.30 (95% interval [-0.60, 0.00]): undecided, because 0 is not ruled out"),
+        (number(0.3, 0.003, 0.6), "0.300 (95% interval [0.003, 0.600]): different from 0"),
+        (number(0.3, 0.1, 0.5, p_value=0.0499), "0.30 (95% interval [0.10, 0.50]; p = 0.0499): different from 0"),
+        (number(0.3, 0.1, 0.5, p_value=0.001), "0.30 (95% interval [0.10, 0.50]; p = 0.001): different from 0"),
+        (number(-3.0, -4.0, None, p_value=0.0009), "-3.00 (95% interval [-4.00, no end]; p < 0.001): different from 0"),
+        (number(3.0, None, 4.0), "3.00 (95% interval [no end, 4.00]): undecided, because 0 is not ruled out"),
+        (
+            number(0.3, 0.1, 0.5, p_value=0.09, correction="Holm", family=6),
+            "0.30 (95% interval [0.10, 0.50]; p = 0.090 (Holm)): its own interval leaves out 0; after correction for 6 "
+            "comparisons it is undecided",
+        ),
+        (
+            number(-1.0, None, None, p_value=0.25, reason="3 are too few"),
+            "-1.00 (p = 0.250; no interval: 3 are too few): undecided, because no outcome of so few could decide it",
+        ),
+        (number(0.3, None, None, reason="one"), "0.30 (no interval: one): undecided, because 0 is not ruled out"),
+        (number(None, None, None, reason="none"), "not estimable (none)"),
+    ],
+)  # fmt: skip
+def test_a_sentence_says_interval_p_value_and_verdict(found: Estimate, words: str) -> None:
+    width = 1000.0 if found.estimable else None
+    asked = Sequential((), (found,), None, width, None, False, 0.0, ())
+    first, last = adaptive_findings(asked, None)
+    assert first.text == f"On all bases of the dataset x is {words}"
+    assert f"is {'1,000' if width else 'unknown'} points wide, so asking goes on" in last.text
 
 
 def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by() -> None:

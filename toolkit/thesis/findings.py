@@ -178,20 +178,19 @@ def _leaves_out(number: Estimate, reference: float) -> bool:
 
 def _undecided(number: Estimate, reference: float, plain: str) -> str:
     """Return why a number does not differ from a reference: its family, too few cases, or its interval."""
-    texts = TEXTS["undecided"]
-    if _leaves_out(number, reference):
-        return str(texts["corrected"].format(reference=reference, family=number.family))
     few = number.p_value is not None and number.low is None and number.high is None
-    return str(texts["few"] if few else texts[plain].format(reference=reference))
+    reason = "corrected" if _leaves_out(number, reference) else "few" if few else plain
+    return str(TEXTS["undecided"][reason].format(reference=reference, family=number.family))
 
 
 def _interval(number: Estimate, reference: float = 0.0) -> str:
     """Return interval, P value and n in brackets, as far as they are there."""
     parts = []
-    if number.low is not None and number.high is not None:
+    if number.low is not None or number.high is not None:
         _, low, high = _rounded(number.estimate, number.low, number.high, reference=reference)
-        parts.append(f"{coverage(number.confidence)} interval [{low}, {high}]")
-    parts += [] if number.p_value is None else [_p_value(number)]
+        parts.append(f"{coverage(number.confidence)} interval [{low or 'no end'}, {high or 'no end'}]")
+    if number.p_value is not None:
+        parts.append(_p_value(number))
     if number.estimate is not None and number.reason:
         parts.append(f"no {number.lacks}: {number.reason}")
     return f"({'; '.join([*parts, f'n = {number.counts}'] if number.n else parts)})"
@@ -265,11 +264,12 @@ def _stated(
     question: str, lead: str, number: Estimate, reference: float | None = None, end: str = ""
 ) -> Statement:
     """Return a sentence that ends in a number, and whether it differs from the value that matters."""
-    verdict, words = "", ""
+    verdict = words = ""
     if reference is not None and number.estimate is not None:
-        verdict, words = verdict_of(number, None, reference), TEXTS["verdicts"]["different from"]
-        words = words if verdict == DIFFERENT else f": {_undecided(number, reference, 'reference')}"
-        words = words.format(reference=reference)
+        verdict = verdict_of(number, None, reference)
+        words = f": {_undecided(number, reference, 'reference')}"
+        if verdict == DIFFERENT:
+            words = TEXTS["verdicts"]["different from"].format(reference=reference)
     return Statement(question, f"{lead} {_value(number, reference or 0.0)}{words}{end}", number, verdict)
 
 
