@@ -34,6 +34,7 @@ KEPT = "tests/hard/test_kept_before_told.py::"
 KILLED = "tests/hard/test_kills.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
 OWNER = "tests/runs/test_owner.py::"
+FINDINGS = "tests/report/test_findings.py::"
 MUTATIONS = (
     Mutation(
         "kept before told",
@@ -195,6 +196,27 @@ MUTATIONS = (
         "if not is_as_sealed(call):",
         "if False:",
         "tests/study/test_planted_faults.py::test_a_fault_in_the_store_is_named[a raw reply altered]",
+    ),
+    Mutation(
+        "a verdict is that of P",
+        "toolkit/thesis/findings.py",
+        "else number.p_value < LEVEL",
+        "else number.p_value >= LEVEL",
+        f"{FINDINGS}test_the_verdict_is_that_of_both_tests",
+    ),
+    Mutation(
+        "an interval that ends at 0 holds 0",
+        "toolkit/thesis/findings.py",
+        "reference < low)",
+        "reference <= low)",
+        f"{FINDINGS}test_a_sentence_says_interval_p_value_and_verdict",
+    ),
+    Mutation(
+        "what its family made undecided is said",
+        "toolkit/thesis/findings.py",
+        '"corrected" if _leaves_out(number, reference)',
+        '"corrected" if not _leaves_out(number, reference)',
+        f"{FINDINGS}test_a_sentence_says_interval_p_value_and_verdict",
     ),
 )
 

@@ -84,6 +84,8 @@ def test_every_number_is_that_of_its_result_and_every_question_has_its_sentences
         of(findings_of(free), "Prompt length (RQ1)").loc[5, "statement"],
     )
     assert f"in tokens more on 1,000 runs: from S to M {first.estimate:,.0f} [" in told
+    assert "] (llama-3); from M to L " in told
+    assert length.loc[4, "statement"].count("these judges alone") == 1
     models = of(findings, "Models")
     assert not models["statement"].str.contains("told apart").any()  # of two models the difference says it
     best, worst = sorted(analyses.compare_models().models, key=lambda one: -one[1].estimate)
@@ -142,6 +144,41 @@ def test_the_verdict_is_that_of_both_tests(p: float | None, equivalence: float |
     test = None if equivalence is None else Estimate("M-S", 0.0, p_value=equivalence)
     assert verdict_of(Estimate("M-S", 0.1, p_value=p), test) == verdict
     assert verdict_of(Estimate("M-S", None, p_value=p), test) == NOT_ANSWERED
+
+
+@pytest.mark.parametrize(
+    ("models", "names"), [("abcd", "c and d"), ("abcde", "undecided, which is not equal: the others")]
+)
+def test_more_pairs_than_a_sentence_holds_are_not_named(models: str, names: str) -> None:
+    rng = np.random.default_rng(1)
+    rows = [(f"b{b}", m, rng.normal(3, 1)) for b in range(6) for m in models]
+    runs = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(
+        length_bin="S", judged=True
+    )
+    *_, pairs = scored_findings(Analyses(runs, runs.iloc[:0]), {}, ("compare_models",))
+    assert pairs.text.startswith("0 of")
+    assert pairs.text.endswith(names)
+
+
+@pytest.mark.parametrize(
+    ("right", "cost", "price"),
+    [
+        ([1, 0, 1, 1, 0, 1], 0.01, "; 1,000 right answers cost AUD 15 ["),
+        ([1, 0, 1, 1, 0, 1], 0.0, ""),
+        ([0] * 6, 0.01, "; 1,000 right answers cost AUD not estimable (no answer with a cost is right)"),
+    ],
+)
+def test_the_price_of_right_answers_has_its_interval(right: list[int], cost: float, price: str) -> None:
+    answers = pd.DataFrame({"base": list("abcdef"), "model": "m", "correct": right, "aud_cost": cost}).assign(
+        length_bin="all", judged=True
+    )
+    answers = pd.concat([answers.assign(chance=0.25), answers.assign(model="n")])
+    answers.attrs["score"] = "correct"
+    accuracy, unknown = scored_findings(Analyses(answers, answers, keyed_answers=answers), {}, ("accuracy",))
+    assert price in accuracy.text
+    assert ("right answers cost" in accuracy.text) == bool(price)
+    assert "less what a guess scores" in accuracy.text
+    assert "less what a guess scores" not in unknown.text
 
 
 def number(estimate: float | None, low: float | None, high: float | None, **more: Any) -> Estimate:
