@@ -16,7 +16,6 @@ from scipy import stats
 
 from toolkit.stats.agreement.drift import judge_drift
 from toolkit.stats.comparisons.accuracy import accuracy
-from toolkit.stats.comparisons.focus import focus_contrast
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.detection.rates import mcnemar
 from toolkit.stats.inference.means import BOUNDED, bounded_mean, clustered_mean
@@ -199,15 +198,11 @@ def gained(gain: float, bases: int) -> dict[str, Estimate]:
     then = runs[runs["length_bin"] == "S"].assign(target=names, judge="j", dimension="composite_strict")
     then = then.rename(columns={"composite_strict": "score"})
     drift = judge_drift(then, then.assign(score=then["score"] + gain))
-    on = runs.assign(run_id=runs["base"] + runs["length_bin"], judge="j")
-    on["composite_strict"] += gain
-    off = on.assign(composite_strict=on["composite_strict"] - gain)
     return {
         "lengths": compare_lengths(runs).contrasts[0],
         "models": paired_difference("d", level + gain, level, names),
         "one shot": compare_one_shot(methods).contrasts[0],
         "drift": drift.drifts[0].shift,
-        "focus": focus_contrast(on, off).difference,
     }
 
 

@@ -199,7 +199,9 @@ def compare_with_people(
         name, method = f"ensemble less {person}", "t over bases, clustered"
         empty = Estimate(name, None, None, None, method, score_unit(score, runs), n, missing)
         differences = scored["ensemble"] - scored[score]
-        estimates.append(mean_estimate(empty, differences, list(scored["base"]), "no run was scored by both"))
+        nothing = "no run was scored by both"
+        difference = mean_estimate(empty, differences, list(scored["base"]), nothing, tested=True)
+        estimates.append(replace(difference, p_value=None))
         estimates += [_icc(person, ratings, judge, by_judge[judge], score) for judge in in_order(by_judge)]
     for (first, ratings), (second, counterparts) in combinations(people.items(), 2):
         estimates.append(_icc(first, ratings, second, counterparts, score))
