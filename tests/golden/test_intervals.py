@@ -10,9 +10,10 @@ from scipy import stats
 
 from toolkit.stats.inference.effect_size import paired_effect_size
 from toolkit.stats.inference.jackknife import jackknife_interval
-from toolkit.stats.inference.means import clustered_mean, mean_interval
+from toolkit.stats.inference.means import cluster_robust, clustered_mean, mean_interval
 from toolkit.stats.inference.p_values import holm
-from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, share, wilson
+from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, rate_mean, share, wilson
+from toolkit.stats.result import Estimate
 
 GOLDEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "clustered_error_miller_2024.json").read_text("utf-8")
@@ -64,6 +65,37 @@ def test_cases_of_one_cluster_that_agree_count_as_one() -> None:
     within = share("s", [True, False] * 40, [n // 2 for n in range(80)])
     assert within.low < wilson(40, 80)[0], "never narrower than independent cases"
     assert share("s", [True, False, True], ["a"] * 3).low == wilson(2 / 3, 1)[0]
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("sizes", [(4,) * 6, (90, 2, 3, 5), (50,) + (5,) * 11, (1, 2, 3, 40, 40)])
+def test_clustered_cases_are_worth_what_the_regression_on_a_constant_says(
+    sizes: tuple[int, ...], rate: float
+) -> None:
+    """The oracle has error and degrees of `cluster_robust`, and the kurtosis of the sums by scipy."""
+    rng = np.random.default_rng(len(sizes))
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    hits = (rng.random(len(labels)) < rng.beta(2 * rate, 2 - 2 * rate, len(sizes))[labels]).astype(float)
+    hits[:2] = 0.0, 1.0
+    found = rate_mean(Estimate("rate", None), hits, labels.tolist())
+    line = cluster_robust(np.ones((len(hits), 1)), hits, labels, {"mean": [1.0]})["mean"]
+    sums = [float((hits[labels == place] - hits.mean()).sum()) for place in range(len(sizes))]
+    excess = max(stats.kurtosis([*sums, *np.negative(sums)]), 0.0)
+    degrees = 2 / (2 / line.degrees + excess / len(sizes))
+    p, least = float(hits.mean()), len(hits) ** 2 / float(np.square(sizes).sum())
+    worth = min(max(least, p * (1 - p) / line.error**2), len(hits))
+    shared = share("rate", [hit == 1 for hit in hits], labels.tolist())
+    worth /= (stats.t.ppf(0.975, degrees) / stats.norm.ppf(0.975)) ** 2
+    assert (found.low, found.high) == pytest.approx(wilson(p * worth, worth))
+    assert (found.low, found.high) == pytest.approx((shared.low, shared.high))
+
+
+def test_clusters_of_equal_cases_count_by_kish() -> None:
+    """Nine of ten cases in one cluster are worth little more than that cluster, where all agree."""
+    labels = ["large"] * 90 + list("aabbccddee")
+    worth = 100**2 / (90**2 + 5 * 2**2)
+    none = rate_mean(Estimate("rate", None), [0.0] * 100, labels)
+    assert (none.low, none.high) == pytest.approx(wilson(0, worth))
 
 
 def test_the_interval_is_bias_corrected_with_the_degrees_that_the_kurtosis_leaves():

@@ -86,8 +86,7 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     for first, second in itertools.combinations(cells.columns, 2):
         pair = f"{first} - {second}", cells[first].to_numpy(), cells[second].to_numpy(), bases
         if rate:
-            answered = int(checked.loc[checked["model"].isin((first, second)), "score"].notna().sum())
-            differences.append(rate_difference(*pair, answers=answered // 2, unit=unit))
+            differences.append(rate_difference(*pair, unit=unit))
         else:
             differences.append(paired_difference(*pair, unit=unit))
     corrected = with_holm(differences, "pairs of models")
@@ -117,7 +116,6 @@ def rate_difference(
     second: ArrayLike,
     bases: Sequence[Hashable],
     *,
-    answers: int | None = None,
     unit: str = "none",
 ) -> Estimate:
     r"""Return the difference of two rates over the prompts that both models answered, clustered by base.
@@ -157,8 +155,7 @@ def rate_difference(
     by_t = clustered_mean(a - b, labels)
     rates, ends, pulls = [], [], []
     for values in (a, b):
-        p, error = float(values.mean()), clustered_mean(values, labels).error or 0.0
-        worth = effective_cases(p, error, max(answers or 0, len(labels)), groups)
+        p, worth = float(values.mean()), effective_cases(values, labels)
         rates.append(p)
         ends.append(wilson(p * worth, worth))
         pulls.append(_sums(values - p, labels))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -19,7 +20,7 @@ METHOD: Final = "Wilson"
 CLUSTERED_METHOD: Final = "Wilson, effective n (Dean & Pagano 2015)"
 
 
-def wilson(hits: float, n: float) -> tuple[float, float]:
+def wilson(hits: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval of a share, which exists for 0 and for 1 too.
 
     References
@@ -34,7 +35,7 @@ def wilson(hits: float, n: float) -> tuple[float, float]:
     from statsmodels.stats.proportion import proportion_confint
 
     _check(hits, n)
-    low, high = map(float, proportion_confint(hits, n, 0.05, "wilson"))
+    low, high = map(float, proportion_confint(hits, n, 1 - confidence, "wilson"))
     # At 0 and 1 the end is exact; rounding must not put the share outside of its own interval.
     return min(hits / n, max(0.0, low)), max(hits / n, min(1.0, high))
 
@@ -66,17 +67,7 @@ def share(
     missing: int = 0,
     alike: float | None = None,
 ) -> Estimate:
-    r"""Return the share of hits with an interval that allows for cases that come in clusters.
-
-    The cases count as :math:`n_e = n / d` with the design effect :math:`d`, the square of the clustered standard
-    error over that of independent cases, held within :math:`1 \le d \le n / G` with G clusters and then multiplied by
-    :math:`(t_{G-1} / z)^2`, because it is known from G clusters only. Where all cases agree, their standard error says
-    nothing: with ``alike``, the `likeness` of a larger set that these are a part of, :math:`d = 1 + (n / G - 1)` times
-    it, and without it the clusters count as one case each.
-
-    References
-    ----------
-    Dean & Pagano (2015), Journal of Survey Statistics and Methodology 3, 484-503.
+    """Return the share of hits with an interval that allows for cases that come in clusters (`effective_cases`).
 
     Examples
     --------
@@ -87,18 +78,11 @@ def share(
     labels = list(range(len(hits))) if clusters is None else list(clusters)
     if len(labels) != len(hits):
         raise InputError(f"share: {len(hits)} cases and {len(labels)} clusters; give a cluster for each case")
-    groups = len(set(labels))
-    counts = {what: len(hits)} | ({"bases": groups} if clusters is not None else {})
-    method = METHOD if groups == len(hits) else CLUSTERED_METHOD
-    unit = f"share of {what}"
-    empty = Estimate(name, None, method=method, unit=unit, n=counts, missing=missing)
+    counts = {what: len(hits)} | ({"bases": len(set(labels))} if clusters is not None else {})
+    empty = Estimate(name, None, method=METHOD, unit=f"share of {what}", n=counts, missing=missing)
     if not len(hits):
         return empty.not_estimable("there is no case")
-    p = sum(map(bool, hits)) / len(hits)
-    error = clustered_mean([float(bool(hit)) for hit in hits], labels).error or 0.0
-    effective = effective_cases(p, error, len(hits), groups, alike)
-    low, high = wilson(p * effective, effective)
-    return replace(empty, estimate=p, low=low, high=high)
+    return _with_wilson(empty, np.asarray(hits, dtype=bool).astype(float), labels, alike)
 
 
 def rate_mean(
@@ -109,13 +93,7 @@ def rate_mean(
     *,
     nothing: str = "no answer has a score",
 ) -> Estimate:
-    r"""Return the mean of scores from 0 to 1 with Wilson's interval for what its clusters are worth.
-
-    As in `share`, with :math:`2 / (2 / (G - 1) + \kappa / G)` degrees of freedom in place of :math:`G - 1`, because
-    clusters that are rarely wrong make the standard error itself uncertain: :math:`\kappa \ge 0` is the excess kurtosis
-    of the sums of the clusters (Satterthwaite 1946, Biometrics Bulletin 2, 110-114). Scores between 0 and 1 vary less
-    than those of 0 and 1, so :math:`n_e` may be larger by :math:`p (1 - p) / s^2`. Simulated 95 % intervals covered
-    92.2-98.4 %, with :math:`G - 1` 88 % in places, Student's t 71 %.
+    """Return the mean of scores from 0 to 1 with Wilson's interval for what its clusters are worth (`effective_cases`).
 
     Examples
     --------
@@ -126,55 +104,73 @@ def rate_mean(
     scores = np.asarray(values, dtype=float)
     if not len(scores):
         return empty.not_estimable(nothing)
-    labels, p = list(clusters), float(scores.mean())
-    mean, groups = clustered_mean(scores, labels), len(set(labels))
-    if groups < 2:
-        return empty.valued(p).no_interval(mean.reason)
-    whole = bool(np.isin(scores, (0.0, 1.0)).all())
-    if p in (0.0, 1.0) or mean.error is None or (whole and groups == len(scores)):
-        effective = effective_cases(p, mean.error or 0.0, len(scores), groups, alike)
-    else:
-        pulls = pd.Series(scores - p).groupby(labels, sort=False).sum().to_numpy()
-        excess = max(float((pulls**4).mean() / (pulls**2).mean() ** 2) - 3, 0.0)
-        degrees = 2 / (2 / (groups - 1) + excess / groups)
-        size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
-        worth = min(max(groups * size, p * (1 - p) / mean.error**2), len(scores) * size)
-        doubt = (float(special.stdtrit(degrees, 0.975)) / float(special.ndtri(0.975))) ** 2
-        effective = worth / doubt
-    low, high = wilson(p * effective, effective)
-    return replace(
-        empty, estimate=p, low=low, high=high, method=METHOD if groups == len(scores) else CLUSTERED_METHOD
-    )
+    if len(set(clusters)) < 2:
+        return clustered_mean(scores, clusters).of(empty)
+    return _with_wilson(empty, scores, list(clusters), alike)
+
+
+def _with_wilson(
+    empty: Estimate, scores: np.ndarray, labels: list[Hashable], alike: float | None
+) -> Estimate:
+    p, effective = float(scores.mean()), effective_cases(scores, labels, alike, empty.confidence)
+    low, high = wilson(p * effective, effective, empty.confidence)
+    method = METHOD if len(set(labels)) == len(labels) else CLUSTERED_METHOD
+    return replace(empty, estimate=p, low=low, high=high, method=method)
 
 
 def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
     """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree."""
-    scores = np.asarray(hits, dtype=float)
-    cases, groups = len(scores), len(set(clusters))
-    p = float(scores.sum()) / cases if cases else 0.0
-    if p in (0.0, 1.0) or groups in (1, cases):
+    scores, sizes = np.asarray(hits, dtype=float), pd.Series(list(clusters)).value_counts()
+    p = float(scores.mean()) if len(scores) else 0.0
+    if p in (0.0, 1.0) or len(sizes) in (1, len(scores)):
         return None
     error = clustered_mean(scores, list(clusters)).error or 0.0
-    effect = error**2 * cases / (p * (1 - p))
-    return min(max((effect - 1) / (cases / groups - 1), 0.0), 1.0)
+    effect = error**2 * len(scores) / (p * (1 - p))
+    return min(max((effect - 1) / (float((sizes**2).sum()) / len(scores) - 1), 0.0), 1.0)
 
 
-def effective_cases(p: float, error: float, cases: int, groups: int, alike: float | None = None) -> float:
-    """Return how many independent cases a share of clustered cases is worth; see `share`.
+def effective_cases(
+    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None, confidence: float = 0.95
+) -> float:
+    r"""Return how many independent cases of 0 or 1 the mean of clustered scores from 0 to 1 is worth.
+
+    They are :math:`p (1 - p) / SE^2` with the error of `clustered_mean` (CR2), at most the n cases and at least Kish's
+    :math:`K = (\sum n_g)^2 / \sum n_g^2`, what clusters of equal cases are worth, divided by :math:`(t_\nu / z)^2`.
+    :math:`\nu = 2 / (2 / \nu_{CR2} + \kappa / G)`, because clusters that are rarely wrong make the error itself
+    uncertain: :math:`\kappa \ge 0` is the excess kurtosis of the sums of the G clusters. Scores between 0 and 1 vary
+    less than those of 0 and 1, so that n and K are times :math:`p (1 - p) / s^2`. Where all cases agree, their error
+    says nothing: with ``alike``, the `likeness` of a larger set that these are a part of, they count as :math:`n / (1 +
+    (n / K - 1)` alike), and without it as K. Simulated 95 % intervals covered 94-100 % with 5 to 100 clusters of any
+    sizes, by K = G and G - 1 degrees 56-90 % where one cluster held nine of ten cases.
+
+    References
+    ----------
+    Dean & Pagano (2015), Journal of Survey Statistics and Methodology 3, 484-503. Kish (1965), Survey Sampling, section
+    8.2. Satterthwaite (1946), Biometrics Bulletin 2, 110-114. Pustejovsky & Tipton (2018), Journal of Business &
+    Economic Statistics 36, 672-683.
 
     Examples
     --------
-    >>> round(effective_cases(0.5, 0.1, 60, 12), 1)
-    19.8
+    >>> round(effective_cases([1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1], list("aaabbbcccddd")), 1)
+    2.1
     """
-    uniform = p in (0.0, 1.0)
-    if (uniform and alike is None) or groups < 2 or groups >= cases:
-        return float(groups)
-    doubt = (float(special.stdtrit(groups - 1, 0.975)) / float(special.ndtri(0.975))) ** 2
+    scores, labels = np.asarray(values, dtype=float), list(clusters)
+    mean, p, n = clustered_mean(scores, labels), float(scores.mean()), len(scores)
+    pulls = pd.Series(scores - p).groupby(labels, sort=False)
+    sizes, sums, uniform = pulls.size().to_numpy(), pulls.sum().to_numpy(), np.ptp(scores) == 0
+    kish, groups = n**2 / float((sizes**2).sum()), len(sizes)
+    alone = groups == n and bool(np.isin(scores, (0.0, 1.0)).all())
+    if groups == 1 or alone or (uniform and alike is None):
+        return kish
+    excess = max(float((sums**4).mean() / (sums**2).mean() ** 2) - 3, 0.0) if mean.error else 0.0
+    degrees = 2 / (2 / mean.degrees + excess / groups)
+    level = (1 + confidence) / 2
+    doubt = (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
     if uniform:
-        return max(float(groups), cases / (1 + (cases / groups - 1) * (alike or 0.0)) / doubt)
-    worth = p * (1 - p) / error**2 if error > 0 else float(cases)
-    return min(float(cases), max(float(groups), worth)) / doubt
+        return max(kish, n / (1 + (n / kish - 1) * (alike or 0.0)) / doubt)
+    size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
+    worth = p * (1 - p) / mean.error**2 if mean.error else math.inf
+    return min(max(kish * size, worth), n * size) / doubt
 
 
 def _check(hits: float, n: float) -> None:
