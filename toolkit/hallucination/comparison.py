@@ -27,7 +27,7 @@ from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
 from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.prompt_length.contrasts import LEVEL
+from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import Summary, reason_key, total_aud
 

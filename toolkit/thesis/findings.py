@@ -19,6 +19,7 @@ from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
 from toolkit.stats.comparisons.models import RATE_UNIT
+from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
@@ -27,7 +28,7 @@ from toolkit.stats.one_shot.methods import (
     methods_frame,
     overall,
 )
-from toolkit.stats.prompt_length.contrasts import CONTRASTS, LEVEL
+from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.prompt_length.information import INFORMATION_PAIRS, LENGTH_PAIRS
 from toolkit.stats.result import Estimate, digits_apart
 from toolkit.thesis.references import data_file

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import ALONE, About, FigureWithCaption, NothingToDraw
-from toolkit.stats.prompt_length.contrasts import LEVEL
+from toolkit.stats.inference.p_values import LEVEL
 from toolkit.stats.result import Estimate, rounded
 from toolkit.words import scale_words
 

@@ -14,14 +14,13 @@ from toolkit.stats.agreement.kappa import weighted_kappa
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, mean_estimate
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import EQUAL_METHOD, with_holm
 from toolkit.stats.inference.proportions import share, wilson
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
 METHOD: Final = f"{CLUSTERED}, paired"
-EQUAL_METHOD: Final = "Wilson's bound of the share of bases that move, by a point each"
 UNIT: Final = "score points"
 _PAIR: Final = ["target", "judge", "dimension"]
 _COLUMNS: Final = ("base", *_PAIR, "score")
@@ -197,13 +196,9 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
 
 def _of_few_moves(shift: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
     """Return a shift with an interval that is no shorter than the share of bases that moved allows."""
-    mean, count = float(difference.mean()), len(set(bases))
-    if shift.low is None or shift.high is None:
-        bound = wilson(0, count)[1]
-        what = "every base moved by as much" if difference.any() else "no score changed"
-        note = f"{what}; the interval allows for {bound:.0%} of bases moving by a point, which {count} may not show"
-        shift = shift.valued(mean, mean - bound, mean + bound, method=EQUAL_METHOD, note=note)
-        return replace(shift, reason="", degrees=None)
+    count = len(set(bases))
+    if shift.low is None or shift.high is None or shift.method == EQUAL_METHOD:
+        return shift
     sums, moves = sums_by(numbered(bases), np.column_stack([difference, np.ones(len(difference))])), 0.0
     moved = np.abs(sums[:, 0]) > ROUNDING
     if moved.any():

@@ -20,6 +20,7 @@ from toolkit.stats.inference.jackknife import (
     numbered,
     sums_by,
 )
+from toolkit.stats.inference.p_values import equal_differences
 from toolkit.stats.inference.run_table import Points
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
@@ -41,9 +42,12 @@ class MeanInterval:
     p_value: float | None
     degrees: float
     reason: str = ""
+    groups: int = 0
 
     def of(self, empty: Estimate, *, tested: bool = False) -> Estimate:
-        """Return the estimate that this mean gives, with its p value where a test is wanted."""
+        """Return the estimate that this mean gives; where it is one of differences, with its p value."""
+        if tested and self.error is None and self.groups > 1:
+            return equal_differences(empty, self.mean, self.groups)
         lacks, p_value = ("interval or p value", self.p_value) if tested else ("interval", None)
         more = {"p_value": p_value, "note": "", "reason": self.reason, "lacks": lacks}
         return empty.valued(self.mean, self.low, self.high, **more)
@@ -64,7 +68,9 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95, scale: float | No
     return _t_interval(float(x.mean()), error, len(x), size, "values", len(x) - 1, confidence)
 
 
-def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> MeanInterval:
+def clustered_mean(
+    values: ArrayLike, clusters: Sequence[Hashable], scale: float | None = None
+) -> MeanInterval:
     r"""Return the mean of values that come in clusters, with a standard error that allows for it.
 
     With :math:`s_g = \sum_{i \in g} (x_i - \bar x)` over the :math:`n_g` of n values in cluster g,
@@ -96,7 +102,7 @@ def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> MeanInter
         off_diagonal = (float(squares.sum()) ** 2 - float((squares**2).sum())) / len(x) ** 2
         degrees = len(x) ** 2 / (float((sizes**2).sum()) + off_diagonal)
     error = math.sqrt(float((sums**2).sum())) / len(x)
-    size = float(np.abs(x).max())
+    size = float(np.abs(x).max()) if scale is None else scale
     return _t_interval(float(x.mean()), error, len(sums), size, "clusters", degrees)
 
 
@@ -122,8 +128,9 @@ def _t_interval(
             mean, None, None, None, None, 0, f"{counted(count, unit_word)}, and two are needed"
         )
     if error <= ROUNDING * size:
-        return MeanInterval(mean, None, None, None, None, degrees, f"all {count} {unit_word} are equal")
-    return MeanInterval(mean, error, *_student(mean, error, degrees, confidence), degrees)
+        reason, mean = f"all {count} {unit_word} are equal", mean if abs(mean) > ROUNDING * size else 0.0
+        return MeanInterval(mean, None, None, None, None, degrees, reason, count)
+    return MeanInterval(mean, error, *_student(mean, error, degrees, confidence), degrees, groups=count)
 
 
 def _student(

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import optimize, special
 
 from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
-from toolkit.words import agreeing, counted
+from toolkit.words import SCALE
 
+LEVEL: Final = 0.05  # at which a test rejects; one less the confidence of the intervals
+EQUAL_METHOD: Final = "Wilson's bound of the share of bases that move, by a point each; sign test"
 EXACT_UP_TO: Final = 16  # pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them
 PATTERNS: Final = 2**EXACT_UP_TO
 _PART: Final = 4096
+_LEAST_Z, _MOST_Z = 1e-6, 8.0  # between which intervals are inverted: P values of 1 and 1e-15
 _SLACK: Final = 1e-9  # sums that differ by less than this share of their size are equal: 0.1 + 0.2 is not 0.3
 
 
@@ -42,13 +46,79 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     return tuple(corrected)
 
 
+def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 0.0) -> float:
+    r"""Return the smallest :math:`\alpha` at which the interval ``ends(1 - alpha)`` leaves out a value: its P value.
+
+    It is below .05 exactly where the 95 % interval leaves the value out (Lehmann & Romano 2005, Testing Statistical
+    Hypotheses, section 3.5).
+
+    Examples
+    --------
+    >>> from toolkit.stats.inference.proportions import wilson
+    >>> round(p_by_inversion(lambda confidence: wilson(8, 10, confidence), 0.5), 4)
+    0.0578
+    """
+
+    def outside(z: float) -> float:
+        low, high = ends(1 - 2 * float(special.ndtr(-z)))
+        return max(low - value, value - high)
+
+    bounds = _LEAST_Z, float(-special.ndtri(LEVEL / 2)), _MOST_Z
+    distances = list(map(outside, bounds))
+    if distances[0] <= 0:
+        return 1.0
+    place = int(distances[1] > 0)
+    if distances[place + 1] > 0:
+        return 2 * float(special.ndtr(-_MOST_Z))
+    return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2])))
+
+
+def equal_differences(empty: Estimate, mean: float, groups: int, margin: float = 0.0) -> Estimate:
+    r"""Return the mean of differences that are equal in all G bases, with P and an interval where t has none.
+
+    The interval is :math:`\bar d \pm u s`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none
+    of G has shown to move otherwise, by s each, which is a point, a fifth of the scale or :math:`|\bar d|`, whichever
+    is most. The P value is the larger of that of the sign test, :math:`2^{1 - G}` (1 where no base moved), and of the
+    interval's inversion. With a ``margin`` both are one-sided, for a mean within it.
+
+    References
+    ----------
+    Wilson (1927), Journal of the American Statistical Association 22, 209-212.
+
+    Examples
+    --------
+    >>> estimate = equal_differences(Estimate("gain", None), 1.0, 20)
+    >>> round(estimate.low, 3), round(estimate.high, 3), estimate.p_value == 2**-19
+    (0.839, 1.161, True)
+    """
+    scale, sides = getattr(empty.unit, "scale", SCALE), 1 if margin else 2
+    step = max(1.0, (scale[1] - scale[0]) / 5, abs(mean))
+    room = min(abs(abs(mean) - margin) / step, 1.0)
+    tail = float(special.ndtr(-math.sqrt(groups * room / (1 - room)))) if room < 1 else 0.0
+    signs = 2.0**-groups * sides if mean else 0.0
+    p_value = max(sides * tail if abs(mean) < margin or not margin else 1 - tail, signs)
+    estimate = empty.valued(mean, p_value=p_value, method=EQUAL_METHOD)
+    if signs >= LEVEL:
+        return estimate.no_interval(too_few(groups, signs))
+    square = float(special.ndtri((1 + empty.confidence) / 2)) ** 2
+    share = square / (groups + square)
+    note = f"all are equal; the interval allows for {share:.0%} moving otherwise, which {groups} may not show"
+    return replace(estimate, low=mean - share * step, high=mean + share * step).noted(note)
+
+
+def too_few(count: int, least: float) -> str:
+    """Return why so few signs decide nothing, whatever they are."""
+    return f"{count} are too few: their signs allow no P value below {least:g}"
+
+
 def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
     """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
     tests = tuple(results)
     count = sum(test.p_value is not None for test in tests)
     word = f"Holm over {count} {over}" if over else f"Holm, {count} tests"
+    corrected = {"correction": word, "family": count} if count > 1 else {}
     return tuple(
-        test if p is None else replace(test, p_value=p, correction=word if count > 1 else "none")
+        test if p is None else replace(test, p_value=p, **corrected)
         for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)
     )
 
@@ -68,10 +138,11 @@ class SignFlip:
 def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
     r"""Test that paired differences are as likely to be :math:`-d` as :math:`d`, and invert the test.
 
-    The p value is the share of patterns of signs :math:`s` with :math:`|\sum s_i d_i| \ge |\sum d_i|`; the interval
-    ends at the :math:`k`-th smallest and largest of the :math:`2^n - 1` means of subsets with
-    :math:`k = \lfloor 2^n \alpha / 2 \rfloor` (Hartigan's typical values). Beyond 16 pairs a seeded sample of
-    patterns is used; then :math:`p = (b + 1) / (m + 1)`, because a p value is never 0.
+    The p value is the share of patterns of signs :math:`s` with :math:`|\sum s_i d_i| \ge |\sum d_i|`; beyond 16 pairs
+    :math:`(b + 1) / (m + 1)`, of a seeded sample of m patterns b that do, because a p value is never 0. The interval
+    holds all means that are not rejected: of the means of the subsets that change sign, or that do not, it ends at the
+    :math:`k`-th smallest and largest, :math:`k = \lfloor 2^{n-1} \alpha \rfloor` or :math:`\lfloor (m + 1) \alpha
+    \rfloor` (Hartigan's typical values).
 
     References
     ----------
@@ -93,22 +164,24 @@ def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
     exact = len(d) <= EXACT_UP_TO
     parts = [(part @ d, part.sum(axis=1)) for part in _subsets(len(d), exact, seed)]
     sums, sizes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    total = float(d.sum())
-    slack = _SLACK * float(np.abs(d).sum())
-    extreme = int((np.abs(2 * sums - total) >= abs(total) - slack).sum())
+    patterns, count = len(sums), len(d)
+    if not exact:  # all patterns have the subsets that keep their sign already
+        sums, sizes = np.append(sums, d.sum() - sums), np.append(sizes, count - sizes)
+    sums = np.where(np.abs(sums) <= _SLACK * float(np.abs(d).sum()), 0.0, sums)
     means = np.sort(sums[sizes > 0] / sizes[sizes > 0])
     method = (
-        f"all {len(sums)} sign patterns"
+        f"all {patterns} sign patterns"
         if exact
-        else f"{len(sums)} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
+        else f"{patterns} sign patterns drawn with seed {seed} (Phipson & Smyth 2010)"
     )
-    p_value = extreme / len(sums) if exact else (extreme + 1) / (len(sums) + 1)
-    # With all patterns the empty subset is one of the 2^n; with a sample the m means part the line in m + 1.
-    k = math.floor((len(means) + 1) * 0.025 + _SLACK)
+    fewer, pairs = int(min((means <= 0).sum(), (means >= 0).sum())), len(means) // 2 + 1
+    p_value = min(1.0, (fewer + 1) / pairs)
+    k = math.floor(pairs * LEVEL + _SLACK)
     mean = float(d.mean())
     if k < 1:
-        reason = f"{counted(len(d), 'pairs')} {agreeing(len(d), 'are')} too few for a 95% interval"
-        return SignFlip(mean, None, None, p_value, f"paired permutation test, {method}", reason)
+        return SignFlip(
+            mean, None, None, p_value, f"paired permutation test, {method}", too_few(count, 1 / pairs)
+        )
     method = f"paired permutation test and its inversion (Hartigan 1969), {method}"
     return SignFlip(mean, float(means[k - 1]), float(means[-k]), p_value, method)
 

@@ -14,7 +14,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.p_values import sign_flip, with_holm
+from toolkit.stats.inference.p_values import equal_differences, p_by_inversion, sign_flip, with_holm
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import agreeing, choices, counted
@@ -321,6 +321,9 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     empty = Estimate(f"{later} - {earlier}", None, unit=UNIT, n=n, missing=missing)
     if differences.empty:
         return empty.not_estimable("no question has a score for both")
-    test = sign_flip(differences.to_numpy(), seed=seed)
+    values = differences.to_numpy().round(_DECIMALS)
+    if len(values) > 1 and np.ptp(values) == 0:
+        return equal_differences(empty, float(values[0]), len(values))
+    test = sign_flip(values, seed=seed)
     contrast = empty.valued(test.mean, test.low, test.high, p_value=test.p_value, method=test.method)
     return contrast.no_interval(test.reason) if test.reason else contrast

@@ -18,7 +18,7 @@ from toolkit.scoring import analyze_length_bias
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, with_holm
 from toolkit.stats.inference.run_table import Points, checked_runs, left_out_note, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
@@ -28,7 +28,6 @@ CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
 PAIRED_METHOD: Final = "Student t over bases, paired"
 TOST_METHOD: Final = "two one-sided paired t tests over bases (TOST)"
-LEVEL: Final = 0.05  # of each of the two tests of equivalence
 EFFECTS: Final = {
     "d_z": "non-central t over bases",
     "g_z": "non-central t over bases; estimate corrected for bias (Hedges 1981)",
@@ -225,7 +224,7 @@ def effect_size(kind: str, difference: Estimate, values: ArrayLike) -> Estimate:
     empty = replace(empty, missing=difference.missing)
     if difference.estimate is None:
         return empty.not_estimable(difference.reason)
-    if difference.low is None:
+    if difference.method == EQUAL_METHOD:
         return empty.not_estimable("the differences are all equal")
     size, low, high = paired_effect_size(values)
     corrected = bias_corrected(size, len(np.asarray(values))) if kind == "g_z" else size
@@ -302,7 +301,8 @@ def equivalence(
     :math:`t = (\bar d - \delta) / SE` below zero, with n - 1 degrees of freedom. It is below .05 exactly where the
     90 % interval, which is the one returned, lies within the margin. Where the true mean sits on the margin
     itself it rejects in 4.4-6.0 % of 4,000 simulated studies a setting (12 to 100 bases, normal and half-step scores);
-    where differences vary more than 1.2 margins it rejects less often, never more.
+    where differences vary more than 1.2 margins it rejects less often, never more. Differences that are all equal have
+    the bound of `equal_differences`.
 
     References
     ----------
@@ -323,7 +323,7 @@ def equivalence(
         return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
     mean = mean_interval(d, confidence=empty.confidence, scale=scale)
     if mean.error is None:
-        return empty.valued(mean.mean).no_interval(mean.reason, "interval or p value")
+        return equal_differences(empty, mean.mean, d.size, margin)
     # The nearer end of the margin decides: of the two one-sided p values it has the larger.
     p_value = float(special.stdtr(mean.degrees, (abs(mean.mean) - margin) / mean.error))
     return empty.valued(mean.mean, mean.low, mean.high, p_value=p_value)
