@@ -84,7 +84,8 @@ class Estimate:
     ``name`` is printed as it is and never read back: ``statistic`` is the part of it that heads a column, and
     ``facets`` what the number is of, e.g. ``{"model": "gpt-4o"}``. ``reason`` says why there is no number, or where
     there is one, no interval or test (``lacks``). ``role`` is confirmatory or exploratory; a description has none.
-    ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note and role together.
+    ``family`` counts the tests that ``correction`` is for. ``note`` holds free remarks; `remarks` puts reason, note and
+    role together.
     """
 
     name: str

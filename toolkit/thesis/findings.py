@@ -161,40 +161,60 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
             yield Statement(titles[name], TEXTS["not_answered"].format(reason=error.why), None, NOT_ANSWERED)
 
 
-def verdict_of(difference: Estimate, equivalence: Estimate | None = None) -> str:
+def verdict_of(number: Estimate, equivalence: Estimate | None = None, reference: float = 0.0) -> str:
     """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs."""
-    if difference.estimate is None:
+    if number.estimate is None:
         return NOT_ANSWERED
-    is_different = difference.p_value is not None and difference.p_value < LEVEL
+    is_different = _leaves_out(number, reference) if number.p_value is None else number.p_value < LEVEL
     if equivalence is not None and equivalence.p_value is not None and equivalence.p_value < LEVEL:
         return SMALL if is_different else EQUIVALENT
     return DIFFERENT if is_different else UNDECIDED
 
 
-def _interval(number: Estimate) -> str:
+def _leaves_out(number: Estimate, reference: float) -> bool:
+    low, high = number.low, number.high
+    return (low is not None and reference < low) or (high is not None and high < reference)
+
+
+def _undecided(number: Estimate, reference: float, plain: str) -> str:
+    """Return why a number does not differ from a reference: its family, too few cases, or its interval."""
+    texts = TEXTS["undecided"]
+    if _leaves_out(number, reference):
+        return str(texts["corrected"].format(reference=reference, family=number.family))
+    few = number.p_value is not None and number.low is None and number.high is None
+    return str(texts["few"] if few else texts[plain].format(reference=reference))
+
+
+def _interval(number: Estimate, reference: float = 0.0) -> str:
     """Return interval, P value and n in brackets, as far as they are there."""
     parts = []
     if number.low is not None and number.high is not None:
-        _, low, high = _rounded(number.estimate, number.low, number.high)
+        _, low, high = _rounded(number.estimate, number.low, number.high, reference=reference)
         parts.append(f"{coverage(number.confidence)} interval [{low}, {high}]")
-    if number.p_value is not None:
-        corrected = f" ({number.correction})" if number.correction != "none" else ""
-        parts.append((f"p = {number.p_value:.3f}" if number.p_value >= 0.001 else "p < 0.001") + corrected)
+    parts += [] if number.p_value is None else [_p_value(number)]
     if number.estimate is not None and number.reason:
         parts.append(f"no {number.lacks}: {number.reason}")
     return f"({'; '.join([*parts, f'n = {number.counts}'] if number.n else parts)})"
 
 
-def _rounded(*values: float | None) -> list[str]:
-    digits = digits_apart(values, 2)
+def _p_value(number: Estimate) -> str:
+    """Return P with its correction, and with as many digits as tell it apart from the level."""
+    value, corrected = number.p_value or 0.0, number.correction if number.correction != "none" else ""
+    digits = digits_apart((value, LEVEL), 3)
+    return (f"p = {value:.{digits}f}" if value >= 0.001 else "p < 0.001") + (corrected and f" ({corrected})")
+
+
+def _rounded(*values: float | None, reference: float = 0.0) -> list[str]:
+    digits = digits_apart((*values, reference), 2)
     return ["" if value is None else f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
 
 
-def _value(number: Estimate) -> str:
+def _value(number: Estimate, reference: float = 0.0) -> str:
     """Return a number with its interval, or why there is none."""
     if number.estimate is None:
         return f"not estimable ({number.why_no_number})"
-    return f"{_rounded(number.estimate, number.low, number.high)[0]} {_interval(number)}"
+    amount = _rounded(number.estimate, number.low, number.high, reference=reference)[0]
+    return f"{amount} {_interval(number, reference)}"
 
 
 def _money(value: float | None) -> str:
@@ -221,6 +241,7 @@ def _compared(
     unit: str = " points",
     lead: str = "",
     equivalence: Estimate | None = None,
+    margin: float | None = None,
 ) -> Statement:
     """Return the sentence on a difference, in words that follow its sign."""
     verdict, texts = verdict_of(number, equivalence), TEXTS["compared"]
@@ -232,8 +253,11 @@ def _compared(
     if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
         size = number
     values = {"amount": _rounded(size.estimate, size.low, size.high)[0], "interval": _interval(size)}
-    form = texts["higher" if verdict == DIFFERENT else "less"]
-    text = form.format(**names, **values, direction=direction, verdict=TEXTS["verdicts"][verdict])
+    form, reading = texts["higher" if verdict == DIFFERENT else "less"], _undecided(number, 0.0, "difference")
+    if verdict != UNDECIDED:
+        tested = "" if equivalence is None else _p_value(equivalence)
+        reading = TEXTS["verdicts"][verdict].format(margin=margin, p_value=tested)
+    text = form.format(**names, **values, direction=direction, verdict=reading)
     return Statement(question, text, number, verdict)
 
 
@@ -243,15 +267,10 @@ def _stated(
     """Return a sentence that ends in a number, and whether it differs from the value that matters."""
     verdict, words = "", ""
     if reference is not None and number.estimate is not None:
-        out = (
-            number.low is not None and number.high is not None and not number.low <= reference <= number.high
-        )
-        verdict = verdict_of(number) if number.p_value is not None else DIFFERENT if out else UNDECIDED
-        words = f": different from {reference:g}"
+        verdict, words = verdict_of(number, None, reference), f": different from {reference:g}"
         if verdict == UNDECIDED:
-            corrected = " once P is corrected" if number.correction != "none" else ""
-            words = f": undecided, because {reference:g} is not ruled out{corrected}"
-    return Statement(question, f"{lead} {_value(number)}{words}{end}", number, verdict)
+            words = f": {_undecided(number, reference, 'reference')}"
+    return Statement(question, f"{lead} {_value(number, reference or 0.0)}{words}{end}", number, verdict)
 
 
 def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -263,7 +282,7 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         lead = texts["confirmatory" if number.role == "confirmatory" else "exploratory"] + within
         pair, test = (names[longer], names[shorter]), tests.get(number.name)
-        yield _compared(question, *pair, number, lead=lead, equivalence=test)
+        yield _compared(question, *pair, number, lead=lead, equivalence=test, margin=analyses.margin)
         within = ""
     if tested := [number for number in compared.by_model if number.p_value is not None]:
         least = min(tested, key=lambda number: number.p_value or 0.0)
@@ -287,8 +306,7 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
             yield _compared(question, *pair, mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
     if "pareto" not in reasons and analyses.runs[cost].notna().any():
-        prices = analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost)
-        if prices:
+        if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
             names = dict.fromkeys(price.facets["step"] for price in prices)
             steps = [texts["step"].format(step=name, prices=_prices(prices, name)) for name in names]
             text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
@@ -303,10 +321,17 @@ def _prices(prices: Iterable[Estimate], step: str) -> str:
         if price.facets["step"] == step and price.estimate is None:
             lacking.setdefault(price.reason, []).append(price.facets["model"])
         elif price.facets["step"] == step:
-            amount, low, high = map(_money, (price.estimate, price.low, price.high))
-            parts.append(f"{amount} [{low}, {high}] ({price.facets['model']})")
-    parts += [f"none ({joined(models)}: {reason})" for reason, models in lacking.items()]
+            parts.append(f"{_price(price)} ({price.facets['model']})")
+    parts += [f"not estimable ({joined(models)}: {reason})" for reason, models in lacking.items()]
     return joined(parts)
+
+
+def _price(price: Estimate, times: float = 1.0) -> str:
+    """Return so many times an amount with its interval, or why there is none."""
+    numbers = price.estimate, price.low, price.high
+    amount, *ends = (None if number is None else _money(times * number) for number in numbers)
+    reason = f" ({price.reason})" if price.reason else ""
+    return f"{amount or 'not estimable'}{reason or f' [{ends[0]}, {ends[1]}]'}"
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:
@@ -383,8 +408,8 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
     for number in measured.accuracies:
         model, end = number.facets["model"], ""
         guess, price = guesses.get(model), prices.get(model)
-        if price and price.estimate:
-            end = texts["price"].format(unit=price.unit, amount=_money(1000 * price.estimate))
+        if price and price.estimate != 0:  # free answers have no price
+            end = texts["price"].format(unit=price.unit, amount=_price(price, 1000))
         if guess is None or guess.estimate is None:
             yield _stated(question, texts["lead"].format(model=model), number, end=end)
         else:  # it rests on the same answers, so that n stands once

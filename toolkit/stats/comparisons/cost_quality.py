@@ -174,8 +174,8 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
     r"""Return what a point gained by a longer prompt costs more on 1,000 runs, by model and step between lengths.
 
     The mean of what a step costs more over bases with both lengths, by its mean gain. The interval is Fieller's: all
-    ratios r at which the mean of :math:`r \Delta q - \Delta c` is not told apart from 0 by Student's t. There is no
-    price where a step shows no gain, or costs no more.
+    ratios r at which the mean of :math:`r \Delta q - \Delta c` is not told apart from 0 by Student's t. Where it has no
+    bound, because gain or cost may be 0, the price is not estimable, whatever its estimate.
 
     References
     ----------
@@ -210,20 +210,20 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
 
 def _fieller(empty: Estimate, gain: np.ndarray, price: np.ndarray) -> Estimate:
     n = len(price)
-    if not n or price.mean() <= 0:
-        return empty.not_estimable("the longer prompts cost no more" if n else "no base has both lengths")
     if n < 2:
-        return empty.not_estimable("one base")
+        return empty.not_estimable("one base has both lengths" if n else "no base has both lengths")
     q, c = float(gain.mean()), float(price.mean())
     bound = float(special.stdtrit(n - 1, 0.975)) ** 2 / n
     var_q, cross, _, var_c = np.cov(gain, price).ravel() * bound
     square, middle = c * c - var_c, q * c - cross
-    if square <= 0:
-        return empty.not_estimable("what the step costs more is not told apart from 0")
+    if square <= 0 or c < 0:
+        return empty.not_estimable(
+            "the longer prompts may cost no more" if square <= 0 else "the longer prompts cost less"
+        )
     half = math.sqrt(max(middle * middle - square * (q * q - var_q), 0.0))
     low, high = (middle - half) / square, (middle + half) / square
     if low <= 0:
-        return empty.not_estimable("no gain is shown")
+        return empty.not_estimable("the gain may be 0" if high >= 0 else "the longer prompts score lower")
     return empty.valued(1000 / (q / c), 1000 / float(high), 1000 / float(low), degrees=float(n - 1))
 
 

@@ -14,6 +14,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.models import mover, rate_difference
 from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.p_values import joint_test
 from toolkit.stats.inference.proportions import share, wilson
 from toolkit.stats.result import Estimate
 from toolkit.words import choices
@@ -172,8 +173,8 @@ def mcnemar(
 
     Of the :math:`b + c` items that one of the two has right and the other wrong, b is binomial with share 1/2 where
     the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for
-    the correlation of the two (Newcombe's hybrid score interval without continuity correction). Where items share
-    clusters both are those of `toolkit.stats.comparisons.models`, whose exact test flips whole clusters.
+    the correlation of the two (Newcombe's hybrid score interval without continuity correction), and the two agree
+    (`joint_test`). Where items share clusters both are those of `toolkit.stats.comparisons.models`.
 
     References
     ----------
@@ -205,9 +206,15 @@ def mcnemar(
     if determinant > 0:  # the continuity correction of phi alone, as method 10 has it
         determinant = max(determinant - n / 2, 0.0)
     phi = determinant / math.sqrt(margins) if margins else 0.0
-    low, high = mover((right + b) / n, wilson(right + b, n), (right + c) / n, wilson(right + c, n), phi)
+    hits = right + b, right + c
+
+    def ends(confidence: float) -> tuple[float, float]:
+        first_ends, second_ends = (wilson(right, n, confidence) for right in hits)
+        return mover(hits[0] / n, first_ends, hits[1] / n, second_ends, phi)
+
     counts = {"items": n, "items only one has right": b + c}
-    p_value = min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
+    exact = min(1.0, 2 * float(special.bdtr(min(b, c), b + c, 0.5))) if b + c else 1.0
+    low, high, p_value = joint_test(ends, exact)
     return replace(empty, estimate=(b - c) / n, low=low, high=high, n=counts, p_value=p_value)
 
 

@@ -16,6 +16,7 @@ from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_contrasts
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_estimate
+from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result
@@ -130,7 +131,9 @@ def _calibrated(
         for result, (_, first, second) in zip(results, contrasts, strict=True)
     ]
     count = len(names)
-    return {f"{prefix}{n}": m for n, m in zip(names, calibrated[:count], strict=True)}, calibrated[count:]
+    tests = with_holm((difference.calibrated for difference in calibrated[count:]), "calibrated differences")
+    corrected = [replace(d, calibrated=test) for d, test in zip(calibrated[count:], tests, strict=True)]
+    return {f"{prefix}{n}": m for n, m in zip(names, calibrated[:count], strict=True)}, corrected
 
 
 def _with_facets(result: CalibratedMean, statistic: str, facets: dict[str, str]) -> CalibratedMean:

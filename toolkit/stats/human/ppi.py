@@ -190,6 +190,9 @@ def prediction_powered_contrasts(
             half = error * float(special.stdtrit(degrees, (1 + calibrated.confidence) / 2))
             few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
             calibrated = replace(calibrated, low=estimate - half, high=estimate + half, degrees=degrees)
+            if second is not None:
+                p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
+                calibrated = replace(calibrated, p_value=p_value)
             calibrated = calibrated.noted(few if bases_rated < VERIFIED else "")
         people, judges = _alone(people, rated, "people", sides), _alone(judges, part, "judges", sides)
         results.append(CalibratedMean(calibrated, people, judges, fit[3]))

@@ -70,7 +70,18 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     place = int(distances[1] > 0)
     if distances[place + 1] > 0:
         return 2 * float(special.ndtr(-_MOST_Z))
-    return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2])))
+    return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2], xtol=1e-9)))
+
+
+def joint_test(ends: Callable[[float], tuple[float, float]], exact: float) -> tuple[float, float, float]:
+    """Return both ends and the P value of the test that rejects 0 where an interval and an exact test both do.
+
+    So the interval reaches 0 where the exact test does not reject it, and P is the larger of the two.
+    """
+    low, high = ends(1 - LEVEL)
+    if exact >= LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return low, high, max(exact, p_by_inversion(ends))
 
 
 def equal_differences(empty: Estimate, mean: float, groups: int, margin: float = 0.0) -> Estimate:

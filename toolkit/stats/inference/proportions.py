@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.p_values import p_by_inversion
 from toolkit.stats.result import Estimate
 
 METHOD: Final = "Wilson"
@@ -92,8 +92,11 @@ def rate_mean(
     alike: float | None = None,
     *,
     nothing: str = "no answer has a score",
+    reference: float | None = None,
 ) -> Estimate:
     """Return the mean of scores from 0 to 1 with Wilson's interval for what its clusters are worth (`effective_cases`).
+
+    With a ``reference`` it has the P value of that mean, by inversion of the interval (`p_by_inversion`).
 
     Examples
     --------
@@ -106,16 +109,33 @@ def rate_mean(
         return empty.not_estimable(nothing)
     if len(set(clusters)) < 2:
         return clustered_mean(scores, clusters).of(empty)
-    return _with_wilson(empty, scores, list(clusters), alike)
+    return _with_wilson(empty, scores, list(clusters), alike, reference)
 
 
 def _with_wilson(
-    empty: Estimate, scores: np.ndarray, labels: list[Hashable], alike: float | None
+    empty: Estimate,
+    scores: np.ndarray,
+    labels: list[Hashable],
+    alike: float | None,
+    reference: float | None = None,
 ) -> Estimate:
-    p, effective = float(scores.mean()), effective_cases(scores, labels, alike, empty.confidence)
-    low, high = wilson(p * effective, effective, empty.confidence)
+    ends = wilson_ends(scores, labels, alike)
     method = METHOD if len(set(labels)) == len(labels) else CLUSTERED_METHOD
-    return replace(empty, estimate=p, low=low, high=high, method=method)
+    p_value = None if reference is None else p_by_inversion(ends, reference)
+    return empty.valued(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
+
+
+def wilson_ends(
+    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None
+) -> Callable[[float], tuple[float, float]]:
+    """Return Wilson's interval of a mean of clustered scores from 0 to 1 as a function of its confidence."""
+    p, worth = float(np.mean(values)), _worth(values, clusters, alike)
+
+    def ends(confidence: float) -> tuple[float, float]:
+        cases = worth(confidence)
+        return wilson(p * cases, cases, confidence)
+
+    return ends
 
 
 def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
@@ -154,6 +174,11 @@ def effective_cases(
     >>> round(effective_cases([1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1], list("aaabbbcccddd")), 1)
     2.1
     """
+    return _worth(values, clusters, alike)(confidence)
+
+
+def _worth(values: ArrayLike, clusters: Sequence[Hashable], alike: float | None) -> Callable[[float], float]:
+    """Return `effective_cases` as a function of the confidence."""
     scores, labels = np.asarray(values, dtype=float), list(clusters)
     mean, p, n = clustered_mean(scores, labels), float(scores.mean()), len(scores)
     pulls = pd.Series(scores - p).groupby(labels, sort=False)
@@ -161,16 +186,21 @@ def effective_cases(
     kish, groups = n**2 / float((sizes**2).sum()), len(sizes)
     alone = groups == n and bool(np.isin(scores, (0.0, 1.0)).all())
     if groups == 1 or alone or (uniform and alike is None):
-        return kish
+        return lambda confidence: kish
     excess = max(float((sums**4).mean() / (sums**2).mean() ** 2) - 3, 0.0) if mean.error else 0.0
     degrees = 2 / (2 / mean.degrees + excess / groups)
-    level = (1 + confidence) / 2
-    doubt = (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
     if uniform:
-        return max(kish, n / (1 + (n / kish - 1) * (alike or 0.0)) / doubt)
+        return lambda confidence: max(
+            kish, n / (1 + (n / kish - 1) * (alike or 0.0)) / _doubt(degrees, confidence)
+        )
     size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
     worth = p * (1 - p) / mean.error**2 if mean.error else math.inf
-    return min(max(kish * size, worth), n * size) / doubt
+    return lambda confidence: min(max(kish * size, worth), n * size) / _doubt(degrees, confidence)
+
+
+def _doubt(degrees: float, confidence: float) -> float:
+    level = (1 + confidence) / 2
+    return (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
 
 
 def _check(hits: float, n: float) -> None:
