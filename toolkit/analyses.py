@@ -124,7 +124,7 @@ class Analysable:
             When no judge compared replies in pairs.
         """
         frames = self._frames_for("compare_pairs")
-        return frames.once(_compare_pairs, frames.pairs, seed=frames.seed)
+        return frames.once(_compare_pairs, frames.pairs)
 
     def pair_agreement(self, score: str | None = None) -> PairAgreement:
         """Return how far votes on pairs of replies and the rubric's scores of them agree, on replies and on models.
@@ -140,8 +140,7 @@ class Analysable:
             When no judge compared replies in pairs, or no run has a score: `[judges] mode = "both"` asks for both.
         """
         frames = self._frames_for("pair_agreement")
-        settings = {"score": score or frames.score, "seed": frames.seed}
-        return frames.once(_pair_agreement, frames.pairs, frames.runs, **settings)
+        return frames.once(_pair_agreement, frames.pairs, frames.runs, score=score or frames.score)
 
     def compare_judges(self) -> JudgeComparison:
         """Return each judge beside the others: leniency, agreement, slope on reply length, failures and cost."""
@@ -429,8 +428,8 @@ def _sides(frames: Analyses, manner: str, control: str, key: str) -> tuple[pd.Da
     return frames.sides(manner)
 
 
-def _compare_pairs(pairs: pd.DataFrame, seed: int) -> PairComparison:
-    return stats.compare_pairs(pairs.rename(columns={"prompt_id": "prompt"}), seed=seed)
+def _compare_pairs(pairs: pd.DataFrame) -> PairComparison:
+    return stats.compare_pairs(pairs.rename(columns={"prompt_id": "prompt"}))
 
 
 def _pair_agreement(pairs: pd.DataFrame, runs: pd.DataFrame, **settings: Any) -> PairAgreement:

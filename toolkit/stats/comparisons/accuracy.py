@@ -9,13 +9,15 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
 from toolkit.stats.comparisons.models import mover, rate_difference
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.proportions import likeness, rate_mean
+from toolkit.stats.inference.p_values import p_by_inversion, with_holm
+from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import WHOLE, checked_runs
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import reason_key
@@ -60,8 +62,9 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
 
     Accuracy is the mean score of the answers that have one: an answer without a score is missing and counted by its
     reason, never wrong. The interval is that of `toolkit.stats.inference.proportions.rate_mean`. The distance from
-    chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008); that from the
-    majority's answer is the paired difference of two rates (`rate_difference`). The cost of a right answer is
+    chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008), and its P value
+    inverts them; that from the majority's answer is the paired difference of two rates (`rate_difference`). P values of
+    both are Holm's over the models. The cost of a right answer is
     :math:`\sum c / \sum s` over all answers with a cost, those without a score too, because they were paid; its
     interval is the jackknife over clusters of its logarithm.
 
@@ -116,8 +119,10 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     blank = table["score"].isna().to_numpy()
     return Accuracy(
         tuple(_accuracy(model, part, alike) for model, part in groups),
-        tuple(_above_chance(model, part, alike) for model, part in groups if "chance" in part),
-        tuple(_above_majority(model, part) for model, part in groups if "majority" in part),
+        with_holm(
+            (_above_chance(model, part, alike) for model, part in groups if "chance" in part), "models"
+        ),
+        with_holm((_above_majority(model, part) for model, part in groups if "majority" in part), "models"),
         tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
         {
             model: _reasons(frame[blank & (frame["model"] == label).to_numpy()])
@@ -147,19 +152,23 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     )
     if scored_rows.empty:
         return empty.not_estimable("no answer has a score and a chance")
-    clusters = list(scored_rows["base"])
-    hits = rate_mean(empty, scored_rows["score"], clusters, alike)
+    clusters, p = list(scored_rows["base"]), float(scored_rows["score"].mean())
     guess = clustered_mean(scored_rows["chance"], clusters)
-    difference = empty.valued(float(hits.estimate or 0.0) - guess.mean)
-    if hits.low is None or hits.high is None:
-        return difference.no_interval(hits.reason)
+    difference = empty.valued(p - guess.mean)
+    if guess.groups < 2:
+        return difference.no_interval(guess.reason, "interval or p value")
     pulls = scored_rows[["score", "chance"]] - scored_rows[["score", "chance"]].mean()
     sums = pulls.groupby(scored_rows["base"], sort=False).sum().to_numpy()
     size = float(np.sqrt((sums**2).sum(axis=0).prod()))
     r = float(sums[:, 0] @ sums[:, 1]) / size if guess.error and size > 0 else 0.0
-    ends = (guess.mean if guess.low is None else guess.low, guess.mean if guess.high is None else guess.high)
-    low, high = mover(float(hits.estimate or 0.0), (hits.low, hits.high), guess.mean, ends, r)
-    return replace(difference, low=low, high=high)
+    hits = wilson_ends(scored_rows["score"], clusters, alike)
+
+    def ends(confidence: float) -> tuple[float, float]:
+        half = float(special.stdtrit(guess.degrees, (1 + confidence) / 2)) * (guess.error or 0.0)
+        return mover(p, hits(confidence), guess.mean, (guess.mean - half, guess.mean + half), r)
+
+    low, high = ends(difference.confidence)
+    return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))
 
 
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
