@@ -309,12 +309,13 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
             pair = names[CONTRASTS[0][0]], names[CONTRASTS[0][1]]
             yield _compared(question, *pair, mean.calibrated, lead=texts["people"])
     cost = cost_column(analyses.runs)
-    if "pareto" not in reasons and analyses.runs[cost].notna().any():
-        if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-            names = dict.fromkeys(price.facets["step"] for price in prices)
-            steps = [texts["step"].format(step=name, prices=_prices(prices, name)) for name in names]
-            text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
-            yield Statement(question, text, prices[0])
+    if "pareto" in reasons or analyses.runs[cost].isna().all():
+        return
+    if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
+        names = dict.fromkeys(price.facets["step"] for price in prices)
+        steps = [texts["step"].format(step=name, prices=_prices(prices, name)) for name in names]
+        text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
+        yield Statement(question, text, prices[0])
 
 
 def _prices(prices: Iterable[Estimate], step: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
@@ -164,8 +163,7 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     hits = wilson_ends(scored_rows["score"], clusters, alike)
 
     def ends(confidence: float) -> tuple[float, float]:
-        half = float(special.stdtrit(guess.degrees, (1 + confidence) / 2)) * (guess.error or 0.0)
-        return mover(p, hits(confidence), guess.mean, (guess.mean - half, guess.mean + half), r)
+        return mover(p, hits(confidence), guess.mean, guess.ends(confidence), r)
 
     low, high = ends(difference.confidence)
     return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))

@@ -211,7 +211,7 @@ def point_cost(runs: pd.DataFrame, score: str = SCORE, cost: str = "aud_cost") -
 def _fieller(empty: Estimate, gain: np.ndarray, price: np.ndarray) -> Estimate:
     n = len(price)
     if n < 2:
-        return empty.not_estimable("one base has both lengths" if n else "no base has both lengths")
+        return empty.not_estimable("one base" if n else "no base has both lengths")
     q, c = float(gain.mean()), float(price.mean())
     bound = float(special.stdtrit(n - 1, 0.975)) ** 2 / n
     var_q, cross, _, var_c = np.cov(gain, price).ravel() * bound

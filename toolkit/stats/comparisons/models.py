@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
@@ -158,8 +157,8 @@ def rate_difference(
     def ends(confidence: float) -> tuple[float, float]:
         sides = first_ends(confidence), second_ends(confidence)
         low, high = mover(float(a.mean()), sides[0], float(b.mean()), sides[1], r)
-        half = float(special.stdtrit(by_t.degrees, (1 + confidence) / 2)) * (by_t.error or 0.0)
-        return max(-1.0, min(low, by_t.mean - half)), min(1.0, max(high, by_t.mean + half))
+        by_t_low, by_t_high = by_t.ends(confidence)
+        return max(-1.0, min(low, by_t_low)), min(1.0, max(high, by_t_high))
 
     low, high = ends(difference.confidence)
     return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))

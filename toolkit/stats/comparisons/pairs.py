@@ -148,16 +148,13 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     by_pair = {pair: _of_pair(table, *pair) for pair in pairs}
     rates = tuple(_win_rate(pair, rows) for pair, rows in by_pair.items())
     fit = _fit(cast, names)
-    differences = [
-        _difference(fit, by_pair[pair].dropna(subset=["points"]), rate)
-        for pair, rate in zip(pairs, rates, strict=True)
-    ]
+    differences = [_difference(fit, rate) for rate in rates]
     decided = cast[cast["vote"] != "tie"]
     alike = likeness(decided["vote"] == "first", list(decided["base"]))
     judges = [_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
         tuple(map(exploratory, with_holm(differences, "pairs of models"))),
-        rates,
+        tuple(replace(rate, p_value=None) for rate in rates),
         tuple(_strength(fit, model, cast) for model in names),
         with_holm(judges, "judges"),
         tuple(_counts(rows) for rows in by_pair.values()),
@@ -222,7 +219,8 @@ def _win_rate(pair: tuple[str, str], rows: pd.DataFrame) -> Estimate:
     )
     empty = Estimate(name, None, unit="share of votes", n=n, missing=len(rows) - len(cast))
     empty = replace(empty, statistic="win rate", facets=facets)
-    return rate_mean(empty, cast["points"], list(cast["base"]), nothing="no vote compares them")
+    nothing = "no vote compares them"
+    return rate_mean(empty, cast["points"], list(cast["base"]), nothing=nothing, reference=0.5)
 
 
 def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Estimate:
@@ -333,7 +331,7 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
     return strengths - strengths.mean(axis=1, keepdims=True)
 
 
-def _difference(fit: _Fit, rows: pd.DataFrame, rate: Estimate) -> Estimate:
+def _difference(fit: _Fit, rate: Estimate) -> Estimate:
     a, b = rate.facets.values()
     empty = Estimate(f"{a} - {b}", None, None, None, BRADLEY_TERRY, "logits", rate.n, rate.missing)
     empty = replace(empty, statistic="difference", facets=rate.facets)
@@ -343,9 +341,8 @@ def _difference(fit: _Fit, rows: pd.DataFrame, rate: Estimate) -> Estimate:
         values = (fit.sets[a][a] - fit.sets[a][b]).to_numpy()
         if not np.ptp(values) <= _SPREAD or rate.low is None or rate.high is None:
             return _jackknifed(empty, values)
-        difference = replace(_with_p(empty, rows), estimate=float(values[0]), method=OF_WIN_RATE)
-        low, high = (float(special.logit(end)) for end in (rate.low, rate.high))
-        return replace(difference, low=min(low, values[0]), high=max(high, values[0]))
+        ends = (float(special.logit(end)) for end in (rate.low, rate.high))
+        return empty.valued(float(values[0]), *ends, p_value=rate.p_value, method=OF_WIN_RATE)
     if not (fit.beats.loc[a, b] or fit.beats.loc[b, a]):
         return empty.not_estimable("unbounded: both are parted from what connects them")
     won, loser = (True, b) if fit.beats.loc[a, b] else (False, a)
@@ -355,13 +352,8 @@ def _difference(fit: _Fit, rows: pd.DataFrame, rate: Estimate) -> Estimate:
         return empty.not_estimable(f"{reason}; {more}")
     bound = float(special.logit(end))
     unbounded = empty.not_estimable(f"{reason}; {'at least' if won else 'at most'} {bound:.2f}")
-    return replace(_with_p(unbounded, rows), **{"low" if won else "high": bound}, method=OF_WIN_RATE)
-
-
-def _with_p(estimate: Estimate, rows: pd.DataFrame) -> Estimate:
-    """Return an estimate with the P value of an even win rate."""
-    rate = rate_mean(estimate, rows["points"], list(rows["base"]), reference=0.5)
-    return replace(estimate, p_value=rate.p_value)
+    ends = (bound, None) if won else (None, bound)
+    return replace(unbounded, low=ends[0], high=ends[1], p_value=rate.p_value, method=OF_WIN_RATE)
 
 
 def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:

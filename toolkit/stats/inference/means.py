@@ -52,6 +52,11 @@ class MeanInterval:
         more = {"p_value": p_value, "note": "", "reason": self.reason, "lacks": lacks}
         return empty.valued(self.mean, self.low, self.high, **more)
 
+    def ends(self, confidence: float) -> tuple[float, float]:
+        """Return the ends of its t interval, or twice the mean where the values are equal."""
+        half = float(special.stdtrit(self.degrees, (1 + confidence) / 2)) * (self.error or 0.0)
+        return self.mean - half, self.mean + half
+
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95, scale: float | None = None) -> MeanInterval:
     r"""Return the mean of independent values with :math:`\bar x \pm t_{n-1}\, s / \sqrt n`.
