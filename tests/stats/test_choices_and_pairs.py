@@ -101,7 +101,7 @@ def test_the_published_league_is_found_and_the_penalised_fit_is_ours() -> None:
 
 
 def votes_of(*duels: tuple[str, str, str], bases: int = 12) -> pd.DataFrame:
-    """Return votes in both orders on each base: of each pair, who wins on which bases (``+-=`` for the first, in turns)."""
+    """Return votes in both orders on each base: of a pair, who wins on which (``+-=`` for the first, in turns)."""
     rows = []
     for a, b, winners in duels:
         for base, winner in zip(range(bases), cycle(winners), strict=False):
@@ -169,6 +169,19 @@ def test_parted_sets_have_differences_within_and_strengths_of_the_largest() -> N
     assert sum(model.estimate for model in result.models if model.estimable) == pytest.approx(0.0, abs=1e-9)
     assert list(result.strengths()["model"])[:3] == ["x", "y", "z"]
     assert "x, y and z" in result.notes[0]
+
+
+def test_an_interval_of_the_win_rate_never_leaves_out_the_difference() -> None:
+    """Bases of one pattern make no spread; a judge's preference draws the win rate towards one half."""
+    parts = [votes_of(("x", "y", "+")).assign(prompt=lambda rows: rows["prompt"] + "c")]
+    for name in "ab":  # who is shown first wins
+        parts.append(
+            votes_of(("x", "y", "+")).assign(prompt=lambda rows, n=name: rows["prompt"] + n, vote="first")
+        )
+    (difference,) = stats.compare_pairs(pd.concat(parts)).differences
+    assert difference.estimate > 1.2
+    assert difference.low is None
+    assert "no usable spread" in difference.remarks
 
 
 def test_one_base_is_no_test() -> None:

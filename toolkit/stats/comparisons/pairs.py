@@ -339,7 +339,9 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
         return empty.not_estimable(fit.broken)
     if a in fit.sets and b in fit.sets[a]:
         values = (fit.sets[a][a] - fit.sets[a][b]).to_numpy()
-        if not np.ptp(values) <= _SPREAD or rate.low is None or rate.high is None:
+        alike = np.ptp(values) <= _SPREAD and rate.low is not None and rate.high is not None
+        # A judge that prefers a position draws the win rate towards one half, which may leave out the difference.
+        if not alike or not rate.low <= special.expit(values[0]) <= rate.high:
             return _jackknifed(empty, values)
         ends = (float(special.logit(end)) for end in (rate.low, rate.high))
         return empty.valued(float(values[0]), *ends, p_value=rate.p_value, method=OF_WIN_RATE)
