@@ -339,7 +339,7 @@ def _difference(fit: _Fit, rate: Estimate) -> Estimate:
         return empty.not_estimable(fit.broken)
     if a in fit.sets and b in fit.sets[a]:
         values = (fit.sets[a][a] - fit.sets[a][b]).to_numpy()
-        alike = np.ptp(values) <= _SPREAD and rate.low is not None and rate.high is not None
+        alike = np.ptp(values[1:]) <= _SPREAD and rate.low is not None and rate.high is not None
         # A judge that prefers a position draws the win rate towards one half, which may leave out the difference.
         if not alike or not rate.low <= special.expit(values[0]) <= rate.high:
             return _jackknifed(empty, values)
@@ -379,7 +379,7 @@ def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
         return estimate.no_interval(
             f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", lacks
         )
-    if not np.ptp(values) > _SPREAD:
+    if not np.ptp(values[1:]) > _SPREAD:
         return estimate.no_interval("leaving out one base at a time gives no usable spread", lacks)
 
     def ends(confidence: float) -> tuple[float, float]:
