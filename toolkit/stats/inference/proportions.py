@@ -191,14 +191,15 @@ def _worth(values: ArrayLike, clusters: Sequence[Hashable], alike: float | None)
     degrees = 2 / (2 / mean.degrees + excess / groups)
     if uniform:
         return lambda confidence: max(
-            kish, n / (1 + (n / kish - 1) * (alike or 0.0)) / _doubt(degrees, confidence)
+            kish, n / (1 + (n / kish - 1) * (alike or 0.0)) / inflation(degrees, confidence)
         )
     size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
     worth = p * (1 - p) / mean.error**2 if mean.error else math.inf
-    return lambda confidence: min(max(kish * size, worth), n * size) / _doubt(degrees, confidence)
+    return lambda confidence: min(max(kish * size, worth), n * size) / inflation(degrees, confidence)
 
 
-def _doubt(degrees: float, confidence: float) -> float:
+def inflation(degrees: float, confidence: float) -> float:
+    """Return by how much fewer cases Wilson's interval has the width that Student's t would give it."""
     level = (1 + confidence) / 2
     return (float(special.stdtrit(degrees, level)) / float(special.ndtri(level))) ** 2
 
