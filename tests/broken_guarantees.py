@@ -34,6 +34,7 @@ KEPT = "tests/hard/test_kept_before_told.py::"
 KILLED = "tests/hard/test_kills.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
 OWNER = "tests/runs/test_owner.py::"
+DRAWN = "tests/study/test_pairs.py::test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size"
 MUTATIONS = (
     Mutation(
         "kept before told",
@@ -195,6 +196,41 @@ MUTATIONS = (
         "if not is_as_sealed(call):",
         "if False:",
         "tests/study/test_planted_faults.py::test_a_fault_in_the_store_is_named[a raw reply altered]",
+    ),
+    Mutation(
+        "scenarios are drawn by their size",
+        "toolkit/judges/pairs.py",
+        "((number + 0.5) / len(bases), at, bases[number])",
+        "((number + 0.5), at, bases[number])",
+        DRAWN,
+    ),
+    Mutation(
+        "each base begins at another length",
+        "toolkit/judges/pairs.py",
+        "base[(turn + start) % len(base)]",
+        "base[turn % len(base)]",
+        DRAWN,
+    ),
+    Mutation(
+        "a base is drawn again once all have been",
+        "toolkit/judges/pairs.py",
+        "range(max(map(len, bases), default=0))",
+        "range(min(map(len, bases), default=0))",
+        "tests/study/test_pairs.py::test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some",
+    ),
+    Mutation(
+        "a base without a prompt left is passed over",
+        "toolkit/judges/pairs.py",
+        "if turn < len(base)",
+        "if turn <= len(base)",
+        "tests/study/test_pairs.py::test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some",
+    ),
+    Mutation(
+        "every two models take the next slots",
+        "toolkit/judges/pairs.py",
+        "order[(number * size + turn) % len(order)]",
+        "order[turn % len(order)]",
+        "tests/study/test_pairs.py::test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios_and_lengths",
     ),
 )
 
