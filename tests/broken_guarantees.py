@@ -35,6 +35,7 @@ KILLED = "tests/hard/test_kills.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
 OWNER = "tests/runs/test_owner.py::"
 FINDINGS = "tests/report/test_findings.py::"
+DRAWN = "tests/study/test_pairs.py::test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size"
 MUTATIONS = (
     Mutation(
         "kept before told",
@@ -217,6 +218,41 @@ MUTATIONS = (
         '"corrected" if _leaves_out(number, reference)',
         '"corrected" if not _leaves_out(number, reference)',
         f"{FINDINGS}test_a_sentence_says_interval_p_value_and_verdict",
+    ),
+    Mutation(
+        "scenarios are drawn by their size",
+        "toolkit/judges/pairs.py",
+        "((number + 0.5) / len(bases), at, bases[number])",
+        "((number + 0.5), at, bases[number])",
+        DRAWN,
+    ),
+    Mutation(
+        "each base begins at another length",
+        "toolkit/judges/pairs.py",
+        "base[(turn + start) % len(base)]",
+        "base[turn % len(base)]",
+        DRAWN,
+    ),
+    Mutation(
+        "a base is drawn again once all have been",
+        "toolkit/judges/pairs.py",
+        "range(max(map(len, bases), default=0))",
+        "range(min(map(len, bases), default=0))",
+        "tests/study/test_pairs.py::test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some",
+    ),
+    Mutation(
+        "a base without a prompt left is passed over",
+        "toolkit/judges/pairs.py",
+        "if turn < len(base)",
+        "if turn <= len(base)",
+        "tests/study/test_pairs.py::test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some",
+    ),
+    Mutation(
+        "every two models take the next slots",
+        "toolkit/judges/pairs.py",
+        "order[(number * size + turn) % len(order)]",
+        "order[turn % len(order)]",
+        "tests/study/test_pairs.py::test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios_and_lengths",
     ),
 )
 

@@ -1,8 +1,8 @@
 """The main job once by scripted models, on a bad day, and which lines of some files of the toolkit it runs.
 
 ``python tests/main_job.py FILE ...`` prints JSON: each file with the numbers of the lines that ran in this process. The
-study is killed and taken over, stopped by Ctrl-C, refused, misunderstood by judges, sent in batches, analysed,
-exported, imported and verified.
+study is killed and taken over, stopped by Ctrl-C, refused, misunderstood by judges, sent in batches, compared in pairs,
+analysed, exported, imported and verified.
 """
 
 from __future__ import annotations
@@ -109,6 +109,19 @@ def in_batches(folder: Path) -> None:
         command("run", batch_study(folder, server, provider="openai"), "--yes")
 
 
+def compared(folder: Path) -> None:
+    """Estimate a study whose judges compare a part of the pairs of replies."""
+    roles = "\n".join(
+        f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in ("primary", "secondary")
+    )
+    models = ", ".join(f'{{ name = "{name}", provider = "scripted" }}' for name in "xyz")
+    path = folder / "pairs.toml"
+    path.write_text(
+        f'name = "p"\nmodels = [{models}]\n[judges]\nmode = "pairs"\npairs = 5\ntertiary = false\n{roles}'
+    )
+    command("estimate", path)
+
+
 def main(files: list[str]) -> None:
     """Do the whole job in a folder of its own and print which lines ran."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
@@ -122,7 +135,7 @@ def main(files: list[str]) -> None:
         threading.settrace(noting)
         sys.settrace(noting)
         try:
-            for job in (killed_and_taken_over, stopped, in_batches):
+            for job in (killed_and_taken_over, stopped, in_batches, compared):
                 folder = home / job.__name__
                 folder.mkdir()
                 path = job(folder)

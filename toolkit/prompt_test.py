@@ -26,6 +26,7 @@ from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, To
 from toolkit.files import similar_file
 from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.result import Estimate
 from toolkit.words import choices, suggestion
 
@@ -339,7 +340,7 @@ def mean_result(
     unit: str = "none",
     bounds: tuple[float, float] | None = None,
 ) -> Result:
-    """Return the mean of one measurement over items, with a t interval over the items.
+    """Return the mean of one measurement over items, with an interval over the items.
 
     The repeats of an item are one cluster: ten repeats are not ten items. Items of one ``cluster`` are one, too.
 
@@ -354,12 +355,18 @@ def mean_result(
     unit
         Unit of the measurement.
     bounds
-        Least and greatest possible value, to which the interval is clamped; 0 and 1 for a share.
+        Least and greatest possible value, 0 and 1 for a share: the interval is Wilson's, of the mean as a share of what
+        lies between them (`toolkit.stats.inference.proportions.rate_mean`). Without them it is Student's t.
 
     Returns
     -------
     Estimate
         With the numbers of items and replies it rests on, and how many were missing.
+
+    Raises
+    ------
+    InputError
+        When a value is not between the bounds.
 
     Examples
     --------
@@ -369,27 +376,20 @@ def mean_result(
     """
     pairs = [(measured.item, measured.value(measurement)) for measured in measured_items]
     present = [(item, value) for item, value in pairs if value is not None]
-    units = [item.cluster or item.item_id for item, _ in present]
-    counts = {"items": len({item.item_id for item, _ in present}), "measurements": len(present)}
-    missing = len(pairs) - len(present)
+    units, values = [item.cluster or item.item_id for item, _ in present], [value for _, value in present]
+    n = {"items": len({item.item_id for item, _ in present}), "measurements": len(present)}
+    method = "t over items, clustered (Miller 2024)"
+    empty = Estimate(name, None, method=method, unit=unit, n=n, missing=len(pairs) - len(present))
     if not present:
         numbers = [number for measured in measured_items for number in measured.measurements]
         reasons = {number.reason for number in numbers if number.name == measurement and number.reason}
-        reason = ", ".join(sorted(reasons)) or "there is no measurement"
-        return Estimate(name, None, unit=unit, n=counts, missing=missing, note=reason)
-    mean = clustered_mean([value for _, value in present], units)
-    low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"
-    if bounds is not None and low is not None and high is not None:
-        low, high = max(low, bounds[0]), min(high, bounds[1])
-        method += f", clamped to {bounds[0]:g}-{bounds[1]:g}"
-    return Estimate(
-        name,
-        mean.mean,
-        low=low,
-        high=high,
-        method=method if low is not None else "",
-        unit=unit,
-        n=counts,
-        missing=missing,
-        note=mean.reason,
-    )
+        return empty.not_estimable(", ".join(sorted(reasons)) or "there is no measurement")
+    if bounds is None:
+        return clustered_mean(values, units).of(empty)
+    low, high = bounds
+    if outside := [value for value in values if not low <= value <= high]:
+        problem = f"{name}: {measurement} {outside[0]:g} is not between {low:g} and {high:g}"
+        raise InputError(f"{problem}; correct it, or the bounds")
+    rate = rate_mean(empty, [(value - low) / (high - low) for value in values], units)
+    ends = (None if end is None else low + (high - low) * end for end in (rate.low, rate.high))
+    return rate.valued(sum(values) / len(values), *ends)

@@ -391,15 +391,19 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     "drift of a judge",
     "interval",
     "judge_drift",
-    at(bases=(10, 30, 100), changed=(0.1, 0.33), upwards=(0.5, 0.75)),
+    (
+        *at(bases=(10, 30, 100), changed=(0.1, 0.33), upwards=(0.5, 0.75)),
+        *at(bases=(10, 30), changed=0.33, moving=(0.05, 0.15, 0.3), upwards=(0.5, 1.0)),
+    ),
     note="Few bases with few changes have too few different outcomes for any interval to be exact.",
 )
 def _drifting(rng: np.random.Generator, made: Setting) -> Outcome:
     """Whole scores of seven dimensions, three replies of each base; each score is rewritten by a point with a chance
-    that differs between bases, upwards or downwards; most differences are 0.
+    that differs between bases, upwards or downwards, in all bases or in a share that is moving.
     """
     bases, changed, upwards = int(made["bases"]), made["changed"], made["upwards"]
-    chance = np.repeat(rng.beta(9 * changed, 9 * (1 - changed), bases), 3)[:, None]
+    moving = rng.random(bases) < made.get("moving", 1)
+    chance = np.repeat(moving * rng.beta(9 * changed, 9 * (1 - changed), bases), 3)[:, None]
     step = np.where(rng.random((3 * bases, 7)) < upwards, 1, -1)
     first = rng.integers(1, 5, (3 * bases, 7)).astype(float)
     second = first + step * (rng.random((3 * bases, 7)) < chance)
@@ -415,6 +419,7 @@ def _drifting(rng: np.random.Generator, made: Setting) -> Outcome:
         return pd.concat(rows).assign(judge="primary")
 
     composite, dimension = judge_drift(frame(first), frame(second)).drifts
+    changed *= made.get("moving", 1)
     shift = changed * (2 * upwards - 1)
     return {
         "shift of the composite": (composite.shift, shift),

@@ -15,7 +15,7 @@ from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.pairs import compare_pairs
 from toolkit.stats.detection.rates import classify, mcnemar
 from toolkit.stats.inference.p_values import holm
-from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.proportions import rate_mean, share
 from toolkit.stats.one_shot.methods import (
     WEIGHTS,
     MethodScore,
@@ -244,18 +244,34 @@ def _accuracies(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check(
+    "rate with one large document",
+    "interval",
+    "rate_mean",
+    at(bases=(5, 8, 12), share=(0.05, 0.5, 0.9, 0.97), largest=(0.5, 0.9)),
+    note="One document is worth little more than one question, so that the intervals must be wide.",
+)
+def _large(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Five questions on each document but one, which has half or nine tenths of all; a correlation of 0.2."""
+    p, strength, others = made["share"], 1 / 0.2 - 1, 5 * (int(made["bases"]) - 1)
+    sizes = [round(others * made["largest"] / (1 - made["largest"])), *[5] * (int(made["bases"]) - 1)]
+    documents = np.repeat(np.arange(len(sizes)), sizes)
+    right = rng.random(len(documents)) < rng.beta(p * strength, (1 - p) * strength, len(sizes))[documents]
+    return {"rate": (rate_mean(Estimate("rate", None), right, documents.tolist()), p)}
+
+
+@check(
     "Bradley-Terry differences",
     "interval",
     "compare_pairs",
-    at(bases=(12, 30), models=3),
+    (*at(bases=(12, 30), models=3), *at(bases=12, models=3, unbeaten=1)),
 )
 def _strengths(rng: np.random.Generator, made: Setting) -> Outcome:
     """Every pair of models on each base in both orders, by a judge that prefers the first reply by 0.4 logits; a
-    third of the votes on a base repeat another one on the same pair.
+    third of the votes on a base repeat another one on the same pair. An unbeaten model more wins every vote.
     """
-    strengths = np.linspace(-0.8, 0.8, made["models"])
+    strengths = np.append(np.linspace(-0.8, 0.8, made["models"]), [40.0] * int(made["unbeaten"]))
     rows = []
-    for base, (a, b) in product(range(made["bases"]), combinations(range(made["models"]), 2)):
+    for base, (a, b) in product(range(made["bases"]), combinations(range(len(strengths)), 2)):
         common = rng.random()
         for first, second in ((a, b), (b, a)):
             chance = 1 / (1 + np.exp(-(strengths[first] - strengths[second] + 0.4)))
@@ -265,5 +281,5 @@ def _strengths(rng: np.random.Generator, made: Setting) -> Outcome:
             rows.append((f"b{base}", f"p{base}", "j", f"m{first}", f"m{second}", vote))
     votes = pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
     differences = compare_pairs(votes).differences
-    truths = (strengths[a] - strengths[b] for a, b in combinations(range(made["models"]), 2))
-    return {d.name: (d, truth) for d, truth in zip(differences, truths, strict=True)}
+    truths = (strengths[a] - strengths[b] for a, b in combinations(range(len(strengths)), 2))
+    return {d.name: (d, truth) for d, truth in zip(differences, truths, strict=True) if truth > -9}

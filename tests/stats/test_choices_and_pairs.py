@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
+from itertools import combinations, cycle
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.special import logit
 
 from toolkit import stats
 from toolkit.errors import InputError
@@ -97,6 +98,127 @@ def test_the_published_league_is_found_and_the_penalised_fit_is_ours() -> None:
         a, b = estimate.name.split(" - ")
         assert estimate.estimate == pytest.approx(oracle[a] - oracle[b], abs=2e-4)
         assert estimate.low < estimate.estimate < estimate.high
+
+
+def votes_of(*duels: tuple[str, str, str], bases: int = 12) -> pd.DataFrame:
+    """Return votes in both orders on each base: of a pair, who wins on which (``+-=`` for the first, in turns)."""
+    rows = []
+    for a, b, winners in duels:
+        for base, winner in zip(range(bases), cycle(winners), strict=False):
+            forth, back = {"+": ("first", "second"), "-": ("second", "first"), "=": ("tie", "tie")}[winner]
+            rows += [(f"b{base}", f"p{base}", "j", a, b, forth), (f"b{base}", f"p{base}", "j", b, a, back)]
+    return pd.DataFrame(rows, columns=["base", "prompt", "judge", "first", "second", "vote"])
+
+
+@pytest.mark.parametrize("winner", ["first", "second"])
+def test_who_won_or_lost_all_has_no_strength_and_takes_none_from_the_others(winner: str) -> None:
+    """Boston wins, or loses, every game: the others are those of a league without it, by the penalised oracle."""
+    votes = games()
+    at_home, away = votes["first"] == "Boston", votes["second"] == "Boston"
+    votes.loc[at_home, "vote"], votes.loc[away, "vote"] = (
+        winner,
+        {"first": "second", "second": "first"}[winner],
+    )
+    result, rest = stats.compare_pairs(votes), votes[~(at_home | away)]
+    alone, oracle = stats.compare_pairs(rest), fitted(rest, 1.0)
+    differences, strengths = (
+        {tuple(estimate.facets.values()): estimate for estimate in group}
+        for group in (result.differences, result.models)
+    )
+    for estimate in alone.differences:
+        a, b = estimate.facets.values()
+        same = differences[a, b]
+        assert same.estimate == pytest.approx(oracle[a] - oracle[b], abs=2e-4)
+        assert (same.low, same.high) == pytest.approx((estimate.low, estimate.high))
+    for estimate in alone.models:
+        same = strengths[estimate.facets["model"],]
+        assert (same.estimate, same.low, same.high) == pytest.approx(
+            (estimate.estimate, estimate.low, estimate.high)
+        )
+    boston = strengths["Boston",]
+    assert (boston.estimate, boston.low, boston.high) == (None, None, None)
+    assert boston.remarks.startswith("not estimable: unbounded")
+    for (a, b), number in differences.items():
+        if "Boston" in (a, b):
+            bound = number.low if (a == "Boston") == (winner == "first") else number.high
+            assert number.estimate is None
+            assert [number.low, number.high].count(None) == 1
+            rate = next(r for r in result.win_rates if tuple(r.facets.values()) == (a, b))
+            assert bound == pytest.approx(logit(rate.low if rate.estimate == 1 else rate.high))
+            assert (number.p_value < 0.05) == (
+                not rate.low <= 0.5 <= rate.high
+            ) or number.correction != "none"
+    ordered = list(result.strengths()["model"])
+    assert ordered.index("Boston") == (0 if winner == "first" else 6)
+
+
+def test_parted_sets_have_differences_within_and_strengths_of_the_largest() -> None:
+    """Two lose every vote to three: each set is compared within, and the scale is that of the larger one."""
+    beaten = [(a, b, "+") for a in "xyz" for b in "vw"]
+    votes = votes_of(*beaten, ("x", "y", "++-"), ("y", "z", "+-"), ("x", "z", "+++-"), ("v", "w", "+-"))
+    result = stats.compare_pairs(votes)
+    by_pair = {"".join(estimate.facets.values()): estimate for estimate in result.differences}
+    assert {pair for pair, number in by_pair.items() if number.estimate is not None} == {
+        "xy",
+        "xz",
+        "yz",
+        "vw",
+    }
+    assert all(by_pair[pair].low is not None for pair in ("xy", "xz", "yz"))
+    assert {model.facets["model"] for model in result.models if model.estimable} == set("xyz")
+    assert sum(model.estimate for model in result.models if model.estimable) == pytest.approx(0.0, abs=1e-9)
+    assert list(result.strengths()["model"])[:3] == ["x", "y", "z"]
+    assert "x, y and z" in result.notes[0]
+
+
+def test_an_interval_of_the_win_rate_never_leaves_out_the_difference() -> None:
+    """Bases of one pattern make no spread; a judge's preference draws the win rate towards one half."""
+    parts = [votes_of(("x", "y", "+")).assign(prompt=lambda rows: rows["prompt"] + "c")]
+    for name in "ab":  # who is shown first wins
+        parts.append(
+            votes_of(("x", "y", "+")).assign(prompt=lambda rows, n=name: rows["prompt"] + n, vote="first")
+        )
+    (difference,) = stats.compare_pairs(pd.concat(parts)).differences
+    assert difference.estimate > 1.2
+    assert difference.low is None
+    assert "no usable spread" in difference.remarks
+
+
+def test_one_base_is_no_test() -> None:
+    """Whatever it says: there is no P value of 1, and nothing finite of a model that won its two votes."""
+    result = stats.compare_pairs(votes_of(("x", "y", "+"), bases=1))
+    (difference,) = result.differences
+    assert (difference.estimate, difference.low, difference.high, difference.p_value) == (None,) * 4
+    assert "one base" in difference.remarks
+    even = stats.compare_pairs(votes_of(("x", "y", "="), bases=1)).differences[0]
+    assert (even.p_value, even.low) == (None, None)
+
+
+@pytest.mark.parametrize("bases", [2, 5, 12])
+def test_ties_only_have_the_interval_of_the_win_rate_in_logits(bases: int) -> None:
+    """The jackknife has no spread there; a third model that differs changes nothing."""
+    for more in ((), (("x", "z", "+-"), ("y", "z", "+-"))):
+        result = stats.compare_pairs(votes_of(("x", "y", "="), *more, bases=bases))
+        number, rate = result.differences[0], result.win_rates[0]
+        assert number.estimate == pytest.approx(0.0, abs=1e-9)
+        assert (number.low, number.high) == pytest.approx((logit(rate.low), logit(rate.high)))
+        assert number.low < -0.5
+        assert number.p_value == pytest.approx(1.0)
+        assert "win rate" in number.method
+
+
+@pytest.mark.parametrize("winners", ["+", "+++-", "++-", "=+", "-", "+-"])
+def test_p_and_interval_of_every_number_of_votes_agree(winners: str) -> None:
+    """An interval is what its own test does not reject."""
+    for bases in (2, 4, 5, 12, 20):
+        result = stats.compare_pairs(votes_of(("x", "y", winners), bases=bases))
+        for number in (*result.differences, *result.judges):
+            middle = 0.5 if number.statistic == "share of first" else 0.0
+            if number.p_value is not None:
+                out = (number.low is not None and number.low > middle) or (
+                    number.high is not None and number.high < middle
+                )
+                assert (number.p_value < 0.05) == out, (bases, number)
 
 
 def test_who_is_shown_first_changes_no_difference() -> None:

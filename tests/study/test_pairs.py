@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -101,14 +102,61 @@ def test_a_limited_draw_connects_all_models_and_is_balanced_over_bases_scenarios
     assert max(used.values()) - min([*used.values()] if len(used) == len(SLOTS) else [0]) <= 1
     if size % 12 == 0:
         assert spread(pairs, "length_bin", 3) == 0
-    # A study that stops at its budget has asked a balanced part.
-    half = Counter(pair.models for pair in pairs[: len(pairs) // 2])
-    assert max(half.values()) - min(half[two] for two in combinations(models, 2)) <= 1
+    for part in range(0, len(pairs), 6):
+        assert len({pair.models for pair in pairs[part : part + 6]}) == 6
 
 
-def test_the_draw_follows_the_seed_and_not_the_order_of_the_dataset() -> None:
-    assert draw_pairs(SLOTS, ["a", "b"], 6, 1) == draw_pairs(SLOTS[::-1], ["a", "b"], 6, 1)
-    assert draw_pairs(SLOTS, ["a", "b"], 6, 1) != draw_pairs(SLOTS, ["a", "b"], 6, 2)
+BASES = {"s0": 8, "s1": 4, "s2": 1}  # of each scenario
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("lengths", ["SML", "S"])
+def test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size(
+    lengths: str, repeats: int
+) -> None:
+    """Whatever is asked before a budget stops it: each base as often, scenarios by their size, lengths in turns."""
+    slots = [
+        # No order of names is that of lengths.
+        Slot(
+            f"{hashlib.md5(f'{scenario}{base}{length}'.encode()).hexdigest()}",
+            repeat,
+            f"b{base}",
+            scenario,
+            length,
+        )
+        for scenario, count in BASES.items()
+        for base in range(count)
+        for length in lengths
+        for repeat in range(repeats)
+    ]
+    by_key, bases = {(slot.prompt_id, slot.repeat): slot for slot in slots}, sum(BASES.values())
+    pairs = {seed: draw_pairs(slots, ["a", "b"], None, seed) for seed in (1, 2)}
+    assert pairs[1] == draw_pairs(slots[::-1], ["a", "b"], None, 1) != pairs[2]
+    order = [by_key[pair.prompt_id, pair.repeat] for pair in pairs[1]]
+    assert len(order) == len(set(order)) == len(slots)
+    for size in range(1, len(order) + 1):
+        used = Counter((slot.scenario, slot.base) for slot in order[:size])
+        assert max(used.values()) <= -(-size // bases)
+        for scenario, count in BASES.items():
+            asked = sum(slot.scenario == scenario for slot in order[:size])
+            assert abs(asked - size * count / bases) <= 1
+    for start in range(0, len(order), bases):
+        of_lengths = Counter(slot.length_bin for slot in order[start : start + bases])
+        assert max(of_lengths.values()) - min(of_lengths[length] for length in lengths) <= 1
+    for key in used:
+        own = [slot.length_bin for slot in order if (slot.scenario, slot.base) == key]
+        assert {*own[: len(lengths)]} == {*lengths}
+
+
+def test_bases_with_fewer_prompts_take_part_as_long_as_they_have_some() -> None:
+    slots = [Slot(f"{base}-{k}", 0, f"b{base}", "s", "S") for base in range(5) for k in range(base + 1)]
+    order = [pair.prompt_id for pair in draw_pairs(slots, ["a", "b"], None, 3)]
+    assert sorted(order) == sorted(slot.prompt_id for slot in slots)
+    rounds = [
+        {name[0] for name in order[start : start + count]}
+        for start, count in ((0, 5), (5, 4), (9, 3), (12, 2))
+    ]
+    assert rounds == [set("01234"), set("1234"), set("234"), set("34")]
 
 
 # --- what a judge is shown, and what of its reply is a vote ----------------------------------------------------------

@@ -35,7 +35,6 @@ from toolkit.prompt_test import (
     one_model,
 )
 from toolkit.prompts.dataset import SHIPPED
-from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.inference.run_table import WHOLE
 
@@ -179,23 +178,16 @@ class KeyedTest(PromptResponseTest):
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over independent questions."""
         one_model(measured_items)
-        means = [self._mean(measured_items, name, unit) for name, unit in self.scorer.measures]
+        means = [
+            mean_result(name, measured_items, name, unit, (0.0, 1.0) if unit == SHARE else None)
+            for name, unit in self.scorer.measures
+        ]
         main = self.scorer.measures[0][0]
         unread = [
             replace(measured, measurements=(Measurement(UNREADABLE, float(measured.value(main) is None)),))
             for measured in measured_items
         ]
         return [*means, mean_result(UNREADABLE, unread, UNREADABLE, SHARE, bounds=(0.0, 1.0))]
-
-    def _mean(self, measured_items: Sequence[MeasuredTestItem], name: str, unit: str) -> Result:
-        if unit != SHARE:
-            return mean_result(name, measured_items, name, unit)
-        items = [measured.item for measured in measured_items]
-        rows: dict[str, Any] = {"model": "", "base": [item.item_id for item in items]}
-        rows[name] = [measured.value(name) for measured in measured_items]
-        rows["cluster"] = [item.cluster or item.item_id for item in items]
-        (rate,) = accuracy(pd.DataFrame(rows).astype({name: "float64"}), score=name).accuracies
-        return replace(rate, name=name, unit=unit, statistic="", facets={})
 
 
 def answers_frame(

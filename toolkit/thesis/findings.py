@@ -163,7 +163,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
 
 def verdict_of(number: Estimate, equivalence: Estimate | None = None, reference: float = 0.0) -> str:
     """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs."""
-    if number.estimate is None:
+    if number.estimate is None and number.p_value is None:
         return NOT_ANSWERED
     is_different = _leaves_out(number, reference) if number.p_value is None else number.p_value < LEVEL
     if equivalence is not None and equivalence.p_value is not None and equivalence.p_value < LEVEL:
@@ -224,11 +224,11 @@ def _money(value: float | None) -> str:
 
 
 def _turned(number: Estimate) -> Estimate:
-    """Return a difference as its size: where it is below 0, the same difference taken the other way round."""
-    if number.estimate is None or number.estimate >= 0:
-        return number
-    low, high = (None if end is None else -end for end in (number.high, number.low))
-    return number.valued(-number.estimate, low, high)
+    """Return a difference taken the other way round."""
+    estimate, low, high = (
+        None if end is None else -end for end in (number.estimate, number.high, number.low)
+    )
+    return replace(number, estimate=estimate, low=low, high=high)
 
 
 def _compared(
@@ -245,13 +245,17 @@ def _compared(
     """Return the sentence on a difference, in words that follow its sign."""
     verdict, texts = verdict_of(number, equivalence), TEXTS["compared"]
     names = {"lead": lead, "first": first, "second": second, "unit": unit}
-    if number.estimate is None:
+    if number.estimate is None and verdict == NOT_ANSWERED:
         text = texts["not_estimable"].format(**names, reason=number.why_no_number)
         return Statement(question, text, number, verdict)
-    size, direction = _turned(number), "higher" if number.estimate >= 0 else "lower"
+    is_higher = (number.low is not None) if number.estimate is None else number.estimate >= 0
+    size, direction = number if is_higher else _turned(number), "higher" if is_higher else "lower"
     if verdict != DIFFERENT:  # a size whose interval runs below 0 is read wrongly
         size = number
-    values = {"amount": _rounded(size.estimate, size.low, size.high)[0], "interval": _interval(size)}
+    amount, low, high = _rounded(size.estimate, size.low, size.high)
+    if not amount:  # of a difference without a bound its other end is known
+        amount = texts["at_least"].format(end=low) if low else texts["at_most"].format(end=high)
+    values = {"amount": amount, "interval": _interval(size)}
     form, reading = texts["higher" if verdict == DIFFERENT else "less"], _undecided(number, 0.0, "difference")
     if verdict != UNDECIDED:
         tested = "" if equivalence is None else _p_value(equivalence)
@@ -358,7 +362,8 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     rate = compared.models[0][1].unit == RATE_UNIT
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = TEXTS["models"]["prompts"]
-    yield from _ranked(question, compared.models, compared.differences, words, within)
+    ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
+    yield from _ranked(question, compared.models, compared.differences, words, within, ranks)
 
 
 def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -375,10 +380,10 @@ def _ranked(
     differences: Sequence[Estimate],
     words: tuple[str, str],
     within: str,
+    ranks: Mapping[str, float],
 ) -> Iterator[Statement]:
     """Yield the best and the worst of several, how far they are apart, and which are tied."""
-    estimable = [(name, mean) for name, mean in means if mean.estimate is not None]
-    ranked = sorted(estimable, key=lambda pair: -(pair[1].estimate or 0.0))
+    ranked = sorted((pair for pair in means if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
     by_pair = dict(zip(combinations([name for name, _ in means], 2), differences, strict=True))
     quantity, unit = words
     texts = TEXTS["models"]
@@ -421,7 +426,9 @@ def _accuracy(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[S
 def _pairs(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
     votes, texts = analyses.compare_pairs(), TEXTS["models"]
     means = [(item.facets["model"], item) for item in votes.models]
-    yield from _ranked(question, means, votes.differences, ("strength", " logits"), texts["votes"])
+    yield from _ranked(
+        question, means, votes.differences, ("strength", " logits"), texts["votes"], votes.ranks
+    )
     titles = _judge_titles(analyses.pairs)
     for number in votes.judges:
         yield _stated(question, texts["first"].format(judge=titles[number.facets["judge"]]), number, 0.5)

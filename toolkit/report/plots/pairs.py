@@ -22,7 +22,9 @@ _SHARES: Final = {"judge": "Share of decided votes for the reply shown first"}
 def pair_strengths(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw the strength of each model with its interval, and below the differences of each two."""
     result = analyses.compare_pairs()
-    parts = [("strength", e) for e in sorted(result.models, key=lambda e: -(e.estimate or 0.0))]
+    parts = [
+        ("strength", e) for e in sorted(result.models, key=lambda e: result.ranks.get(e.facets["model"], 0))
+    ]
     parts += [("difference", e) for e in result.differences]
     names = style.paired({_name(e): tuple(e.facets.values()) for _, e in parts})
     return _figure("pair_strengths", result.notes, parts, _STRENGTHS, names, 0.0, context)
@@ -52,7 +54,7 @@ def _figure(
 ) -> FigureWithCaption:
     rows = [(part, _name(e), e.estimate, e.low, e.high, e.p_value) for part, e in parts if e.estimable]
     if not rows:
-        raise NothingToDraw("no vote tells the models apart")
+        raise NothingToDraw(parts[-1][1].why_no_number if parts else "there are no votes")
     data = style.numbered(rows, _COLUMNS, "estimate", "p_value")
     panels = dict(list(data.groupby("part", sort=False)))
     styles = context.styles(context.models)

@@ -11,16 +11,19 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import weighted_kappa
+from toolkit.stats.comparisons.models import mover
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by
-from toolkit.stats.inference.means import CLUSTERED, mean_estimate
-from toolkit.stats.inference.p_values import EQUAL_METHOD, with_holm
-from toolkit.stats.inference.proportions import share, wilson
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.p_values import p_by_inversion, with_holm
+from toolkit.stats.inference.proportions import inflation, share, wilson
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
-METHOD: Final = f"{CLUSTERED}, paired"
+METHOD: Final = (
+    f"{CLUSTERED}, paired, or, if wider, shares of bases that moved up and down (Zou & Donner 2008)"
+)
 UNIT: Final = "score points"
 _PAIR: Final = ["target", "judge", "dimension"]
 _COLUMNS: Final = ("base", *_PAIR, "score")
@@ -102,14 +105,17 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     r"""Compare the scores that judges give today with those that they gave to the same replies at first.
 
     The mean of :math:`d = \text{now} - \text{then}` has Student's t interval clustered by base, with Bell & McCaffrey's
-    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`). Where few bases move, all of
-    them one way, that is too short, and the interval is at least :math:`m [p_l, p_u]`, with Wilson's interval of the
-    share of bases that moved and m the mean d of those. Where every base has the same mean the t interval does not
-    exist, and the interval is :math:`\bar d \pm u`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases
-    that none of G has shown to move otherwise, by a point each. Agreement is quadratically weighted kappa of then and
-    now, nearly ICC(A,1). The share of scores that changed at all has Wilson's interval with an effective number of
-    pairs: a judge can rewrite a third of its scores at an equal mean. P values test that the shift is 0, for the
-    composite corrected by Holm over the judges.
+    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`), or that of the shares of
+    bases that moved up and down, where few have moved: with the mean moves :math:`m_g` of the bases and their shares
+    :math:`w_g` of the differences, those upwards are taken for :math:`p = (\sum w_g m_g)^2 / \sum w_g m_g^2` of the
+    bases that move by :math:`\sum w_g m_g^2 / \sum w_g m_g` each, which has their mean and mean square (Fay & Feuer
+    1997), and those downwards likewise; their Wilson ends, with Kish's number of bases and t for z as in
+    `wilson_ends`, are put together (MOVER). Where every base has the same mean neither exists, and the interval is
+    :math:`\bar d \pm u`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none of G has shown to
+    move otherwise, by a point each. Agreement is quadratically weighted kappa of then and now, nearly ICC(A,1). The
+    share of scores that changed at all has Wilson's interval with an effective number of pairs: a judge can rewrite a
+    third of its scores at an equal mean. P values test that the shift is 0, for the composite corrected by Holm over
+    the judges.
 
     Parameters
     ----------
@@ -133,7 +139,8 @@ def judge_drift(then: pd.DataFrame, now: pd.DataFrame, *, composite: str = SCORE
     References
     ----------
     Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for paired differences with clustered errors. Wilson
-    (1927), Journal of the American Statistical Association 22, 209-212.
+    (1927), Journal of the American Statistical Association 22, 209-212. Fay & Feuer (1997), Statistics in Medicine 16,
+    791-801. Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
 
     Examples
     --------
@@ -182,9 +189,7 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
     counts = {"pairs": len(pairs), "bases": len(set(bases))}
     facets: dict[str, Any] = {"judge": judge, "dimension": dimension}
     empty = Estimate("shift", None, method=METHOD, unit=UNIT, n=counts, missing=missing, facets=facets)
-    shift = mean_estimate(empty, difference, bases, "no reply has a score of both days", tested=True)
-    if shift.estimate is not None and counts["bases"] > 1:
-        shift = _of_few_moves(shift, difference, bases)
+    shift = _shift(empty, difference, bases)
     agreement = weighted_kappa(pairs["then"], pairs["now"], bases, name="agreement (weighted kappa)")
     changed = share("scores that changed", [bool(moved) for moved in difference], bases, missing=missing)
     return Drift(
@@ -194,19 +199,26 @@ def _drift(judge: str, dimension: str, rows: pd.DataFrame) -> Drift:
     )  # fmt: skip
 
 
-def _of_few_moves(shift: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
-    """Return a shift with an interval that is no shorter than the share of bases that moved allows."""
-    count = len(set(bases))
-    if shift.low is None or shift.high is None or shift.method == EQUAL_METHOD:
-        return shift
-    sums, moves = sums_by(numbered(bases), np.column_stack([difference, np.ones(len(difference))])), 0.0
-    moved = np.abs(sums[:, 0]) > ROUNDING
-    if moved.any():
-        moves = float(sums[moved, 0].sum() / sums[moved, 1].sum())
-    ends = [moves * end for end in wilson(int(moved.sum()), count)]
-    low, high = min(shift.low, *ends), max(shift.high, *ends)
-    if (low, high) == (shift.low, shift.high):
-        return shift
-    return replace(
-        shift, low=low, high=high, note=f"as wide as the {int(moved.sum())} of {count} bases that moved allow"
-    )
+def _shift(empty: Estimate, difference: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
+    """Return the mean of differences many of which are 0, by `METHOD`."""
+    if not len(difference):
+        return empty.not_estimable("no reply has a score of both days")
+    mean = clustered_mean(difference, bases)
+    if mean.error is None:
+        return mean.of(empty, tested=True)
+    sums = sums_by(numbered(bases), np.column_stack([difference, np.ones(len(difference))]))
+    moves, weights = sums[:, 0] / sums[:, 1], sums[:, 1] / len(difference)
+    sides = [(float(weights @ side), float(weights @ side**2)) for side in (moves.clip(0), (-moves).clip(0))]
+    size = sum(square for _, square in sides) / sum(first for first, _ in sides)
+
+    def ends(confidence: float) -> tuple[float, float]:
+        n, parts = 1 / float(weights @ weights) / inflation(mean.degrees, confidence), []
+        for first, square in sides:
+            each = square / first if first else size
+            low, high = wilson(first / each * n, n, confidence)
+            parts.append((first, (each * low, each * high)))
+        by_moves, by_t = mover(*parts[0], *parts[1]), mean.ends(confidence)
+        return min(by_moves[0], by_t[0]), max(by_moves[1], by_t[1])
+
+    low, high = ends(empty.confidence)
+    return empty.valued(mean.mean, low, high, p_value=p_by_inversion(ends))

@@ -61,8 +61,9 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
 
     Accuracy is the mean score of the answers that have one: an answer without a score is missing and counted by its
     reason, never wrong. The interval is that of `toolkit.stats.inference.proportions.rate_mean`. The distance from
-    chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008); that from the
-    majority's answer is the paired difference of two rates (`rate_difference`). The cost of a right answer is
+    chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008), and its P value
+    inverts them; that from the majority's answer is the paired difference of two rates (`rate_difference`). P values of
+    both are Holm's over the models. The cost of a right answer is
     :math:`\sum c / \sum s` over all answers with a cost, those without a score too, because they were paid; its
     interval is the jackknife over clusters of its logarithm.
 
@@ -120,7 +121,7 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
         with_holm(
             (_above_chance(model, part, alike) for model, part in groups if "chance" in part), "models"
         ),
-        tuple(_above_majority(model, part) for model, part in groups if "majority" in part),
+        with_holm((_above_majority(model, part) for model, part in groups if "majority" in part), "models"),
         tuple(_cost_per_right(model, part) for model, part in groups if "aud_cost" in part),
         {
             model: _reasons(frame[blank & (frame["model"] == label).to_numpy()])
@@ -150,20 +151,19 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     )
     if scored_rows.empty:
         return empty.not_estimable("no answer has a score and a chance")
-    clusters = list(scored_rows["base"])
-    hits = rate_mean(empty, scored_rows["score"], clusters, alike)
+    clusters, p = list(scored_rows["base"]), float(scored_rows["score"].mean())
     guess = clustered_mean(scored_rows["chance"], clusters)
-    difference = empty.valued(float(hits.estimate or 0.0) - guess.mean)
-    if hits.low is None or hits.high is None:
-        return difference.no_interval(hits.reason)
+    difference = empty.valued(p - guess.mean)
+    if guess.groups < 2:
+        return difference.no_interval(guess.reason, "interval or p value")
     pulls = scored_rows[["score", "chance"]] - scored_rows[["score", "chance"]].mean()
     sums = pulls.groupby(scored_rows["base"], sort=False).sum().to_numpy()
     size = float(np.sqrt((sums**2).sum(axis=0).prod()))
     r = float(sums[:, 0] @ sums[:, 1]) / size if guess.error and size > 0 else 0.0
-    of_hits = wilson_ends(scored_rows["score"], clusters, alike)
+    hits = wilson_ends(scored_rows["score"], clusters, alike)
 
     def ends(confidence: float) -> tuple[float, float]:
-        return mover(float(hits.estimate or 0.0), of_hits(confidence), guess.mean, guess.ends(confidence), r)
+        return mover(p, hits(confidence), guess.mean, guess.ends(confidence), r)
 
     low, high = ends(difference.confidence)
     return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))
@@ -174,7 +174,7 @@ def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
     items = scored_rows.groupby(["base", "situation"], sort=False)[["score", "majority"]].mean()
     bases = list(items.index.get_level_values("base"))
     label = f"accuracy less majority of {model}"
-    pair = rate_difference(label, items["score"], items["majority"], bases, answers=len(scored_rows))
+    pair = rate_difference(label, items["score"], items["majority"], bases)
     empty = _empty("accuracy less majority", model, scored_rows, rows)
     return replace(
         pair, name=empty.name, n=empty.n, missing=empty.missing, statistic=empty.statistic, facets=empty.facets,

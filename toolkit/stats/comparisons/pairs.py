@@ -17,23 +17,18 @@ from scipy.sparse.csgraph import connected_components
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.jackknife import (
-    FEWEST_BASES,
-    all_and_without,
-    jackknife,
-    jackknife_interval,
-    numbered,
-)
-from toolkit.stats.inference.p_values import with_holm
+from toolkit.stats.inference.jackknife import FEWEST_BASES, all_and_without, jackknife_interval, numbered
+from toolkit.stats.inference.p_values import p_by_inversion, with_holm
 from toolkit.stats.inference.proportions import likeness, rate_mean, share
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, estimates_frame
-from toolkit.words import SCORE, agreeing, choices, counted
+from toolkit.words import SCORE, agreeing, choices, counted, joined
 
 BRADLEY_TERRY: Final = (
     "Bradley-Terry, ties as half wins, an order effect a judge, bias-reduced (Firth 1993); jackknife"
 )
+OF_WIN_RATE: Final = "logits of Wilson's interval of the win rate"
 POINTS: Final = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _COLUMNS: Final = ("base", "prompt", "judge", "first", "second")
 _STEPS, _STEP, _EQUAL = (
@@ -42,6 +37,7 @@ _STEPS, _STEP, _EQUAL = (
     1e-9,
 )  # of Fisher scoring: how many, how long at most, and when it has arrived
 _RANK: Final = 1e-12  # judges without a vote in a set have no direction there
+_SPREAD: Final = 1e-7  # of strengths without each base: below it lies what the steps leave over
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,7 @@ class PairComparison(Result):
     models: tuple[Estimate, ...]
     judges: tuple[Estimate, ...]
     counts: tuple[Mapping[str, int], ...]
+    ranks: Mapping[str, int]
     notes: tuple[str, ...] = ()
 
     def frame(self) -> pd.DataFrame:
@@ -79,8 +76,8 @@ class PairComparison(Result):
         return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys([*numbers, "p_value"], "float64"))
 
     def strengths(self) -> pd.DataFrame:
-        """Return one row a model, the strongest first: its strength in logits, whose mean over models is zero."""
-        ordered = sorted(self.models, key=lambda model: -(model.estimate or 0.0))
+        """Return one row a model, the strongest first: its strength in logits, whose mean is zero."""
+        ordered = sorted(self.models, key=lambda model: self.ranks.get(model.facets["model"], 0))
         return estimates_frame(((model.facets["model"], model) for model in ordered), "model")
 
     def position_bias(self) -> pd.DataFrame:
@@ -106,10 +103,12 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     .. math:: \operatorname{logit} \mu = \theta_\text{first} - \theta_\text{second} + \delta_j.
 
     The fit maximises the quasi-likelihood with Firth's penalty :math:`\tfrac12 \ln |I|`, which takes out the bias of
-    few votes and has a maximum where one model wins all votes. Intervals and p values are the jackknife over bases
-    (`jackknife_interval`), p values by Holm over the pairs. Where one model of a pair lost all that connects it with
-    the other, its distance has no upper bound: the interval has one end, the logit of the low end of the win rate, and
-    the p value of that against 1/2. A win rate is over the votes on that pair alone.
+    few votes. Strengths exist among models of which each has beaten each other, directly or through others (Ford 1957),
+    and rest on their votes alone. Their intervals are the jackknife over bases (`jackknife_interval`), or, where no
+    base makes a difference, as where all votes are ties, the logits of the win rate's interval. What won or lost every
+    vote that connects it with others is unbounded: the penalty would make a number of it, and there is none. A
+    difference has one end then, the logit of that of the win rate. P values invert the intervals (`p_by_inversion`), by
+    Holm over the pairs, and over the judges for their share of first. A win rate is over the votes on that pair alone.
 
     Parameters
     ----------
@@ -120,7 +119,7 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     Returns
     -------
     PairComparison
-        Differences and strengths in logits, rates as shares of votes.
+        Differences and strengths in logits, rates as shares of votes; ``ranks`` is 1 for the strongest model.
 
     Raises
     ------
@@ -149,19 +148,18 @@ def compare_pairs(votes: pd.DataFrame) -> PairComparison:
     by_pair = {pair: _of_pair(table, *pair) for pair in pairs}
     rates = tuple(_win_rate(pair, rows) for pair, rows in by_pair.items())
     fit = _fit(cast, names)
-    numbers = itertools.combinations(range(len(names)), 2)
-    differences = [_difference(fit, number, rate) for number, rate in zip(numbers, rates, strict=True)]
+    differences = [_difference(fit, rate) for rate in rates]
     decided = cast[cast["vote"] != "tie"]
     alike = likeness(decided["vote"] == "first", list(decided["base"]))
+    judges = [_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)]
     return PairComparison(
         tuple(map(exploratory, with_holm(differences, "pairs of models"))),
         tuple(replace(rate, p_value=None) for rate in rates),
-        tuple(_strength(fit, number, model, cast) for number, model in enumerate(names)),
-        with_holm(
-            (_first_share(judge, rows, alike) for judge, rows in table.groupby("judge", sort=True)), "judges"
-        ),
+        tuple(_strength(fit, model, cast) for model in names),
+        with_holm(judges, "judges"),
         tuple(_counts(rows) for rows in by_pair.values()),
-        (fit.broken,) if fit.broken else (),
+        fit.ranks,
+        fit.notes,
     )
 
 
@@ -237,33 +235,56 @@ def _first_share(judge: object, rows: pd.DataFrame, alike: float | None) -> Esti
 
 @dataclass(frozen=True)
 class _Fit:
-    """Strengths by all bases (first row) and without each base; whom each model has beaten, if through others."""
+    """Whom each model has beaten, if through others, and strengths by all bases (first row) and without each base.
 
-    strengths: np.ndarray
-    beats: np.ndarray
+    ``sets`` has them for each model that another one has beaten and lost to; ``scale`` is the largest of them.
+    """
+
+    beats: pd.DataFrame
+    sets: Mapping[str, pd.DataFrame]
+    scale: pd.DataFrame
+    ranks: Mapping[str, int]
+    notes: tuple[str, ...] = ()
     broken: str = ""
 
 
 def _fit(cast: pd.DataFrame, names: Sequence[str]) -> _Fit:
-    numbers = {name: number for number, name in enumerate(names)}
-    first, second = (cast[side].map(numbers).to_numpy(dtype=int) for side in ("first", "second"))
+    first, second = (cast[side].map(names.index).to_numpy(dtype=int) for side in ("first", "second"))
     points = cast["points"].to_numpy()
     wins = np.eye(len(names))
     np.add.at(wins, (first, second), points)
     np.add.at(wins, (second, first), 1 - points)
-    beats = np.linalg.matrix_power((wins > 0).astype(float), len(names)) > 0
+    beaten = np.linalg.matrix_power((wins > 0).astype(float), len(names)) > 0
+    beats, nothing = pd.DataFrame(beaten, names, names), pd.DataFrame()
     part = _parts(len(names), first, second)
-    if cast.empty:
-        return _Fit(np.empty((0, len(names))), beats, "there are no votes")
-    if part.any():
-        texts = (", ".join(np.array(names)[part == number]) for number in range(part.max() + 1))
-        return _Fit(np.empty((0, len(names))), beats, f"no vote connects {' with '.join(texts)}")
-    judges = numbered(list(cast["judge"]))
-    codes, labels = numbered(list(cast["base"])), np.column_stack([first, second, judges])
+    if cast.empty or part.any():
+        texts = (", ".join(np.array(names)[part == number]) for number in range(part.max(initial=-1) + 1))
+        broken = "there are no votes" if cast.empty else f"no vote connects {' with '.join(texts)}"
+        return _Fit(beats, {}, nothing, {}, (broken,), broken)
+    sets: dict[str, pd.DataFrame] = {}
+    for name in names:
+        members = [other for other in names if beats.loc[name, other] and beats.loc[other, name]]
+        if len(members) > 1 and name not in sets:
+            sets |= dict.fromkeys(members, _strengths(cast, members))
+    scale = max(sets.values(), key=lambda table: table.shape[1], default=nothing)
+    ranks = _strengths(cast, names).iloc[0].round(6).rank(method="dense", ascending=False).dropna()
+    note = f"strengths are those of {joined(list(scale))}: others won or lost every vote that connects them"
+    notes = (note,) if 0 < scale.shape[1] < len(names) else ()
+    return _Fit(beats, sets, scale, ranks.astype(int).to_dict(), notes)
+
+
+def _strengths(cast: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return strengths by the votes on these models, one row for all bases and one without each base."""
+    votes = cast[cast["first"].isin(names) & cast["second"].isin(names)]
+    first, second = (votes[side].map(names.index) for side in ("first", "second"))
+    labels = np.column_stack([first, second, numbered(list(votes["judge"]))])
     cells, cell = np.unique(labels, axis=0, return_inverse=True)
+    codes = numbered(list(votes["base"]))
     sums = np.zeros((codes.max(initial=-1) + 1, len(cells), 2))
-    np.add.at(sums, (codes, cell.ravel()), np.column_stack([points, np.ones(len(cast))]))
-    return _Fit(bradley_terry(cells, np.concatenate(all_and_without(sums)), len(names)), beats)
+    np.add.at(sums, (codes, cell.ravel()), np.column_stack([votes["points"], np.ones(len(votes))]))
+    return pd.DataFrame(
+        bradley_terry(cells, np.concatenate(all_and_without(sums)), len(names)), columns=names
+    )
 
 
 def _parts(models: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -287,7 +308,7 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
     x[rows, models - 1 + judge] = 1.0
     squares = (x[:, :, None] * x[:, None, :]).reshape(len(cells), -1)
     beta = np.zeros((len(sums), x.shape[1]))
-    for _ in range(_STEPS):
+    for number in range(_STEPS):
         mu = special.expit(beta @ x.T)
         weights = votes * mu * (1 - mu)
         inverse = np.linalg.pinv(
@@ -297,7 +318,8 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
         score = (points - votes * mu + leverage * (0.5 - mu)) @ x
         step = np.einsum("rpq,rq->rp", inverse, score)
         longest = np.abs(step).max(axis=1, keepdims=True, initial=0.0)
-        beta += step * np.minimum(1.0, _STEP / np.maximum(longest, _EQUAL))
+        # Whole steps go to and fro for ever where a cell has one vote.
+        beta += step * np.minimum(1.0 if number < _STEPS // 8 else 0.5, _STEP / np.maximum(longest, _EQUAL))
         if longest.max(initial=0.0) < _EQUAL:
             break
     strengths = np.column_stack([np.zeros(len(sums)), beta[:, : models - 1]])
@@ -309,37 +331,46 @@ def bradley_terry(cells: np.ndarray, sums: np.ndarray, models: int) -> np.ndarra
     return strengths - strengths.mean(axis=1, keepdims=True)
 
 
-def _difference(fit: _Fit, numbers: tuple[int, int], rate: Estimate) -> Estimate:
-    a, b = numbers
-    pair, facets = " - ".join(rate.facets.values()), rate.facets
-    empty = Estimate(pair, None, None, None, BRADLEY_TERRY, "logits", rate.n, rate.missing)
-    empty = replace(empty, statistic="difference", facets=facets)
+def _difference(fit: _Fit, rate: Estimate) -> Estimate:
+    a, b = rate.facets.values()
+    empty = Estimate(f"{a} - {b}", None, None, None, BRADLEY_TERRY, "logits", rate.n, rate.missing)
+    empty = replace(empty, statistic="difference", facets=rate.facets)
     if fit.broken:
         return empty.not_estimable(fit.broken)
-    values = fit.strengths[:, a] - fit.strengths[:, b]
-    if fit.beats[a, b] and fit.beats[b, a]:
-        return _jackknifed(empty, values)
-    if not (fit.beats[a, b] or fit.beats[b, a]):
-        return empty.valued(float(values[0])).no_interval("both are parted from what connects them")
-    won = rate.estimate in (0.0, 1.0)  # compared with each other, and not through others alone
-    low, high = (special.logit(end) if won and end is not None else None for end in (rate.low, rate.high))
-    estimate = empty.valued(float(values[0]), p_value=rate.p_value if won else None)
-    if fit.beats[a, b]:
-        return replace(estimate, low=low).no_interval(f"{facets['model_b']} won nothing back", "upper end")
-    return replace(estimate, high=high).no_interval(f"{facets['model_a']} won nothing back", "lower end")
+    if a in fit.sets and b in fit.sets[a]:
+        values = (fit.sets[a][a] - fit.sets[a][b]).to_numpy()
+        alike = np.ptp(values[1:]) <= _SPREAD and rate.low is not None and rate.high is not None
+        # A judge that prefers a position draws the win rate towards one half, which may leave out the difference.
+        if not alike or not rate.low <= special.expit(values[0]) <= rate.high:
+            return _jackknifed(empty, values)
+        ends = (float(special.logit(end)) for end in (rate.low, rate.high))
+        return empty.valued(float(values[0]), *ends, p_value=rate.p_value, method=OF_WIN_RATE)
+    if not (fit.beats.loc[a, b] or fit.beats.loc[b, a]):
+        return empty.not_estimable("unbounded: both are parted from what connects them")
+    won, loser = (True, b) if fit.beats.loc[a, b] else (False, a)
+    reason, end = f"unbounded: {loser} won nothing back", rate.low if won else rate.high
+    if end is None:
+        more = "one base" if rate.estimable else "the two are compared through others alone"
+        return empty.not_estimable(f"{reason}; {more}")
+    bound = float(special.logit(end))
+    unbounded = empty.not_estimable(f"{reason}; {'at least' if won else 'at most'} {bound:.2f}")
+    ends = (bound, None) if won else (None, bound)
+    return replace(unbounded, low=ends[0], high=ends[1], p_value=rate.p_value, method=OF_WIN_RATE)
 
 
-def _strength(fit: _Fit, number: int, model: str, cast: pd.DataFrame) -> Estimate:
+def _strength(fit: _Fit, model: str, cast: pd.DataFrame) -> Estimate:
     rows = cast[(cast["first"] == model) | (cast["second"] == model)]
     n = {"votes": len(rows), "bases": rows["base"].nunique()}
     empty = Estimate(f"strength of {model}", None, None, None, BRADLEY_TERRY, "logits", n)
     empty = replace(empty, statistic="strength", facets={"model": model})
     if fit.broken:
         return empty.not_estimable(fit.broken)
-    if not fit.beats.all():
-        unbounded = "a model won or lost all that connects it with others, so that their mean has no bound"
-        return empty.valued(float(fit.strengths[0, number])).no_interval(unbounded)
-    return replace(_jackknifed(empty, fit.strengths[:, number]), p_value=None)
+    if model not in fit.scale:
+        others = list(fit.scale) or [name for name in fit.beats if name != model]
+        sides = {"won": fit.beats.loc[model, others], "lost": fit.beats.loc[others, model]}
+        words = " or ".join(word for word, side in sides.items() if side.any()) or "won or lost"
+        return empty.not_estimable(f"unbounded: it {words} every vote that connects it with {joined(others)}")
+    return replace(_jackknifed(empty, fit.scale[model].to_numpy()), p_value=None)
 
 
 def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
@@ -348,12 +379,16 @@ def _jackknifed(empty: Estimate, values: np.ndarray) -> Estimate:
         return estimate.no_interval(
             f"{counted(len(values) - 1, 'bases')}, and {FEWEST_BASES} are needed", lacks
         )
-    low, high, degrees = map(float, jackknife_interval(values[0], values[1:]))
-    if not (np.isfinite(low) and np.isfinite(high)):
+    if not np.ptp(values[1:]) > _SPREAD:
         return estimate.no_interval("leaving out one base at a time gives no usable spread", lacks)
-    centre, error, _ = map(float, jackknife(values[0], values[1:]))
-    p_value = 2 * float(special.stdtr(degrees, -abs(centre) / error))
-    return replace(estimate, low=low, high=high, p_value=p_value, degrees=degrees)
+
+    def ends(confidence: float) -> tuple[float, float]:
+        low, high, _ = jackknife_interval(values[0], values[1:], confidence)
+        return float(low), float(high)
+
+    low, high = ends(estimate.confidence)
+    degrees = float(jackknife_interval(values[0], values[1:])[2])
+    return replace(estimate, low=low, high=high, p_value=p_by_inversion(ends), degrees=degrees)
 
 
 @dataclass(frozen=True)
@@ -384,7 +419,7 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
     PairAgreement
         ``replies`` is the share of pairs of replies that most votes (of all judges, in both orders) and the difference
         of scores decide alike, among the pairs that both decide; its interval is clustered by base (see `share`).
-        ``models`` is Kendall's :math:`\tau_b` between the strengths of the models and their mean scores; of so few
+        ``models`` is Kendall's :math:`\tau_b` between the ranks of the models and their mean scores; of so few
         models it has no interval.
 
     Raises
@@ -436,7 +471,7 @@ def pair_agreement(votes: pd.DataFrame, runs: pd.DataFrame, score: str = SCORE) 
 
 
 def _tau(comparison: PairComparison, runs: pd.DataFrame, score: str) -> Estimate:
-    strengths = comparison.strengths().set_index("model")["estimate"]
+    strengths = -pd.Series(comparison.ranks, dtype="float64")
     by_base = runs.assign(value=runs[score].astype("float64")).groupby(["model", "base"])["value"].mean()
     untied = pd.DataFrame({"votes": strengths, "scores": by_base.groupby(level="model").mean()}).dropna()
     name = f"Kendall's tau of models by votes and by mean {score}"
