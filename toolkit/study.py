@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.thesis.findings import Statement
+    from toolkit.thesis.references import Evidence
     from toolkit.viewer.app import Viewer
 
 
@@ -636,19 +637,23 @@ class Study(Reported):
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return self.status()
 
-    def _bundled(
-        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[Files, Any]:
+    def _methods(
+        self,
+        frames: Analyses,
+        status: dict[str, Any],
+        manifest: dict[str, Any],
+        evidence: Evidence,
+        folder: Path,
+    ) -> tuple[Any, list[Path]]:
         from toolkit.thesis.methods import methods_section, what_was_done
 
-        files = self._draw(frames, folder, progress=progress)
-        if self._is_scored and frames.has_results:
-            files += self._write_statistics(frames, folder)
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
-        record = what_was_done(self.plan, self.store, frames, status, manifest, files.shown, lacking)
+        record = what_was_done(self.plan, self.store, frames, status, manifest, evidence, lacking)
+        further = []
         if record.decisions and record.decisions.at:
-            files.append(write_atomically(folder / "deviations.csv", csv_bytes(record.decisions.changes)))
-        return files, methods_section(record)
+            path = folder / "deviations.csv"
+            further.append(write_atomically(path, csv_bytes(record.decisions.changes)))
+        return methods_section(record), further
 
     def _test_figures(self, folder: Path) -> Files:
         from toolkit.report.captions import defects_note, join, source_words

@@ -91,6 +91,11 @@ class Findings:
         frame = pd.DataFrame(rows, columns=["question", "statement", *numbers, "verdict", "unit", "n"])
         return frame.astype(dict.fromkeys(numbers, "float64"))
 
+    @property
+    def estimates(self) -> list[Estimate]:
+        """The numbers that the sentences state."""
+        return [statement.estimate for statement in self.statements if statement.estimate is not None]
+
     def sentences(self) -> tuple[str, ...]:
         """Return the sentences, ready for the thesis."""
         return tuple(statement.sentence for statement in self.statements)

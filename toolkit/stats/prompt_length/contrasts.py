@@ -23,6 +23,7 @@ from toolkit.stats.inference.run_table import Points, checked_runs, left_out_not
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
 
+_ANOVA: Final = "repeated-measures ANOVA"
 ANOVA_METHOD: Final = "repeated-measures ANOVA, Greenhouse-Geisser"
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
@@ -58,7 +59,10 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
         raise InputError("ANOVA: a score is infinite; correct it or leave it empty")
     complete = x[~np.isnan(x).any(axis=1)]
     counts = {"bases": len(complete), "bins": x.shape[1]}
-    empty = Estimate("F(bins)", None, method=ANOVA_METHOD, n=counts, missing=missing + len(x) - len(complete))
+    method = (
+        ANOVA_METHOD if x.shape[1] > 2 else _ANOVA
+    )  # of two bins there is one difference, and nothing to correct
+    empty = Estimate("F(bins)", None, method=method, n=counts, missing=missing + len(x) - len(complete))
     if len(complete) < 3:
         return empty.not_estimable(f"{counted(len(complete), 'bases')}, and three are needed")
     within = complete - complete.mean(axis=1, keepdims=True)
