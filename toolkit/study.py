@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pandas as pd
 
 from toolkit.analyses import (
-    BY_JUDGES,
     BY_KEY,
-    BY_LENGTH,
     NO_SCORES,
     ON_ANSWERS,
     PAIRWISE,
@@ -368,10 +366,6 @@ class Study(Reported):
             return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
         reasons = frames.absent
         reasons |= dict.fromkeys(("model_power",) if "compare_models" in reasons else (), "one model")
-        if frames.judgements["judge"].nunique() < 2:
-            reasons |= dict.fromkeys(BY_JUDGES, "one judge")
-        if frames.runs["length_bin"].nunique() < 2:
-            reasons |= dict.fromkeys(BY_LENGTH, "one prompt length")
         return {**reasons, **self._without_judges}
 
     def summary(self) -> Summary:

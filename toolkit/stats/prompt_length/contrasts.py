@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -19,9 +19,9 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import Points, checked_runs, left_out_note, score_unit
+from toolkit.stats.inference.run_table import Points, averaged_note, checked_runs, left_out_note, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
+from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
 
 _ANOVA: Final = "repeated-measures ANOVA"
 ANOVA_METHOD: Final = "repeated-measures ANOVA, Greenhouse-Geisser"
@@ -156,9 +156,9 @@ def compare_lengths(
     elif margin is not None:
         for contrast, longer, shorter in sides:
             test = equivalence(contrast.name, longer - shorter, margin, unit=unit, scale=scale)
-            tests.append(replace(test, missing=contrast.missing))
+            tests.append(replace(test, missing=contrast.missing, n=contrast.n))
     return LengthComparison(
-        tuple(bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
+        bin_means(LENGTH_BINS, cells, runs, unit),
         _tested(contrasts, primary),
         _by_model(cells, unit, scale),
         tuple(effect_size("d_z", contrast, longer - shorter) for contrast, longer, shorter in sides),
@@ -190,13 +190,41 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.
         .astype("float64")
     )
     bases, unit = runs["base"].nunique(), score_unit(score, runs)
-    pairs = {f"{b}-{a}": mean_of_units(cells[[b, a]].dropna()) for b, a in CONTRASTS}
+    complete = {f"{b}-{a}": cells[[b, a]].dropna() for b, a in CONTRASTS}
+    pairs = {name: mean_of_units(rows) for name, rows in complete.items()}
     contrasts = []
     for name, pair in pairs.items():
         counts, missing = {"bases": len(pair)}, bases - len(pair)
         empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         contrasts.append(mean_over_bases(empty, pair.iloc[:, 0] - pair.iloc[:, 1], _scale(cells)))
-    return cells, pairs, contrasts
+    return cells, pairs, on_models(contrasts, complete.values(), runs["model"])
+
+
+def on_models(
+    numbers: Sequence[Estimate], parts: Iterable[pd.DataFrame | pd.Series], models: Iterable[object]
+) -> list[Estimate]:
+    """Return numbers that are compared with what models and bases each rests on, where these are not alike.
+
+    ``parts`` are the scores of each by model and situation. Where a model gives nothing to one of them, n counts the
+    models of all.
+    """
+    names, counts = dict.fromkeys(models), []
+    for part in parts:
+        bases = part.reset_index().groupby("model")["situation"].nunique()
+        counts.append({str(name): int(bases.get(name, 0)) for name in names})
+    lacking = any(0 in count.values() and any(count.values()) for count in counts)
+    results = []
+    for number, count in zip(numbers, counts, strict=True):
+        sizes = sorted({size for size in count.values() if size})
+        if sizes and (lacking or len(sizes) > 1):
+            without = joined([name for name, size in count.items() if not size], "or")
+            many = counted(sizes[0], "bases") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bases"
+            each = joined([name for name, size in count.items() if size]) if lacking else "each model"
+            number = number.noted(f"rests on {many} of {each}" + (without and f", and on none of {without}"))
+            models_of = {"models": sum(size > 0 for size in count.values())} if lacking else {}
+            number = replace(number, n={**number.n, **models_of})
+        results.append(number)
+    return results
 
 
 def _scale(cells: pd.DataFrame) -> float:
@@ -276,8 +304,15 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
     return repeated_measures(table, bases - len(table))
 
 
-def bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
-    """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
+def bin_means(
+    names: Collection[str], cells: pd.DataFrame, runs: pd.DataFrame, unit: str
+) -> tuple[Estimate, ...]:
+    """Return the mean of each length bin, or of other groups in ``length_bin``, over bases."""
+    means = [_bin_mean(name, cells, runs, unit) for name in names]
+    return tuple(on_models(means, (cells[name].dropna() for name in names), runs["model"]))
+
+
+def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
     described = analyze_length_bias({name: runs.loc[runs["length_bin"] == name, "score"]})[name]
     values = mean_of_units(cells[name].dropna())
     counts, missing = {"bases": len(values), "answers": described["count"]}, described["missing"]
@@ -288,8 +323,7 @@ def bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> E
 
 
 def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
-    notes = ["repeats are averaged first, then models, so each base counts once"]
-    notes += left_out_note(runs, score)
+    notes = [*averaged_note(runs), *left_out_note(runs, score)]
     if incomplete := int(cells.isna().any(axis=1).sum()):
         unit = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
         lack = agreeing(incomplete, "lack a length bin and are left out of its contrasts")
