@@ -130,8 +130,10 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     handles = style.model_handles(styles)
     ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
     handles.append(style.handle("front", color=style.GREY, linewidth=1.2, marker="o", markersize=8, **ring))
-    if set(marks["length_bin"]) - {WHOLE}:
-        handles.append(style.handle("S, M, L: prompt length", color=style.INK, linewidth=0.9, marker=">"))
+    if len(lengths := [name for name in LENGTH_BINS if name in set(marks["length_bin"])]) > 1:
+        handles.append(
+            style.handle(f"{', '.join(lengths)}: prompt length", color=style.INK, linewidth=0.9, marker=">")
+        )
     style.legend(figure, handles, columns=across, handlelength=2.6)
     style.settle(figure)
     _name_lengths(axes, marks, figure.dpi)  # where the panel stands now, so that they can be told to be near

@@ -61,8 +61,8 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
             lengths=context.lengths, role=text[role], margin=text["margin"].format(margin=margin) if margin else ""
         ),
         [text["note"], cut],
-        [second, captions.not_estimable_words(comparison.per_bin)],
-        estimates=comparison.contrasts, also=[captions.unpaired_words(comparison.contrasts)],
+        [second],
+        estimates=[estimate for _, estimate in parts], also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
 
 

@@ -145,7 +145,9 @@ def compare_lengths(
     sides = [
         (contrast, pairs[contrast.name].iloc[:, 0], pairs[contrast.name].iloc[:, 1]) for contrast in contrasts
     ]
-    roles = f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
+    roles = (
+        f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
+    )
     if not primary:
         reason = "no primary contrast was named beforehand, so " if primary is None else ""
         roles = f"{reason}all contrasts are exploratory"
