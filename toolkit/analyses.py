@@ -482,7 +482,7 @@ class Analyses(Analysable, FrameSet):
             NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),
             "nobody rated a reply": (self.human.empty, ("calibration",)),
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
-            "one model": (self.runs["model"].nunique() < 2, ("compare_models",)),
+            "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
             "one judge": (self.judgements["judge"].nunique() < 2, BY_JUDGES),
             "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip

@@ -364,9 +364,7 @@ class Study(Reported):
             reason = NO_SCORES if self.plan.compared and not self.plan.scored else "no run has a score"
             answered = () if frames.pairs.empty else ("compare_pairs",)
             return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
-        reasons = frames.absent
-        reasons |= dict.fromkeys(("model_power",) if "compare_models" in reasons else (), "one model")
-        return {**reasons, **self._without_judges}
+        return {**frames.absent, **self._without_judges}
 
     def summary(self) -> Summary:
         """Return how far the study is, and which questions can be answered and which not, and why."""

@@ -245,7 +245,7 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
-        "joined": joined, "lengths_words": lengths_words, "listed": listed, "packages_used": packages_used,
+        "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
         "parts": parts, "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
@@ -292,16 +292,6 @@ def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
 def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
     """Return numbers with what they are of; what there is none of is not named, but for the first."""
     return [f"{count} {words}" for index, (count, words) in enumerate(counts) if count or not index]
-
-
-def lengths_words(names: Iterable[str]) -> list[str]:
-    """Return prompt lengths with their range in tokens."""
-    return ["{} ({} to {} tokens)".format(name, *LENGTH_BINS[name]) for name in names]
-
-
-def listed(what: str, names: Sequence[str]) -> str:
-    """Return a noun in the number of the names that follow it."""
-    return f"{what}{'' if len(names) == 1 else 's'} {joined(names)}"
 
 
 def reasons(counts: Mapping[str, int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -160,7 +160,7 @@ def compare_lengths(
             test = equivalence(contrast.name, longer - shorter, margin, unit=unit, scale=scale)
             tests.append(replace(test, missing=contrast.missing, n=contrast.n))
     return LengthComparison(
-        bin_means(LENGTH_BINS, cells, runs, unit),
+        tuple(bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
         _by_model(cells, unit, scale),
         tuple(effect_size("d_z", contrast, longer - shorter) for contrast, longer, shorter in sides),
@@ -210,21 +210,19 @@ def on_models(
     ``parts`` are the scores of each by model and situation. Where a model gives nothing to one of them, n counts the
     models of all.
     """
-    names, counts = dict.fromkeys(models), []
-    for part in parts:
-        bases = part.reset_index().groupby("model")["situation"].nunique()
-        counts.append({str(name): int(bases.get(name, 0)) for name in names})
-    lacking = any(0 in count.values() and any(count.values()) for count in counts)
+    names = sorted(set(models), key=str)
+    groups = (part.reset_index().groupby("model")["situation"].nunique() for part in parts)
+    counts = [count.reindex(names, fill_value=0) for count in groups]
+    lacking = any(0 < (count > 0).sum() < len(names) for count in counts)
     results = []
     for number, count in zip(numbers, counts, strict=True):
-        sizes = sorted({size for size in count.values() if size})
-        if sizes and (lacking or len(sizes) > 1):
-            without = joined([name for name, size in count.items() if not size], "or")
-            many = counted(sizes[0], "bases") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} bases"
-            each = joined([name for name, size in count.items() if size]) if lacking else "each model"
-            number = number.noted(f"rests on {many} of {each}" + (without and f", and on none of {without}"))
-            models_of = {"models": sum(size > 0 for size in count.values())} if lacking else {}
-            number = replace(number, n={**number.n, **models_of})
+        used = count[count > 0]
+        if len(used) and (lacking or used.nunique() > 1):
+            least, most = int(used.min()), int(used.max())
+            without = joined(list(map(str, count.index[count == 0])), "or")
+            note = f"rests on {f'{least} to ' * (least < most)}{counted(most, 'bases')} of "
+            note += joined(list(map(str, used.index))) + (without and f", and on none of {without}")
+            number = replace(number.noted(note), n={**number.n, **({"models": len(used)} if lacking else {})})
         results.append(number)
     return results
 
@@ -306,15 +304,8 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> Estimate:
     return repeated_measures(table, bases - len(table))
 
 
-def bin_means(
-    names: Collection[str], cells: pd.DataFrame, runs: pd.DataFrame, unit: str
-) -> tuple[Estimate, ...]:
-    """Return the mean of each length bin, or of other groups in ``length_bin``, over bases."""
-    means = [_bin_mean(name, cells, runs, unit) for name in names]
-    return tuple(on_models(means, (cells[name].dropna() for name in names), runs["model"]))
-
-
-def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
+def bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
+    """Return the mean of a length bin, or of another group in ``length_bin``, over bases."""
     described = analyze_length_bias({name: runs.loc[runs["length_bin"] == name, "score"]})[name]
     values = mean_of_units(cells[name].dropna())
     counts, missing = {"bases": len(values), "answers": described["count"]}, described["missing"]

@@ -21,7 +21,7 @@ from toolkit.stats.inference.run_table import (
 )
 from toolkit.stats.prompt_length.contrasts import (
     PAIRED_METHOD,
-    bin_means,
+    bin_mean,
     effect_size,
     equivalence,
     exploratory,
@@ -162,7 +162,7 @@ def length_and_information(
         results[len(parts) :],
         tuple(effect_size("d_z", e, a - b) for e, (a, b) in sized),
         judged_equivalent(tests),
-        bin_means(TEXTS, cells, checked, unit),
+        tuple(bin_mean(text, cells, checked, unit) for text in TEXTS),
         _notes(checked, cells, score, all_bases),
     )
 
