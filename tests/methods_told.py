@@ -5,10 +5,12 @@ from __future__ import annotations
 from toolkit.report.show import Files
 from toolkit.study import Study
 from toolkit.thesis.methods import methods_section, methods_text, what_was_done
+from toolkit.thesis.references import evidence_of
 
 
 def methods_of(study: Study, files: Files | tuple[()] = ()) -> str:
     """Return what the bundle of a study would tell, of which these are the figures and tables."""
-    shown = files.shown if files else ()
-    done = what_was_done(study.plan, study.store, study.frames(), study.status(), study.manifest(), shown)
+    frames = study.frames()
+    evidence = evidence_of(files.shown if files else (), (), frames)
+    done = what_was_done(study.plan, study.store, frames, study.status(), study.manifest(), evidence)
     return methods_text(methods_section(done))

@@ -414,7 +414,7 @@ class Analysable:
             return {}
         if not frames.is_judged:
             return {"pairs": (QUESTIONS["compare_pairs"], frames.compare_pairs())}
-        skipped = frames.unanswerable | frames.absent
+        skipped = frames.lacking
         names = [name for name, row in _TABLE.items() if row.get("bundled", True) and name not in skipped]
         return {_TABLE[name].get("file", name): (QUESTIONS[name], getattr(frames, name)()) for name in names}
 
@@ -481,9 +481,20 @@ class Analyses(Analysable, FrameSet):
             NO_ARMS: (self.runs_with_arms.empty, ("length_and_information",)),
             "nobody rated a reply": (self.human.empty, ("calibration",)),
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
-            "one model": (self.runs["model"].nunique() < 2, ("compare_models",)),
+            "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
+            "one judge": (self.judgements["judge"].nunique() < 2, BY_JUDGES),
+            "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip
         return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}
+
+    @property
+    def lacking(self) -> dict[str, str]:
+        """Analyses without a result to show, by name, with the reason."""
+        return self.absent | self.unanswerable
+
+    def answers(self, *questions: str) -> bool:
+        """Return whether all of some questions have a result to show, by the names of the analyses."""
+        return self.lacking.keys().isdisjoint(questions)
 
     @property
     def unanswerable(self) -> dict[str, str]:

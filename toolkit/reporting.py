@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from toolkit.report.show import Files
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.thesis.findings import Findings, Statement
+    from toolkit.thesis.references import Evidence
 
 
 @contextmanager
@@ -195,20 +196,31 @@ class Reported(Analysable):
         from toolkit.thesis.bundle import bundle_place, write_bundle
         from toolkit.thesis.document import check_format
         from toolkit.thesis.findings import Findings
+        from toolkit.thesis.references import evidence_of
 
         check_format(format)
         frames, manifest = self.frames(), self.manifest()
         status = self._status(frames)
         target = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         with names_kept(frames.names, frames.titles):
-            parts = self._bundled(frames, status, manifest, target, progress)
             findings = Findings(self.name, tuple(self._statements(frames)))
-            return write_bundle(target, *parts, findings, manifest, format=format)
+            files = self._draw(frames, target, progress=progress)
+            if frames.has_results:
+                files += self._write_statistics(frames, target)
+            evidence = evidence_of(files.shown, findings.estimates, frames)
+            section, further = self._methods(frames, status, manifest, evidence, target)
+            files += further
+            return write_bundle(target, files, section, findings, manifest, format=format)
 
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return {"study": self.name, "done": int(frames.runs["judged"].sum())}
 
-    def _bundled(
-        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[Files, Any]:
+    def _methods(
+        self,
+        frames: Analyses,
+        status: dict[str, Any],
+        manifest: dict[str, Any],
+        evidence: Evidence,
+        folder: Path,
+    ) -> tuple[Any, list[Path]]:
         raise NotImplementedError

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pandas as pd
 
 from toolkit.analyses import (
-    BY_JUDGES,
     BY_KEY,
-    BY_LENGTH,
     NO_SCORES,
     ON_ANSWERS,
     PAIRWISE,
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.thesis.findings import Statement
+    from toolkit.thesis.references import Evidence
     from toolkit.viewer.app import Viewer
 
 
@@ -365,13 +364,7 @@ class Study(Reported):
             reason = NO_SCORES if self.plan.compared and not self.plan.scored else "no run has a score"
             answered = () if frames.pairs.empty else ("compare_pairs",)
             return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
-        reasons = frames.absent
-        reasons |= dict.fromkeys(("model_power",) if "compare_models" in reasons else (), "one model")
-        if frames.judgements["judge"].nunique() < 2:
-            reasons |= dict.fromkeys(BY_JUDGES, "one judge")
-        if frames.runs["length_bin"].nunique() < 2:
-            reasons |= dict.fromkeys(BY_LENGTH, "one prompt length")
-        return {**reasons, **self._without_judges}
+        return {**frames.absent, **self._without_judges}
 
     def summary(self) -> Summary:
         """Return how far the study is, and which questions can be answered and which not, and why."""
@@ -636,19 +629,23 @@ class Study(Reported):
     def _status(self, frames: Analyses) -> dict[str, Any]:
         return self.status()
 
-    def _bundled(
-        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[Files, Any]:
+    def _methods(
+        self,
+        frames: Analyses,
+        status: dict[str, Any],
+        manifest: dict[str, Any],
+        evidence: Evidence,
+        folder: Path,
+    ) -> tuple[Any, list[Path]]:
         from toolkit.thesis.methods import methods_section, what_was_done
 
-        files = self._draw(frames, folder, progress=progress)
-        if self._is_scored and frames.has_results:
-            files += self._write_statistics(frames, folder)
         lacking = sum(item.missing for item in self._scored()) if self.plan.test.name == "one_shot" else 0
-        record = what_was_done(self.plan, self.store, frames, status, manifest, files.shown, lacking)
+        record = what_was_done(self.plan, self.store, frames, status, manifest, evidence, lacking)
+        further = []
         if record.decisions and record.decisions.at:
-            files.append(write_atomically(folder / "deviations.csv", csv_bytes(record.decisions.changes)))
-        return files, methods_section(record)
+            path = folder / "deviations.csv"
+            further.append(write_atomically(path, csv_bytes(record.decisions.changes)))
+        return methods_section(record), further
 
     def _test_figures(self, folder: Path) -> Files:
         from toolkit.report.captions import defects_note, join, source_words

@@ -145,8 +145,8 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     absent = {figure.name: figure.left_out for figure in figures if figure.left_out}
     said = [text for one in figures for text in (one.caption, one.alt_text, one.left_out)]
     assert badly_worded(*said) == []
-    assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
-    assert absent["judge_agreement"] == "no run was scored by two judges"
+    assert absent["equivalence"] == "one prompt length"
+    assert absent["judge_agreement"] == "one judge"
     assert {"icc_forest", "judges", "variance_components", "decision_study"} <= set(absent)
     assert absent["missing_data"] == "no score is missing"
     for name in ("icc_forest", "cost_quality"):
@@ -156,10 +156,10 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert [path.name for path in files] == [*(f"cost_quality{suffix}" for suffix in SUFFIXES), LEFT_OUT]
     assert not (tmp_path / "icc_forest.pdf").exists()
     text = files[-1].read_text(encoding="utf-8")
-    assert "judge_agreement: no run was scored by two judges\n" in text
+    assert "judge_agreement: one judge\n" in text
     assert text.endswith(f"{NOTE}\n")
     show_figure(files, "judge_agreement")
-    assert "judge_agreement is left out: no run was scored by two judges." in capsys.readouterr().out
+    assert "judge_agreement is left out: one judge." in capsys.readouterr().out
     with pytest.raises(InputError, match="there is none of that name"):
         show_figure(files, "no_such_figure")
     with pytest.raises(

@@ -246,7 +246,8 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> Non
     }
     held.reliability = lambda: replace(reliability, icc=icc)
     figures = drawn(held, plan, "quality_by_length", "judge_agreement")
-    assert "no judged run of length L; not estimable: M." in figures["quality_by_length"].caption
+    assert "length L" not in figures["quality_by_length"].caption  # nobody asked for it
+    assert "; not estimable: M." in figures["quality_by_length"].caption
     assert "Not estimable: M (one base)." in figures["quality_by_length"].notes
     assert len(figures["quality_by_length"].data.query("kind == 'mean'")) == 1
     assert "not estimable: ICC(A,1)." in figures["judge_agreement"].caption

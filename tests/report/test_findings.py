@@ -13,8 +13,10 @@ from whole_study import make_study
 
 from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.errors import InputError
-from toolkit.report.registry import FIGURES, TABLES
+from toolkit.report.figure import about_study
+from toolkit.report.registry import FIGURES, TABLES, draw_study
 from toolkit.report.show import Files, NothingToShow
+from toolkit.report.tables import length_table
 from toolkit.stats import Sequential, point_cost
 from toolkit.stats.one_shot.methods import score_methods
 from toolkit.stats.result import Estimate
@@ -227,6 +229,33 @@ def test_a_lower_score_is_told_as_lower_with_the_interval_of_what_it_is_lower_by
         f"L prompts scored {-row['estimate']:.2f} points lower than S prompts (95% interval "
         f"[{-row['high']:.2f}, {-row['low']:.2f}]" in row["statement"]
     )
+
+
+def test_differences_of_other_models_are_told_with_the_models_that_each_rests_on() -> None:
+    """In the results, in the caption and notes of the figure, and in the rows of the table; silent where alike."""
+    whole, plan = make_study(models=("a", "b"), bases=6, missing=0.0)
+    runs = whole.runs.copy()
+    lost = (runs["model"] == "b") & (runs["length_bin"] == "L")
+    runs.loc[lost, ["composite", "composite_strict"]] = np.nan
+    runs.loc[lost, "judged"] = False
+    uneven = Analyses(runs, whole.judgements, name="whole", margin=whole.margin)
+    for analyses, is_uneven in ((whole, False), (uneven, True)):
+        said = of(findings_of(analyses), "Prompt length (RQ1)")["statement"]
+        about = about_study(analyses, plan)
+        (figure,) = draw_study(analyses, about, ["length_effects"])
+        table = length_table(analyses.length(), context=about)
+        words = "M-S rests on 6 bases of a and b; L-M rests on 6 bases of a, and on none of b; L-S rests on 6 bases"
+        assert (
+            said.str.contains(f"ot all numbers rest on the same models: {words}", regex=False).sum()
+            == is_uneven
+        )
+        assert said.str.contains("n = 6 bases, 1 model", regex=False).sum() == 2 * is_uneven
+        for shown in (figure, table):
+            assert ("; not all numbers rest on the same models" in shown.caption) == is_uneven
+            assert (words in shown.notes) == is_uneven
+        assert ("& 1 model" in table.grid.latex()) == is_uneven
+    notes = uneven.compare_models().notes
+    assert "a - b rests on S and M prompts alone" in notes
 
 
 def test_a_paragraph_ends_with_figures_and_tables_that_exist() -> None:

@@ -48,7 +48,7 @@ def test_leniency_is_the_clustered_mean_of_a_judge_less_the_others():
         assert (one.estimate, one.low, one.high) == pytest.approx((oracle.mean, oracle.low, oracle.high))
         p.append(oracle.p_value)
     assert [one.p_value for one in found.values()] == pytest.approx(holm(p))
-    assert {one.correction for one in found.values()} == {"Holm, 3 tests"}
+    assert {one.correction for one in found.values()} == {"Holm over 3 judges"}
     assert sum(one.estimate for one in found.values()) == pytest.approx(0, abs=1e-9)
 
 

@@ -201,3 +201,41 @@ def test_the_page_on_statistics_fits_a_mixed_model_to_the_joined_table(capsys):
     told = capsys.readouterr().out
     assert "C(length_bin, Sum)[S.M]:C(model, Sum)[S.m1]" in told
     assert re.search(r"No. Observations: +144 .*Converged: +Yes", told, re.DOTALL)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_contrast_says_which_models_and_how_many_bases_it_rests_on(seed: int) -> None:
+    """Recounted from cells that are missing at random; a model that gives nothing is named, and n counts the others."""
+    drawn, runs = np.random.default_rng(seed), study(bases=5, models=("m1", "m2", "m3"), repeats=1)
+    keep = dict.fromkeys(((m, b) for m in ("m1", "m2", "m3") for b in "SML"), 1.0)
+    keep |= {
+        cell: drawn.choice([0.0, 0.5])
+        for cell in drawn.permutation(list(keep))[: seed % 5]
+        for cell in [tuple(cell)]
+    }
+    lost = [drawn.random() >= keep[m, b] for m, b in zip(runs["model"], runs["length_bin"], strict=True)]
+    runs.loc[lost, "composite_strict"] = np.nan
+    cells = runs.pivot(index=["base", "model"], columns="length_bin", values="composite_strict")
+    comparison = compare_lengths(runs, margin=0.5)
+    counts = {
+        one.name: cells[list(one.name.split("-"))]
+        .dropna()
+        .groupby("model")
+        .size()
+        .reindex(["m1", "m2", "m3"], fill_value=0)
+        for one in comparison.contrasts
+    }
+    lacking = any(count.min() == 0 < count.max() for count in counts.values())
+    for one, test in zip(comparison.contrasts, comparison.equivalence, strict=True):
+        count = counts[one.name]
+        used = int((count > 0).sum())
+        assert one.n.get("models") == test.n.get("models") == (used if lacking and used else None)
+        words = one.why_no_number if one.estimate is None else one.remarks
+        assert ("rests on" in words) == bool(used and (lacking or count.nunique() > 1))
+        for model, bases in count.items():
+            assert (f"none of {model}" in words or f"or {model}" in words) == bool(
+                lacking and used and not bases
+            )
+        if lacking and used:
+            least, most = count[count > 0].min(), count.max()
+            assert (f"{least} to {most} bases" if least < most else f"{most} base") in words

@@ -57,7 +57,7 @@ def test_the_total_effect_is_the_paired_difference() -> None:
         assert (one.estimate, one.low, one.high, one.p_value) == pytest.approx(
             (other.estimate, other.low, other.high, other.p_value), rel=1e-6
         )
-        assert one.correction == "Holm over 3 contrasts"
+        assert one.correction == "Holm over 3 contrasts by regression"
 
 
 def test_total_less_direct_is_the_slope_times_the_longer_replies() -> None:

@@ -19,7 +19,7 @@ from toolkit.models.base import DEFECTS
 from toolkit.report.escape import TERMS
 from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import agreeing, counted, coverage
+from toolkit.words import agreeing, counted, coverage, joined
 
 TEXTS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     (files("toolkit.report") / "captions.toml").read_text(encoding="utf-8")
@@ -37,13 +37,14 @@ class Context:
     """What the captions of one study share: where the numbers come from, what is missing, and what warns a reader.
 
     ``note`` ends every caption: the note of the study file, accepted flaws, replies that are not whole. ``notes`` end
-    the notes.
+    the notes. ``lengths`` are the prompt lengths that have scores, in words.
     """
 
     source: str = ""
     missing: str = ""
     notes: str = ""
     note: str = ""
+    lengths: str = joined(list(TEXTS["lengths"].values()))
 
     def compose(
         self,
@@ -59,12 +60,15 @@ class Context:
         """
         results = list(estimates)
         absent = dict.fromkeys(e.name for e in results if not e.estimable)
-        rests_on = clauses(*basis, absent and f"not estimable: {_few(absent)}")
+        uneven = uneven_words(results)
+        rests_on = clauses(
+            *basis, absent and f"not estimable: {_few(absent)}", uneven and TEXTS["differences"]["uneven"]
+        )
         caption = join(
             lead, f"{self.source}{': ' * bool(self.source)}{rests_on}.", sentence(*note), self.note
         )
         reasons = (ways_words(results), no_interval_words(results), not_estimable_words(results))
-        return caption, join(*notes, *reasons, self.notes)
+        return caption, join(*notes, *reasons, sentence(uneven), self.notes)
 
 
 ALONE: Final = Context()
@@ -175,7 +179,7 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
 def missing_before(estimates: Iterable[Estimate]) -> str:
     """Say how much was missing before the estimates."""
     most = max((estimate.missing for estimate in estimates), default=0)
-    return f"up to {most} {'rating or answer' if most == 1 else 'ratings or answers'} missing" if most else ""
+    return f"up to {most} missing" if most else ""
 
 
 def no_interval_words(estimates: Iterable[Estimate]) -> str:
@@ -214,11 +218,29 @@ def cut_words(low: pd.Series, high: pd.Series, scale: tuple[float, float]) -> st
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
 
 
-def unpaired_words(differences: Iterable[Estimate]) -> str:
+def lengths_words(runs: pd.DataFrame) -> str:
+    """Name the prompt lengths of runs, from short to long."""
+    return joined([name for length, name in TEXTS["lengths"].items() if (runs["length_bin"] == length).any()])
+
+
+def differences_words(differences: Iterable[Estimate]) -> str:
+    """Say that differences are exploratory, and where their P values stand."""
+    return TEXTS["differences"]["none" if all(e.correction == "none" for e in differences) else "corrected"]
+
+
+def uneven_words(numbers: Iterable[Estimate]) -> str:
+    """Say which models each of several numbers rests on, where these are not the same for all."""
+    parts = dict.fromkeys(
+        f"{number.name} {number.note}" for number in numbers if "models" in number.n and number.note
+    )
+    return f"{TEXTS['differences']['uneven']}: {'; '.join(parts)}" if parts else ""
+
+
+def unpaired_words(differences: Iterable[Estimate], lack: str = "at one of the two lengths") -> str:
     """Say how many bases differences within bases lack; what is missing there is bases and not answers."""
-    most = max((difference.missing for difference in differences), default=0)
+    most = max((difference.missing for difference in differences if difference.estimable), default=0)
     bases = f"up to {counted(most, 'bases')} {agreeing(most, 'have')}"
-    return f"{bases} no score at one of the two lengths and cannot be paired" if most else ""
+    return f"{bases} no score {lack} and cannot be paired" if most else ""
 
 
 def _by_reason(reasons: Mapping[str, Iterable[str]]) -> str:

@@ -120,7 +120,8 @@ def _draw(row: Row, analyses: Analyses, context: About) -> FigureWithCaption:
         compares = not analyses.pairs.empty
         if not analyses.is_judged and (row.needs_scores or (compares and row.asks not in PAIRWISE)):
             raise NothingToDraw(NO_SCORES if compares else "no judged runs")
-        if reason := analyses.unanswerable.get(row.asks):
+        lacking = analyses.unanswerable if row.stands_in_for else analyses.lacking
+        if reason := lacking.get(row.asks):
             raise NothingToDraw(reason)
         with thesis_style():
             return row.draw(analyses, context)
@@ -162,9 +163,10 @@ def _tables(analyses: Analyses, context: About) -> list[Table]:
         second = analyses.length(analyses.other_score) if captions.zeros_left_out(analyses.runs) else None
         composites = captions.composites_words(analyses)
         tables.append(length_table(analyses.length(), second, beside=composites, context=context))
-    elif analyses.answers("compare_models"):
-        title = "Means of the models, and their differences within items"
-        tables.append(estimates_table("models", title, placed(analyses.compare_models()), context=context))
+    elif "compare_models" not in analyses.unanswerable:
+        compared = analyses.compare_models()
+        title = f"Means of the models{', and their differences within items' if compared.differences else ''}"
+        tables.append(estimates_table("models", title, placed(compared), context=context))
     if analyses.answers("reliability"):
         tables.append(reliability_table(analyses.reliability(), context=context))
         tables.append(judges_table(analyses.compare_judges(), context.judges, context=context))

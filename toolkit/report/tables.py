@@ -280,8 +280,8 @@ def length_table(
         keyed += [("difference, other composite", e) for e in other.contrasts]
     keyed += [("", e) for e in comparison.corrected_effect_sizes]
     text = captions.TEXTS["length"]
-    notes = [beside, text["effect_size"], captions.notes_words(comparison.notes)]
+    effects = [e for e in comparison.corrected_effect_sizes if e.estimable]
+    notes = [beside, effects and text["effect_size"], captions.notes_words(comparison.notes)]
     basis = [captions.unpaired_words(comparison.contrasts)]
-    return estimates_table(
-        "length", text["seen"], keyed, key="what", context=context, basis=basis, notes=notes
-    )
+    seen = text["seen"].format(lengths=context.lengths)
+    return estimates_table("length", seen, keyed, key="what", context=context, basis=basis, notes=notes)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.report.figure import About
-    from toolkit.report.show import Files
+    from toolkit.thesis.references import Evidence
 
 _OF_STUDIES: Final = ("length_and_information", "required_elements", "focus", "reference_effect")
 _STUDIES_ONLY: Final = (*_OF_STUDIES, *BY_KEY, *PAIRWISE)
@@ -292,14 +292,17 @@ class Scores(Reported):
 
         return about_scores(frames, self.note)
 
-    def _bundled(
-        self, frames: Analyses, status: dict[str, Any], manifest: dict[str, Any], folder: Path, progress: bool
-    ) -> tuple[Files, Any]:
+    def _methods(
+        self,
+        frames: Analyses,
+        status: dict[str, Any],
+        manifest: dict[str, Any],
+        evidence: Evidence,
+        folder: Path,
+    ) -> tuple[Any, list[Path]]:
         from toolkit.thesis.methods import scores_section
 
-        files = self._draw(frames, folder, progress=progress)
-        files += self._write_statistics(frames, folder)
-        return files, scores_section(frames, manifest, files.shown)
+        return scores_section(frames, manifest, evidence), []
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""

@@ -15,6 +15,7 @@ import pandas as pd
 
 from toolkit.analyses import BY_KEY, ON_ANSWERS, QUESTIONS, Analyses
 from toolkit.errors import InputError, NotAnswerable
+from toolkit.report import captions
 from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.stats.agreement.icc import THESE_JUDGES
 from toolkit.stats.comparisons.cost_quality import cost_column, point_cost
@@ -91,6 +92,11 @@ class Findings:
         numbers = ["estimate", "low", "high", "p_value"]
         frame = pd.DataFrame(rows, columns=["question", "statement", *numbers, "verdict", "unit", "n"])
         return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """The numbers that the sentences state."""
+        return [statement.estimate for statement in self.statements if statement.estimate is not None]
 
     def sentences(self) -> tuple[str, ...]:
         """Return the sentences, ready for the thesis."""
@@ -288,6 +294,8 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         pair, test = (names[longer], names[shorter]), tests.get(number.name)
         yield _compared(question, *pair, number, lead=lead, equivalence=test, margin=analyses.margin)
         within = ""
+    if uneven := captions.uneven_words(compared.contrasts):
+        yield Statement(question, captions.capital(uneven))
     if tested := [number for number in compared.by_model if number.p_value is not None]:
         least = min(tested, key=lambda number: number.p_value or 0.0)
         counts = {"distinct": sum(verdict_of(number) == DIFFERENT for number in tested), "tests": len(tested)}
@@ -355,6 +363,8 @@ def _information(analyses: Analyses, question: str, reasons: Reasons) -> Iterato
     for lead, pairs in (("length", LENGTH_PAIRS), ("information", INFORMATION_PAIRS)):
         for (more, less, _), number in list(zip(pairs, getattr(parted, lead), strict=True))[:2]:
             yield _compared(question, names[more], names[less], number, lead=TEXTS["information"][lead])
+    if uneven := captions.uneven_words((*parted.length, *parted.information)):
+        yield Statement(question, captions.capital(uneven))
 
 
 def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

@@ -14,14 +14,13 @@ from toolkit.errors import PriceError
 from toolkit.models.base import DEFECTS
 from toolkit.prompts.check import KINDS
 from toolkit.report import captions
-from toolkit.report.blocks import Paragraph, Sentence, Shown
+from toolkit.report.blocks import Paragraph, Sentence
 from toolkit.report.escape import escape_breaking, readable
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats.inference.clusters import units_words
 from toolkit.thesis.references import (
     Evidence,
-    evidence_of,
     packages_used,
     short_reference,
     statistics_used,
@@ -109,13 +108,12 @@ def what_was_done(
     of: Analyses,
     status: Mapping[str, Any],
     manifest: Mapping[str, Any],
-    shown: Iterable[Shown] = (),
+    evidence: Evidence,
     lacking: int = 0,
 ) -> Done:
-    """Return what the methods tell of a study with these figures and tables; so many experiments lack a verdict."""
+    """Return what the methods tell of a study that shows these numbers; so many experiments lack a verdict."""
     specs = {spec.name: spec for spec in (*plan.models.values(), *plan.judge_models.values())}
     prices = {name: _price(spec) for name, spec in specs.items()}
-    evidence = evidence_of(shown)
     if not plan.test.judged:
         # What judges said in other tests is not kept by call, so that all their calls count.
         paid = asked_models(plan, store)
@@ -188,11 +186,10 @@ def _paragraphs(section: Mapping[str, tuple[Sentence, ...]]) -> tuple[Paragraph,
 
 
 def scores_section(
-    analyses: Analyses, manifest: Mapping[str, Any], shown: Iterable[Shown] = ()
+    analyses: Analyses, manifest: Mapping[str, Any], evidence: Evidence
 ) -> tuple[Paragraph, ...]:
     """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
-    runs, evidence = analyses.runs, evidence_of(shown)
-    done = _ScoresDone(analyses, manifest, evidence, int((~runs["judged"]).sum()))
+    done = _ScoresDone(analyses, manifest, evidence, int((~analyses.runs["judged"]).sum()))
     return _paragraphs(
         {
             "Data": sentences("data", done),
@@ -248,7 +245,7 @@ def templates() -> Environment:
     )
     environment.globals |= {
         "agreeing": agreeing, "aud": cents, "cite": _cite, "escape_breaking": escape_breaking, "counted": counted,
-        "joined": joined, "lengths_words": lengths_words, "listed": listed, "packages_used": packages_used,
+        "joined": joined, "length_bins": LENGTH_BINS, "packages_used": packages_used,
         "parts": parts, "rates_sentence": rates_sentence,
         "reasons": reasons, "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
@@ -295,16 +292,6 @@ def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
 def parts(counts: Iterable[tuple[int, str]]) -> list[str]:
     """Return numbers with what they are of; what there is none of is not named, but for the first."""
     return [f"{count} {words}" for index, (count, words) in enumerate(counts) if count or not index]
-
-
-def lengths_words(names: Iterable[str]) -> list[str]:
-    """Return prompt lengths with their range in tokens."""
-    return ["{} ({} to {} tokens)".format(name, *LENGTH_BINS[name]) for name in names]
-
-
-def listed(what: str, names: Sequence[str]) -> str:
-    """Return a noun in the number of the names that follow it."""
-    return f"{what}{'' if len(names) == 1 else 's'} {joined(names)}"
 
 
 def reasons(counts: Mapping[str, int]) -> str:

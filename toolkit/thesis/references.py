@@ -5,82 +5,122 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.report.blocks import Sentence, Shown
+from toolkit.stats.result import GROUPS, Estimate
+from toolkit.words import joined
+
+if TYPE_CHECKING:
+    from toolkit.analyses import Analyses
 
 _FIELDS: Final = (
     "author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume", "number",
     "pages", "year", "note", "doi",
 )  # fmt: skip
 """Fields of a BibTeX entry, in their order."""
+_UNITS: Final = (GROUPS, "bases", "items", "questions", "methods")
+"""Independent units, of which the first that an n counts is that of its interval."""
 _KINDS: Final = {"Statistics": "statistic", "Intervals and tests": "method", "Assumptions": "assumption"}
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the figures and tables of a bundle show was calculated."""
+    """The numbers that a bundle shows, each with the table, figure or text where it stands.
 
-    methods: tuple[str, ...] = ()
-    rows: tuple[str, ...] = ()
+    ``columns`` are those of data that hold a number, ``besides`` is what is true of the runs: ``several models``,
+    ``repeats`` of a prompt by a model, ``missing scores``.
+    """
+
+    numbers: Sequence[tuple[str, Estimate]] = ()
     columns: frozenset[str] = frozenset()
+    besides: frozenset[str] = frozenset()
+    seed: int = 0
+
+    @property
+    def tested(self) -> list[Estimate]:
+        """Numbers that have a P value."""
+        return [number for _, number in self.numbers if number.p_value is not None]
+
+    @property
+    def calculated(self) -> list[Estimate]:
+        """Numbers that have an interval or a P value: a method without a result made none."""
+        return [number for _, number in self.numbers if number.low is not None or number.p_value is not None]
+
+    def matching(self, signs: Mapping[str, Sequence[str]]) -> list[Estimate]:
+        """Return the numbers that have one of the signs of a sentence."""
+        texts = [
+            ("row", f"{place}: {number.name}", number) for place, number in self.numbers if number.estimable
+        ]
+        texts += [("method", number.method, number) for number in self.calculated]
+        texts += [("correction", number.correction, number) for number in self.tested]
+        return [
+            number
+            for kind, text, number in texts
+            if any(fnmatchcase(text, sign) for sign in signs.get(kind, ()))
+        ]
 
     def shows(self, signs: Mapping[str, Sequence[str]]) -> bool:
-        """Return whether one of the signs of a statistic is there."""
-        return (
-            any(part in method for part in signs.get("method", ()) for method in self.methods)
-            or any(row.startswith(start) for start in signs.get("row", ()) for row in self.rows)
-            or not self.columns.isdisjoint(signs.get("column", ()))
+        """Return whether a number bears a sentence out."""
+        is_shown = self.columns.intersection(signs.get("column", ())) or self.matching(signs)
+        return bool(is_shown) and self.besides.issuperset(signs.get("besides", ()))
+
+    def sentence(self, entry: Mapping[str, Any]) -> Sentence:
+        """Return a sentence of the methods with what is known of the numbers that bear it out."""
+        numbers = self.matching(entry)
+        units = (next((unit for unit in _UNITS if unit in number.n), "") for number in numbers)
+        ends = {"intervals": [n.low for n in numbers], "tests": [n.p_value for n in numbers]}
+        text = entry["text"].format(
+            units=joined(list(filter(None, dict.fromkeys(units)))),
+            made=joined(
+                [kind for kind, values in ends.items() if any(value is not None for value in values)]
+            ),
+            families=joined(list(dict.fromkeys(number.correction for number in numbers))),
+            seed=self.seed,
         )
+        return Sentence(text, tuple(entry.get("cite", ())))
 
 
-def evidence_of(shown: Iterable[Shown]) -> Evidence:
-    """Return what was calculated, by the estimates and data of the figures and tables that were written.
-
-    A method that gave neither interval nor P value made nothing.
-    """
-    methods: dict[str, None] = {}
-    rows: dict[str, None] = {}
-    columns: set[str] = set()
-    for part in shown:
-        columns.update(f"{part.name}.{column}" for column in part.columns)
-        for estimate in part.estimates:
-            is_tested = estimate.p_value is not None
-            if estimate.method and (estimate.low is not None or is_tested):
-                methods[estimate.method] = None
-            if is_tested and estimate.correction != "none":
-                methods[estimate.correction] = None
-            if estimate.estimable:
-                rows[f"{part.name}: {estimate.name}"] = None
-    return Evidence(tuple(methods), tuple(rows), frozenset(columns))
+def evidence_of(
+    shown: Iterable[Shown], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
+) -> Evidence:
+    """Return what the figures, tables and findings that were written hold, and what is true of the runs."""
+    parts = list(shown)
+    numbers = [(part.name, estimate) for part in parts for estimate in part.estimates]
+    numbers += [("findings", estimate) for estimate in findings]
+    columns = frozenset(f"{part.name}.{column}" for part in parts for column in part.columns)
+    if analyses is None or analyses.runs.empty:
+        return Evidence(numbers, columns)
+    runs = analyses.runs
+    by = [name for name in ("model", "base", "length_bin", "prompt_id") if name in runs]
+    besides = {
+        "several models": runs["model"].nunique() > 1,
+        "repeats": runs.duplicated(by).any(),
+        "missing scores": analyses.is_judged and not runs["judged"].all(),
+    }
+    return Evidence(
+        numbers, columns, frozenset(n for n, is_true in besides.items() if is_true), analyses.seed
+    )
 
 
 def statistics_used(evidence: Evidence) -> dict[str, tuple[Sentence, ...]]:
     """Return what was estimated, how intervals and tests were made, and what they assume, each under its heading."""
     data = data_file("methods.toml")
     section = {
-        heading: tuple(
-            Sentence(f"{entry['text']}{_listed(entry, evidence)}", tuple(entry.get("cite", ())))
-            for entry in data[kind]
-            if evidence.shows(entry)
-        )
+        heading: tuple(evidence.sentence(entry) for entry in data[kind] if evidence.shows(entry))
         for heading, kind in _KINDS.items()
     }
-    parts = [
-        part for kind in ("statistic", "method") for entry in data[kind] for part in entry.get("method", ())
-    ]
-    further = [name for name in evidence.methods if not any(part in name for part in parts)]
-    if further:
-        section["Intervals and tests"] += (Sentence(f"Tables also name these methods: {'; '.join(further)}"),)
+    signs = [sign for entry in data["method"] for sign in entry.get("method", ())]
+    names = dict.fromkeys(number.method for number in evidence.calculated)
+    if further := [name for name in names if name and not any(fnmatchcase(name, sign) for sign in signs)]:
+        section["Intervals and tests"] += (
+            Sentence(f"Results also name these methods: {'; '.join(further)}"),
+        )
     return section
-
-
-def _listed(entry: Mapping[str, Any], evidence: Evidence) -> str:
-    names = [name for name in evidence.methods if any(part in name for part in entry.get("method", ()))]
-    return f" ({', '.join(names)})" if names and entry.get("listed") else ""
 
 
 def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Final
 
 import pandas as pd
@@ -14,13 +15,12 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 from toolkit.stats.inference.run_table import WHOLE, at_length
-from toolkit.words import scale_words
+from toolkit.words import LENGTH_BINS, scale_words
 
 _LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
 _RING: Final = 11.0
 """Diameter in points of the ring around a mark of the front."""
-_STEPS: Final = (("S", "M"), ("M", "L"))
 _NEAR: Final = 8.0
 """Points within which two letters would run into one another."""
 _ARROW: Final = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 7, "shrinkA": 4, "shrinkB": 4}
@@ -60,7 +60,10 @@ def cost_quality(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         "cost_quality", figure, data,
         text["alt"].format(scale=scale_words(context.scale), label=label, points=points),
-        text["seen"].format(what="tokens" if tokens else "cost"),
+        text["seen"].format(
+            what="tokens" if tokens else "cost",
+            lengths=text["lengths"].format(lengths=context.lengths) if data["length_bin"].nunique() > 1 else "",
+        ),
         [
             text["free" if tokens else "cost"],
             free and not tokens and text["some_free"].format(names=", ".join(free)),
@@ -117,10 +120,9 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
             points["cost"], points["quality"], color=look.color, marker=look.marker, markeredgecolor="white",
             markeredgewidth=0.5, markersize=6.5, zorder=3, clip_on=False, linestyle="none",
         )  # fmt: skip
-        for first, second in _STEPS:
-            if {first, second} <= set(points.index):
-                tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
-                axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
+        for first, second in pairwise(name for name in LENGTH_BINS if name in points.index):
+            tip, tail = (tuple(points.loc[name, ["cost", "quality"]]) for name in (second, first))
+            axes.annotate("", tip, tail, arrowprops={**_ARROW, "color": look.color}, zorder=2)
     values = marks[["quality", "quality_low", "quality_high"]].to_numpy(dtype=float).ravel()
     cut = style.cut_axis(axes, context.scale, values, (context.scale[1] - context.scale[0]) / 20)
     axes.set_ylabel(f"Composite score ({scale_words(context.scale, '–')})")
@@ -128,8 +130,10 @@ def _draw(data: pd.DataFrame, factor: float, label: str, context: About) -> tupl
     handles = style.model_handles(styles)
     ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": style.INK, "markeredgewidth": 0.8}
     handles.append(style.handle("front", color=style.GREY, linewidth=1.2, marker="o", markersize=8, **ring))
-    if set(marks["length_bin"]) - {WHOLE}:
-        handles.append(style.handle("S, M, L: prompt length", color=style.INK, linewidth=0.9, marker=">"))
+    if len(lengths := [name for name in LENGTH_BINS if name in set(marks["length_bin"])]) > 1:
+        handles.append(
+            style.handle(f"{', '.join(lengths)}: prompt length", color=style.INK, linewidth=0.9, marker=">")
+        )
     style.legend(figure, handles, columns=across, handlelength=2.6)
     style.settle(figure)
     _name_lengths(axes, marks, figure.dpi)  # where the panel stands now, so that they can be told to be near

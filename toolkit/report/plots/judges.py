@@ -235,17 +235,14 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     """Draw leniency, agreement and slope on the length of the reply of each judge, a panel for each."""
     result, text = analyses.compare_judges(), captions.TEXTS["judges"]
     parts = {part: result.select(part) for part in ("leniency", "correlation", "slope")}
+    parts = {part: group for part, group in parts.items() if any(e.estimable for e in group)}
     estimates = [estimate for part in parts.values() for estimate in part]
     rows = [
         (e.statistic, context.judge(e.facets["judge"]), e.estimate, e.low, e.high, e.n.get("answers"))
         for e in estimates
     ]
     data = style.numbered(rows, _JUDGES, "estimate")
-    panel_rows = {
-        str(part): drawn
-        for part, drawn in data.groupby("part", sort=False)
-        if drawn["estimate"].notna().any()
-    }
+    panel_rows = {str(part): drawn for part, drawn in data.groupby("part", sort=False)}
     if not panel_rows:
         raise NothingToDraw("no answer was scored by two judges")
     figure, panels = style.stacked(list(map(len, panel_rows.values())), 6.0, 20 * len(panel_rows))
@@ -265,7 +262,7 @@ def judges(analyses: Analyses, context: About) -> FigureWithCaption:
     )
     return context.figure(
         "judges", style.settle(figure), data, text["alt"].format(values=values),
-        text["seen"],
-        [text["note"]],
+        text["seen"].format(slope=text["longer"] if "slope" in parts else ""),
+        [text["note"], "slope" in parts and text["slope_note"]],
         estimates=estimates, counts=captions.estimates_n_words(estimates),
     )  # fmt: skip

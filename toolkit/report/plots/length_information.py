@@ -45,9 +45,9 @@ def length_information(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         NAME, _draw(data), data, f"{text['alt']}: {values}.",
         text["seen"],
-        [text["note"]],
+        [captions.differences_words(estimates)],
         [result.sentence(), captions.notes_words(result.notes)],
-        estimates=estimates, missing=captions.unpaired_words(estimates),
+        estimates=estimates, missing=captions.unpaired_words(estimates, "of a prompt of a step"),
         counts=captions.estimates_n_words(e for e in estimates if e.estimable),
     )  # fmt: skip
 

@@ -74,7 +74,7 @@ def _figure(
     return context.figure(
         name, style.settle(figure), data, f"{text['alt']}: {values}.",
         text["seen"],
-        [text["note"]],
+        [text["note"], "difference" in panels and captions.differences_words(estimates)],
         [captions.notes_words(notes)],
         estimates=estimates, counts=captions.estimates_n_words(estimates), missing="",
     )  # fmt: skip

@@ -57,10 +57,12 @@ def length_effects(analyses: Analyses, context: About) -> FigureWithCaption:
         second += f" Differences of that one: {', '.join(amounts)}."
     return context.figure(
         "length_effects", figure, data, f"Differences and means: {values}.",
-        text["seen"].format(role=text[role], margin=text["margin"].format(margin=margin) if margin else ""),
+        text["seen"].format(
+            lengths=context.lengths, role=text[role], margin=text["margin"].format(margin=margin) if margin else ""
+        ),
         [text["note"], cut],
-        [second, captions.not_estimable_words(comparison.per_bin)],
-        estimates=comparison.contrasts, also=[captions.unpaired_words(comparison.contrasts)],
+        [second],
+        estimates=[estimate for _, estimate in parts], also=[captions.unpaired_words(comparison.contrasts)],
     )  # fmt: skip
 
 
@@ -110,7 +112,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         raise NothingToDraw("no judged runs")
     crowded = n["bases"] > style.MANY_BASES
     figure, cut = _draw_quality(data, context, crowded=crowded)
-    absent = [name for name in _BINS if name not in set(data["length_bin"])]
+    absent = [name for name in _BINS if name in set(analyses.runs["length_bin"]) - set(data["length_bin"])]
     several, means = n["models"] > 1, data[data["kind"] == "mean"]
     # Lines that do not rest on the same models at all their points: their slope is not that of length.
     base_lengths = judged.groupby("base", observed=True)["length_bin"].nunique()
@@ -128,7 +130,7 @@ def quality_by_length(analyses: Analyses, context: About) -> FigureWithCaption:
         text["seen"].format(bases=text["bands" if crowded else "lines"], means=marked),
         [data["low"].notna().any() and text["note"], cut],
         [
-            text["base"],
+            text["base"].format(averaged=text["averaged"] if several and n["repeats"] > 1 else ""),
             mixed and not crowded and text["mixed"].format(count=mixed),
             captions.cut_words(data["low"], data["high"], context.scale),
         ],
@@ -253,7 +255,7 @@ def equivalence(analyses: Analyses, context: About) -> FigureWithCaption:
     return context.figure(
         "equivalence", _draw_equivalence(data, margin, context), data,
         text["alt"].format(margin=margin, verdicts=verdicts),
-        text["seen"].format(margin=margin),
+        text["seen"].format(lengths=context.lengths, margin=margin),
         [text["note"].format(corrected=corrected)],
         [data["of"].nunique() > 1 and f"Tests of {_ALL} and of each model are corrected apart."],
         estimates=estimates, also=[f"each pair of lengths: {pairs}", captions.unpaired_words(estimates)],
@@ -311,7 +313,7 @@ def dimension_profile(analyses: Analyses, context: About) -> FigureWithCaption:
     figure, cut = _draw_profile(data, context)
     return context.figure(
         "dimension_profile", figure, data, text["alt"].format(scale=scale, marks=marks),
-        text["seen"].format(lengths=text["lengths"] if analyses.answers("length") else ""),
+        text["seen"].format(lengths=text["lengths"].format(lengths=context.lengths) if context.lengths else ""),
         [text["note"], cut],
         estimates=means,
     )  # fmt: skip

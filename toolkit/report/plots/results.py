@@ -132,6 +132,8 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
     pairs = combinations((model for model, _ in result.models), 2)
     names: dict[str, Sequence[str]] = {model: (model,) for model, _ in result.models}
     names |= {e.name: pair for e, pair in zip(result.differences, pairs, strict=True)}
+    words = captions.differences_words
+    corrected = text["corrected"] if any(e.correction != "none" for e in result.differences) else ""
     figure, cut = _draw_means(visible, style.paired(names), context, text, lines)
     return context.figure(
         "model_means", figure, data,
@@ -141,7 +143,10 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
             differences=text["differences"].format(largest=largest) if compared else "",
             cost=text["cost"] if paid else "",
         ),
-        [compared and text["ties" if data["tie"].any() else "exploratory"], cut],
+        [
+            compared and (text["ties"].format(corrected=corrected) if data["tie"].any() else words(result.differences)),
+            cut,
+        ],
         [captions.notes_words(result.notes)],
         estimates=[estimate for _, estimate in parts],
     )  # fmt: skip

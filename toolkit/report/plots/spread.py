@@ -38,11 +38,12 @@ def score_distribution(analyses: Analyses, context: About) -> FigureWithCaption:
         f"{context.judge(row['name'])} {row['50%']:.2f} ({row['25%']:.2f} to {row['75%']:.2f})"
         for row in ends.to_dict("records")
     )
+    parts_words = " and by ".join(part.lower() for part in data["part"].unique())
     figure, few = _draw_distribution(data, context)
     return context.figure(
         "score_distribution", figure, data,
         text["alt"].format(scale=scale_words(context.scale), quartiles=quartiles),
-        text["seen"].format(marks=text["few" if few else "shape"]),
+        text["seen"].format(parts=parts_words, marks=text["few" if few else "shape"]),
         [text["note"]],
         [text["medians"].format(quartiles=quartiles)],
     )  # fmt: skip

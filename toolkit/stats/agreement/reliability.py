@@ -157,7 +157,7 @@ def judge_leniency(matrix: RatingMatrix) -> dict[str, Estimate]:
         ends = [None if end is None else end * matrix.scale for end in (mean.low, mean.high)]
         estimate = empty.valued(mean.mean * matrix.scale, *ends, p_value=mean.p_value, reason=mean.reason)
         estimates.append(estimate)
-    return dict(zip(map(str, scores), with_holm(estimates), strict=True))
+    return dict(zip(map(str, scores), with_holm(estimates, "judges"), strict=True))
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:

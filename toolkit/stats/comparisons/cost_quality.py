@@ -277,9 +277,9 @@ def front_probabilities(
 def _notes(
     table: pd.DataFrame, used: pd.DataFrame, cost: str, quality: np.ndarray, score: str
 ) -> tuple[str, ...]:
-    notes = [
-        "repeats are averaged first, so each base counts once; the cost is that of the run, not of its judges"
-    ]
+    notes = ["the cost is that of the run, not of its judges"]
+    if table.duplicated(["base", "situation", "model", "length_bin"]).any():
+        notes.insert(0, "repeats are averaged first, so each base counts once")
     if incomplete := len(table) - len(used):
         spent = f"{_COST_UNITS.get(cost, cost)} {float(table[cost].sum() - used[cost].sum()):g}"
         lack = f"have no {score} or no {cost} and are left out; they cost {spent}"

@@ -21,6 +21,7 @@ from toolkit.stats.prompt_length.contrasts import (
     effect_size,
     exploratory,
     mean_over_bases,
+    on_models,
 )
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS, SCORE, agreeing, counted
@@ -117,7 +118,8 @@ def paired_difference(
     unit, missing = score_unit(score, scored), len(pairs) - len(complete)
     empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
     scale = float(np.abs(values.to_numpy()).max(initial=0.0))
-    return mean_over_bases(empty, values["on"] - values["off"], scale, "both scores"), values, runs
+    difference = mean_over_bases(empty, values["on"] - values["off"], scale, "both scores")
+    return on_models([difference], [runs], pairs["model"])[0], values, runs
 
 
 def _judged(frame: pd.DataFrame, score: str, side: str, analysis: str) -> pd.DataFrame:

@@ -13,7 +13,6 @@ import pandas as pd
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
-    WHOLE,
     checked_runs,
     in_order,
     need_columns,
@@ -44,7 +43,7 @@ class MissingBounds(Result):
         if not self.missing:
             return "No score is missing, so that no assumption about missing scores is made."
         unscored = f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}."
-        if not self.contrasts[CASES[0]]:  # scores that know no prompt lengths
+        if not self.contrasts[CASES[0]]:  # scores of one prompt length, or that know none
             return unscored
         parts = []
         for index, (b, a) in enumerate(CONTRASTS):
@@ -149,7 +148,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     worst, best = scale_of(runs)
     missing = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
-    if (bins == WHOLE).all() and len(bins):
+    if not missing.any() or len(set(bins)) < 2:  # nothing to bound
         return MissingBounds(dict.fromkeys(CASES, ()), int(missing.sum()), (worst, best))
 
     def contrasts(fill: np.ndarray | float) -> tuple[Estimate, ...]:

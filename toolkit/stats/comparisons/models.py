@@ -17,10 +17,10 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
 from toolkit.stats.inference.p_values import p_by_inversion, with_holm
 from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
-from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
+from toolkit.stats.inference.run_table import checked_runs, in_order, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import SCORE, agreeing, counted
+from toolkit.words import SCORE, agreeing, counted, joined
 
 RATE_METHOD: Final = "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base"
 RATE_UNIT: Final = "share of answers"
@@ -200,8 +200,14 @@ def _model_mean(model: str, rows: pd.DataFrame, rate: bool, unit: str, alike: fl
 
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str, ...]:
-    notes = ["answers of one model to one prompt are averaged before models are compared"]
+    repeated = checked["score"].notna().sum() > cells.notna().to_numpy().sum()
+    notes = ["answers of one model to one prompt are averaged before models are compared"] if repeated else []
     notes += left_out_note(checked, score)
+    lengths = cells.index.get_level_values("length_bin")
+    for pair in itertools.combinations(cells, 2):
+        both = in_order(lengths[cells[list(pair)].notna().all(axis=1)])
+        if 0 < len(both) < lengths.nunique():
+            notes.append(f"{pair[0]} - {pair[1]} rests on {joined(both)} prompts alone")
     if incomplete := int(cells.isna().any(axis=1).sum()):
         lack = agreeing(incomplete, "lack an answer of some model")
         notes.append(f"{incomplete} of {counted(len(cells), 'prompts')} {lack}")

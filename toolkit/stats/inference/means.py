@@ -29,6 +29,8 @@ CLUSTERED: Final = "Student t, standard error clustered by base (CR2, Bell & McC
 CR2_METHOD: Final = "least squares, CR2 clustered by base, Satterthwaite degrees of freedom"
 _RANK: Final = 1e-9  # directions of the design below this share of the largest are not there
 BOUNDED: Final = "jackknife over bases on the logit of the scale, Satterthwaite degrees of freedom"
+LOGIT: Final = "Student t on the logit of the scale, standard error clustered by base (CR2)"
+"""Of a bounded mean where the jackknife is not to be had."""
 
 
 @dataclass(frozen=True)
@@ -320,17 +322,17 @@ def bounded_mean(
     sums = sums_by(numbered(clusters), np.column_stack([scores, np.ones(len(scores))]))
     _, without = all_and_without(sums)
     share = (by_t.mean - first) / (last - first)
-    low, high, degrees = math.nan, math.nan, by_t.degrees
+    low, high, degrees, method = math.nan, math.nan, by_t.degrees, BOUNDED
     with np.errstate(all="ignore"):  # what is not finite is replaced below
         if len(sums) >= FEWEST_BASES:
             parts = special.logit((without[:, 0] / without[:, 1] - first) / (last - first))
             low, high, degrees = map(float, jackknife_interval(special.logit(share), parts, empty.confidence))
     if not (math.isfinite(low) and math.isfinite(high)):
-        degrees = by_t.degrees
+        degrees, method = by_t.degrees, LOGIT
         half = float(special.stdtrit(degrees, (1 + empty.confidence) / 2)) * by_t.error
         half /= (last - first) * share * (1 - share)
         low, high = special.logit(share) - half, special.logit(share) + half
     low, high = (first + (last - first) * float(special.expit(end)) for end in (low, high))
     # The way there and back may round the mean itself out of its interval.
     low, high = min(low, by_t.mean), max(high, by_t.mean)
-    return replace(empty, estimate=by_t.mean, low=low, high=high, degrees=degrees, method=BOUNDED)
+    return replace(empty, estimate=by_t.mean, low=low, high=high, degrees=degrees, method=method)

@@ -124,6 +124,15 @@ def at_length(model: object, length_bin: object) -> str:
     return f"{model}" if length_bin == WHOLE else f"{model} at {length_bin}"
 
 
+def averaged_note(checked: pd.DataFrame) -> list[str]:
+    """Return a note of what is averaged within a base; none where there is nothing to average."""
+    repeats = checked.duplicated(["base", "situation", "model", "length_bin"]).any()
+    averaged = ["repeats"] if repeats else []
+    averaged += ["models"] if checked["model"].nunique() > 1 else []
+    first = f"{' are averaged first, then '.join(averaged)}{' are averaged' if len(averaged) == 1 else ''}"
+    return [f"{first}, so each base counts once"] if averaged else []
+
+
 def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:
     """Return a note of how many runs have no score; none where all have one."""
     missing = int(checked["score"].isna().sum()) if count is None else count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -19,10 +19,11 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval, mean_on_scale
 from toolkit.stats.inference.p_values import EQUAL_METHOD, LEVEL, equal_differences, with_holm
-from toolkit.stats.inference.run_table import Points, checked_runs, left_out_note, score_unit
+from toolkit.stats.inference.run_table import Points, averaged_note, checked_runs, left_out_note, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
+from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted, joined
 
+_ANOVA: Final = "repeated-measures ANOVA"
 ANOVA_METHOD: Final = "repeated-measures ANOVA, Greenhouse-Geisser"
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
@@ -57,7 +58,10 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> Estimate:
         raise InputError("ANOVA: a score is infinite; correct it or leave it empty")
     complete = x[~np.isnan(x).any(axis=1)]
     counts = {"bases": len(complete), "bins": x.shape[1]}
-    empty = Estimate("F(bins)", None, method=ANOVA_METHOD, n=counts, missing=missing + len(x) - len(complete))
+    method = (
+        ANOVA_METHOD if x.shape[1] > 2 else _ANOVA
+    )  # of two bins there is one difference, and nothing to correct
+    empty = Estimate("F(bins)", None, method=method, n=counts, missing=missing + len(x) - len(complete))
     if len(complete) < 3:
         return empty.not_estimable(f"{counted(len(complete), 'bases')}, and three are needed")
     within = complete - complete.mean(axis=1, keepdims=True)
@@ -140,7 +144,9 @@ def compare_lengths(
     sides = [
         (contrast, pairs[contrast.name].iloc[:, 0], pairs[contrast.name].iloc[:, 1]) for contrast in contrasts
     ]
-    roles = f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
+    roles = (
+        f"the one confirmatory contrast, which the study file names, is {primary}; all others are exploratory"
+    )
     if not primary:
         reason = "no primary contrast was named beforehand, so " if primary is None else ""
         roles = f"{reason}all contrasts are exploratory"
@@ -151,7 +157,7 @@ def compare_lengths(
     elif margin is not None:
         for contrast, longer, shorter in sides:
             test = equivalence(contrast.name, longer - shorter, margin, unit=unit, scale=scale)
-            tests.append(replace(test, missing=contrast.missing))
+            tests.append(replace(test, missing=contrast.missing, n=contrast.n))
     return LengthComparison(
         tuple(bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
@@ -185,13 +191,39 @@ def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.
         .astype("float64")
     )
     bases, unit = runs["base"].nunique(), score_unit(score, runs)
-    pairs = {f"{b}-{a}": mean_of_units(cells[[b, a]].dropna()) for b, a in CONTRASTS}
+    complete = {f"{b}-{a}": cells[[b, a]].dropna() for b, a in CONTRASTS}
+    pairs = {name: mean_of_units(rows) for name, rows in complete.items()}
     contrasts = []
     for name, pair in pairs.items():
         counts, missing = {"bases": len(pair)}, bases - len(pair)
         empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         contrasts.append(mean_over_bases(empty, pair.iloc[:, 0] - pair.iloc[:, 1], _scale(cells)))
-    return cells, pairs, contrasts
+    return cells, pairs, on_models(contrasts, complete.values(), runs["model"])
+
+
+def on_models(
+    numbers: Sequence[Estimate], parts: Iterable[pd.DataFrame | pd.Series], models: Iterable[object]
+) -> list[Estimate]:
+    """Return numbers that are compared with what models and bases each rests on, where these are not alike.
+
+    ``parts`` are the scores of each by model and situation. Where a model gives nothing to one of them, n counts the
+    models of all.
+    """
+    names = sorted(set(models), key=str)
+    groups = (part.reset_index().groupby("model")["situation"].nunique() for part in parts)
+    counts = [count.reindex(names, fill_value=0) for count in groups]
+    lacking = any(0 < (count > 0).sum() < len(names) for count in counts)
+    results = []
+    for number, count in zip(numbers, counts, strict=True):
+        used = count[count > 0]
+        if len(used) and (lacking or used.nunique() > 1):
+            least, most = int(used.min()), int(used.max())
+            without = joined(list(map(str, count.index[count == 0])), "or")
+            note = f"rests on {f'{least} to ' * (least < most)}{counted(most, 'bases')} of "
+            note += joined(list(map(str, used.index))) + (without and f", and on none of {without}")
+            number = replace(number.noted(note), n={**number.n, **({"models": len(used)} if lacking else {})})
+        results.append(number)
+    return results
 
 
 def _scale(cells: pd.DataFrame) -> float:
@@ -283,8 +315,7 @@ def bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> E
 
 
 def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
-    notes = ["repeats are averaged first, then models, so each base counts once"]
-    notes += left_out_note(runs, score)
+    notes = [*averaged_note(runs), *left_out_note(runs, score)]
     if incomplete := int(cells.isna().any(axis=1).sum()):
         unit = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
         lack = agreeing(incomplete, "lack a length bin and are left out of its contrasts")

@@ -11,7 +11,14 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.p_values import with_holm
-from toolkit.stats.inference.run_table import Points, checked_runs, left_out_note, need_columns, score_unit
+from toolkit.stats.inference.run_table import (
+    Points,
+    averaged_note,
+    checked_runs,
+    left_out_note,
+    need_columns,
+    score_unit,
+)
 from toolkit.stats.prompt_length.contrasts import (
     PAIRED_METHOD,
     bin_mean,
@@ -20,6 +27,7 @@ from toolkit.stats.prompt_length.contrasts import (
     exploratory,
     judged_equivalent,
     mean_over_bases,
+    on_models,
 )
 from toolkit.stats.result import Estimate, Result, rounded_apart
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, SCORE, agreeing, counted
@@ -123,7 +131,8 @@ def length_and_information(
     cells = cells.reindex(columns=list(TEXTS)).astype("float64")
     unit, bases = score_unit(score, runs), checked["base"].nunique()
     scale = float(cells.abs().max().max()) if len(cells) else 0.0
-    steps = [mean_of_units(cells[list(texts)].dropna()) for texts in STEPS]
+    complete = [cells[list(texts)].dropna() for texts in STEPS]
+    steps = [mean_of_units(rows) for rows in complete]
 
     def difference(more: str, less: str, step: int) -> Estimate:
         values = steps[step]
@@ -131,13 +140,19 @@ def length_and_information(
         empty = Estimate(f"{more}-{less}", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
         return mean_over_bases(empty, values[more] - values[less], scale, "scores of all three prompts")
 
-    parts = with_holm([difference(*pair) for pair in (*LENGTH_PAIRS, *INFORMATION_PAIRS)], "parts")
-    totals = with_holm([difference(*pair) for pair in _TOTAL], "sums")
+    pairs = (*LENGTH_PAIRS, *INFORMATION_PAIRS, *_TOTAL)
+    differences = on_models(
+        [difference(*pair) for pair in pairs], (complete[step] for *_, step in pairs), checked["model"]
+    )
+    parts, totals = (
+        with_holm(differences[: -len(_TOTAL)], "parts"),
+        with_holm(differences[-len(_TOTAL) :], "sums"),
+    )
     results = tuple(map(exploratory, (*parts, *totals)))
-    sides = [(steps[s][a], steps[s][b]) for a, b, s in (*LENGTH_PAIRS, *INFORMATION_PAIRS, *_TOTAL)]
+    sides = [(steps[s][a], steps[s][b]) for a, b, s in pairs]
     sized = list(zip(results, sides, strict=True))
     tests = [
-        replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing)
+        replace(equivalence(e.name, a - b, margin, unit=unit, scale=scale), missing=e.missing, n=e.n)
         for e, (a, b) in sized[: len(LENGTH_PAIRS)]
         if margin is not None and isinstance(unit, Points)
     ]
@@ -154,10 +169,7 @@ def length_and_information(
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str, all_bases: np.ndarray) -> tuple[str, ...]:
     """Say what is averaged and left out; bases that lack a prompt are named."""
-    notes = [
-        "repeats are averaged first, then models, so each base counts once",
-        *left_out_note(checked, score),
-    ]
+    notes = [*averaged_note(checked), *left_out_note(checked, score)]
     if without := sorted({*all_bases} - {*checked["situation"]}, key=str):
         lack = agreeing(len(without), "have no length arms and are left out")
         more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""

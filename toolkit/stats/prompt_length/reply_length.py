@@ -115,7 +115,7 @@ def _corrected(
 ) -> tuple[Estimate, ...]:
     absent = Coefficient(None, reason="no model has scores in both length bins")
     results = [coefficients.get(name, absent).of(replace(empty, name=name)) for name in names]
-    return tuple(map(exploratory, with_holm(results, "contrasts")))
+    return tuple(map(exploratory, with_holm(results, "contrasts by regression")))
 
 
 def _notes(
