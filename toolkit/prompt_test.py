@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
+from statistics import fmean
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -341,7 +342,7 @@ def mean_result(
 ) -> Result:
     """Return the mean of one measurement over items, with a t interval over the items.
 
-    The repeats of an item are one cluster: ten repeats are not ten items. Items of one ``cluster`` are one, too.
+    Repeats are averaged within an item, however many there are: ten are not ten items. Items of one ``cluster`` are one, too.
 
     Parameters
     ----------
@@ -369,7 +370,6 @@ def mean_result(
     """
     pairs = [(measured.item, measured.value(measurement)) for measured in measured_items]
     present = [(item, value) for item, value in pairs if value is not None]
-    units = [item.cluster or item.item_id for item, _ in present]
     counts = {"items": len({item.item_id for item, _ in present}), "measurements": len(present)}
     missing = len(pairs) - len(present)
     if not present:
@@ -377,7 +377,11 @@ def mean_result(
         reasons = {number.reason for number in numbers if number.name == measurement and number.reason}
         reason = ", ".join(sorted(reasons)) or "there is no measurement"
         return Estimate(name, None, unit=unit, n=counts, missing=missing, note=reason)
-    mean = clustered_mean([value for _, value in present], units)
+    values: dict[str, list[float]] = {}
+    for item, value in present:
+        values.setdefault(item.item_id, []).append(value)
+    units = {item.item_id: item.cluster or item.item_id for item, _ in present}
+    mean = clustered_mean(list(map(fmean, values.values())), list(units.values()))
     low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"
     if bounds is not None and low is not None and high is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])

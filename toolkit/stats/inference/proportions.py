@@ -132,7 +132,9 @@ def rate_mean(
         return empty.valued(p).no_interval(mean.reason)
     whole = bool(np.isin(scores, (0.0, 1.0)).all())
     if p in (0.0, 1.0) or mean.error is None or (whole and groups == len(scores)):
-        effective = effective_cases(p, mean.error or 0.0, len(scores), groups, alike)
+        # Where all items agree, their answers say how well that is known.
+        cases = empty.n.get("answers", 0) if p in (0.0, 1.0) else 0
+        effective = effective_cases(p, mean.error or 0.0, max(len(scores), cases), groups, alike)
     else:
         pulls = pd.Series(scores - p).groupby(labels, sort=False).sum().to_numpy()
         excess = max(float((pulls**4).mean() / (pulls**2).mean() ** 2) - 3, 0.0)

@@ -83,6 +83,12 @@ def checked_runs(
     return checked
 
 
+def item_means(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Return scores and numbers averaged within an item, a prompt of a base, which counts once however often repeated."""
+    item = [name for name in ("base", "situation", "length_bin", "prompt_id") if name in rows]
+    return rows.groupby([*item, *by]).mean(numeric_only=True)
+
+
 def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse a frame that lacks a column."""
     absent = [name for name in names if name not in frame]
