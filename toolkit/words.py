@@ -104,6 +104,21 @@ def is_unseen(character: str) -> bool:
     return blank or regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
 
 
+def visible_name(text: str) -> str:
+    """Return a name as it is seen: composed (NFC), its blanks ordinary and none around it, nothing unseen in it.
+
+    Examples
+    --------
+    >>> visible_name("gpt\\u00ad-4\\u200b\\u00a0"), visible_name("a\\tb")
+    ('gpt-4', 'a b')
+    """
+    if text.isascii() and text.isprintable():
+        return text.strip()
+    signs = (" " if sign == "\t" or unicodedata.category(sign) == "Zs" else sign for sign in text)
+    seen = "".join(sign for sign in signs if sign in "\n\r\0" or not is_unseen(sign))
+    return unicodedata.normalize("NFC", seen).strip()
+
+
 def suggestion(name: object, names: Iterable[object]) -> str:
     """Return "did you mean NAME? ", to stand before what is allowed; nothing where no name is spelled nearly so."""
     by_spelling = {str(text).casefold(): str(text) for text in names}

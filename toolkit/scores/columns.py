@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.scores.fields import several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
-from toolkit.words import LENGTH_BINS, SCALE, counted, one_line, suggestion
+from toolkit.words import LENGTH_BINS, SCALE, choices, counted, one_line, suggestion, visible_name
 
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
@@ -44,9 +45,10 @@ _PEOPLE: Final = frozenset(
     {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
 )
 _JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
+_RANGES_APART: Final = 10
 _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
-_COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)[ _.-]?\d+")
+_COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)([ _.-]?\d+|[ _.-][a-z])")
 """Names of columns that plainly are one judge each."""
 _COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
@@ -69,7 +71,9 @@ def take_columns(
     InputError
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
-    chosen = {("base" if ours == "item" else ours): theirs or "" for ours, theirs in chosen.items()}
+    chosen = {
+        ("base" if ours == "item" else ours): visible_name(theirs or "") for ours, theirs in chosen.items()
+    }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
     names = [str(name) for name in rows]
@@ -101,7 +105,7 @@ def take_columns(
         if ours in ("base", "score") and ours not in columns:
             raise InputError(
                 f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
-                f"--column {item}=NAME"
+                f"--column {item}=NAME" + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
             )
     selected = rows.set_axis(names, axis=1)[list(columns.values())]
     return selected.set_axis(list(columns), axis=1), columns
@@ -117,13 +121,15 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     Without `judges` a table is wide where it has no column of scores and two or more that count judges (judge_1,
     rater2); every other table stays as it is.
     """
-    names = [str(name) for name in rows]
-    usual = {name.strip().lower() for name in names}
+    names = [visible_name(str(name)) for name in rows]
+    rows = rows.set_axis(names, axis=1)
+    usual = {name.lower() for name in names}
     if not judges and not usual.intersection((*USUAL_NAMES["score"], *USUAL_NAMES["judge"])):
-        judges = [name for name in names if _COUNTED.fullmatch(name.strip())]
+        judges = [name for name in names if _COUNTED.fullmatch(name)]
         judges = judges if len(judges) > 1 else []
     if not judges:
         return rows, []
+    judges = [visible_name(name) for name in judges]
     for name in judges:
         if names.count(name) != 1:
             message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
@@ -132,10 +138,42 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
-    wide = rows.set_axis(names, axis=1)
     columns = [name for name in names if name not in judges]
-    long = wide.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    long = rows.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
+
+
+def rows_of_metric(rows: pd.DataFrame, metric: str | None, source: str) -> pd.DataFrame:
+    """Return the rows of one dimension or one judge, all where no `metric` is named."""
+    if metric is None:
+        return rows
+    known: dict[str, None] = {}
+    for name in ("dimension", "judge"):
+        labels = rows[name].map(lambda cell: visible_name(str(cell))) if name in rows else pd.Series()
+        if (chosen := labels == metric).any():
+            return rows[chosen]
+        known |= dict.fromkeys(labels)
+    listed = choices(metric, known, "it has") if known else "it has no column dimension or judge"
+    raise InputError(f"{source}: has no metric {metric}; {one_line(listed, 500)}")
+
+
+def check_ranges(rows: pd.DataFrame, source: str) -> None:
+    """Raise ``InputError`` where judges or dimensions have scores of different ranges, whose mean says nothing.
+
+    Scores that are all equal say nothing of their range. From 0 to 1 is another range than one beyond 1, and so is one
+    that is more than ten times as large.
+    """
+    for name in ("dimension", "judge"):
+        if name not in rows:
+            continue
+        ends = rows.groupby(name)["score"].agg(["min", "max"]).query("min < max")
+        sizes = ends.abs().max(axis=1)
+        if len(ends) and (sizes.min() <= 1 < sizes.max() or sizes.max() > _RANGES_APART * sizes.min()):
+            spans = several_names(f"{part} {low:g} to {high:g}" for part, low, high in ends.itertuples())
+            raise InputError(
+                f"{source}: scores of different ranges are not averaged ({spans}); take one of them (--metric NAME), "
+                "or give the scale that all of them have (--scale LOW HIGH)"
+            )
 
 
 def row_location(rows: pd.DataFrame, at: int, source: str) -> str:
@@ -150,7 +188,7 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     def refuse(at: int, fault: str) -> InputError:
         return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
 
-    checked, notes = pd.DataFrame(index=range(len(rows))), []
+    checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in USUAL_NAMES:
         if name not in rows:
             continue
@@ -169,6 +207,7 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
+            unseen += _unseen_note(cells, labels, name, rows, source)
             checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
             pairs = zip(cells, labels, strict=True)
             blank = {
@@ -196,9 +235,9 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     if (twice := checked.duplicated(keys)).any():
         at = int(twice.to_numpy().argmax())
         named = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
-        advice = "keep one, or name what tells them apart (--column repeat=NAME)"
+        advice = "; ".join(["keep one, or name what tells them apart (--column repeat=NAME)", *unseen])
         raise refuse(at, f"{named} has a score already; {advice}")
-    checked.attrs["notes"] = notes
+    checked.attrs["notes"] = notes + unseen
     return checked
 
 
@@ -218,13 +257,28 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
         return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a column of whole numbers with a gap
-    text = str(value).strip()
+    text = visible_name(str(value))
     listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
     if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
         raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
     if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
     return text
+
+
+def _unseen_note(
+    cells: Sequence[Any], labels: Sequence[str | None], name: str, rows: pd.DataFrame, source: str
+) -> list[str]:
+    """Return which names had characters that cannot be seen, or were not composed, and what they were read as."""
+    spelled = {cell: at for at, cell in reversed([*enumerate(cells)]) if isinstance(cell, str)}
+    odd = [at for cell, at in spelled.items() if labels[at] not in (None, cell)]
+    if not odd:
+        return []
+    first, spelling = min(odd), one_line(ascii(cells[min(odd)]), 80)
+    return [
+        f"{MEANING[name]}: {counted(len(odd), 'names')} with characters that are not seen, the first {spelling} "
+        f"({row_location(rows, first, source)}), read as {one_line(repr(labels[first]), 80)}"
+    ]
 
 
 def _unify_spelling(labels: pd.Series) -> pd.Series:

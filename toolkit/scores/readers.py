@@ -10,7 +10,7 @@ import json
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,7 @@ from toolkit.scores.fields import (
     parse_score,
     reading,
     several_names,
+    short_name,
     table,
 )
 from toolkit.scores.promptfoo import read_promptfoo
@@ -47,28 +48,43 @@ _RUNNING: Final = (
     "attempt_timeout",
     "max_connections",
     "adaptive_connections",
+    "stream_idle_timeout",
     "cache",
+    "cache_prompt",
+    "batch",
+    "extra_headers",
 )
 """Settings of inspect_ai that change how a model is called, not what it is asked for."""
+_STEPS: Final = "steps"
+_FAILED: Final = "error in the sample"
+_INVALID: Final = "the sample was made invalid"
+_MOST_SAMPLES: Final = 1_000_000
+"""A head of a few bytes can plan any number."""
 _MOST_ROWS: Final = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
 
 def name_methods(logs: Iterable[Read]) -> None:
-    """Name the models of logs by the settings of generation in which logs of one model differ: they are two methods."""
+    """Name the models of logs by the settings in which logs of one model differ: each of them is a method."""
     by_model: dict[str, list[Read]] = {}
     for log in logs:
         if log.kind == _INSPECT:
             by_model.setdefault(log.rows["model"].iloc[0], []).append(log)
     for model, group in by_model.items():
-        names = sorted({name for log in group for name in log.settings})
-        first = group[0].settings
-        differing = [n for n in names if any(log.settings.get(n) != first.get(n) for log in group)]
-        for log in group if differing else ():
-            pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
-            label = ", ".join(f"{name} {one_line(json_text(value), 60)}" for name, value in pairs)
-            log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
-            log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
+        differing: dict[str, list[str]] = {log.task: [] for log in group}
+        for scope, name in sorted({key for log in group for key in log.settings}):
+            concerned = [log for log in group if scope in ("", log.task)]
+            if len({log.settings.get((scope, name)) for log in concerned}) > 1:
+                for task in {log.task for log in concerned}:
+                    differing[task].append(name)
+        for log in group:
+            # What the steps are told is mostly arguments of the task, which say it better.
+            names = [name for name in differing[log.task] if name != _STEPS] or differing[log.task]
+            values = {name: value for (_, name), value in log.settings.items() if name in names}
+            label = ", ".join(f"{name} {short_name(values[name])}" for name in names if name in values)
+            if names:
+                log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(names)}"
+                log.notes.append(f"logs of {model} differ in {', '.join(names)}: each is a method")
 
 
 def read_file(path: Path, metric: str | None, values: Values) -> Read:
@@ -194,7 +210,9 @@ def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
         listed = file.namelist()
         names = sorted(name for name in listed if name.startswith("samples/"))
         head = "header.json" if "header.json" in listed else "_journal/start.json"
-        start = table(json.loads(_member(path, file, head)), head)
+        start = {"status": "started", **table(json.loads(_member(path, file, head)), head)}
+        if "reductions.json" in listed:
+            start["reductions"] = json.loads(_member(path, file, "reductions.json"))
         samples = []
         for name in names:
             with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
@@ -229,16 +247,16 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         task = checked_name(head.get("task", path.stem), "task")
         model = checked_name(head.get("model", "model"), "model")
         listed = enumerate(samples, 1)
-    read: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    read: list[Sample] = []
     for number, sample in listed:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
-            failed = "error in the sample" if sample.get("error") else None
+            failed = _FAILED if sample.get("error") else None
             sample_row: dict[str, Any] = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
-                "failure": failed or ("the sample was made invalid" if sample.get("invalidation") else None),
+                "failure": _INVALID if sample.get("invalidation") else failed,
             }
             scores = table(sample.get("scores") or {}, "scores")
             by_scorer = {
@@ -247,22 +265,57 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             }
             read.append((sample_row, by_scorer))
     scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
-    if metric is not None and metric not in scorers:
-        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(scorers)}")
+    status = log.get("status")
+    stopped = "" if status == "success" else f"the log has the status {status}"
     if not scorers:
-        raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
+        start = f"{stopped}, and no" if stopped else "no"
+        advice = "run the rest (inspect eval-retry) or score it (inspect score) first"
+        raise InputError(f"{path}: {start} sample of this log has a score; {advice}")
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
-    if lost := sum(1 for sample_row, by_scorer in read if sample_row["failure"] and by_scorer):
-        several = f"{lost} of {len(read)} samples"
-        notes.append(f"{several} have an error besides scores: they are missing, not scored")
+    for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
+        if lost := [sample_row for sample_row, by_scorer in read if sample_row["failure"] == reason and by_scorer]:
+            names = several_names(f"{row['base']}, epoch {row['repeat'] + 1}" for row in lost)
+            notes.append(f"{len(lost)} of {len(read)} samples {fault}: they are missing, not scored ({names})")
+    with reading(path, "", "be read as a log of inspect_ai"):
+        config = mapping(head.get("config"))
+        epochs = checked_count(config.get("epochs") or 1, "epochs")
+        identifiers = mapping(head.get("dataset")).get("sample_ids") or []
+        bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
+        if len(bases) * epochs > _MOST_SAMPLES:
+            raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
+        present = {(sample_row["base"], sample_row["repeat"]) for sample_row, _ in read}
+        planned = ((base, repeat) for base in bases for repeat in range(epochs))
+        absent = [key for key in planned if key not in present]
+        failure = ": ".join(filter(None, ["never run", stopped]))
+        for base, repeat in absent:
+            read.append(({"base": base, "model": model, "repeat": repeat, "failure": failure}, {}))
+        reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
+        if reducers and "mean" not in reducers:
+            read = _reduced(read, log.get("reductions") or (), task, reducers[0])
+            notes.append(f"epochs are reduced by {several_names(reducers[:1])}, as inspect_ai did")
+    if absent:
+        many = f"{len(absent)} of {len(bases) * epochs} samples were never run and are missing"
+        notes.append(f"{stopped}: {many}" if stopped else many)
+    elif stopped:
+        notes.append(stopped)
+    if others := [name for name in reducers if name not in ("mean", reducers[0])]:
+        notes.append(f"numbers of {several_names(others)} are not taken")
     worths: dict[tuple[str, str | None], list[float | None]] = {}
-    lettered = False
-    for judge in [metric] if metric else scorers:
+    columns: dict[str, tuple[list[Any], list[str | None]]] = {}
+    for judge in scorers:
         column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
         by_sample = (by_scorer.get(judge) for _, by_scorer in read)
         values_of = column if any(map(is_filled, column)) else by_sample
         keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
-        parts: list[str | None] = [*keys] or [None]
+        columns[judge] = column, [*keys] or [None]
+    names_of = {judge: [judge, *(name or "score" for name in parts)] for judge, (_, parts) in columns.items()}
+    if metric is not None and not any(metric in names for names in names_of.values()):
+        known = dict.fromkeys([*scorers, *(n or "" for _, parts in columns.values() for n in parts)])
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(filter(None, known))}")
+    lettered = False
+    for judge, (column, parts) in columns.items():
+        if metric not in (None, judge):
+            parts = [name for name in parts if (name or "score") == metric]
         cells = {
             name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
             for name in parts
@@ -302,13 +355,49 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
     elif frame["dimension"].isna().any():
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
-    # With what settings a model answered: two logs that differ in them are two methods.
-    generated = dict(mapping(mapping(log.get("plan")).get("config")))
-    generated.update(mapping(head.get("model_generate_config")))
-    settings = {
-        name: value for name, value in generated.items() if value is not None and name not in _RUNNING
-    }
-    return Read(frame, _INSPECT, notes, unit="sample", settings=settings)
+    return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head, task), task=task)
+
+
+Sample = tuple[dict[str, Any], dict[str, Any]]
+"""Item, repeat and failure of a sample, and the value of each scorer."""
+
+
+def _reduced(read: Sequence[Sample], reductions: Any, task: str, reducer: str) -> list[Sample]:
+    """Return one sample an item, with the values that inspect_ai made of its epochs; an invalid epoch spoils them."""
+    by_base: dict[str, dict[str, Any]] = {}
+    for part in reductions:
+        if table(part, "a reduction").get("reducer") == reducer:
+            for sample in part["samples"]:
+                base = f"{task}/{checked_name(sample['sample_id'], 'sample_id')}"
+                by_base.setdefault(base, {})[checked_name(part["scorer"], "scorer")] = sample["value"]
+    if not by_base:
+        raise ValueError(f"epochs are reduced by {reducer}, and no reductions are in it: inspect score makes them")
+    failures: dict[str, list[str | None]] = {}
+    for sample_row, _ in read:
+        failures.setdefault(sample_row["base"], []).append(sample_row["failure"])
+    model, samples = read[0][0]["model"], []
+    for base, reasons in failures.items():
+        spoiled = _INVALID in reasons or None not in reasons
+        failure = (_INVALID if _INVALID in reasons else reasons[0]) if spoiled else None
+        samples.append(({"base": base, "model": model, "repeat": 0, "failure": failure}, by_base.get(base, {})))
+    return samples
+
+
+def _settings(log: Mapping[str, Any], head: Mapping[str, Any], task: str) -> dict[tuple[str, str], str]:
+    """Return how a model answered, by name, and of what is told to a task alone with the task."""
+    plan, config = mapping(log.get("plan")), mapping(head.get("config"))
+    settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}
+    settings = {name: value for name, value in settings.items() if name not in _RUNNING}
+    settings |= {name: value for name, value in config.items() if name.endswith("_limit")}
+    settings |= mapping(head.get("model_args"))
+    steps = plan.get("steps")
+    steps = [mapping(step) for step in steps] if isinstance(steps, list) else []
+    of_task = {**mapping(head.get("task_args")), _STEPS: [step.get("params") for step in steps]}
+    solver = [head["solver"], head.get("solver_args")] if head.get("solver") else [s.get("solver") for s in steps]
+    of_task["solver"] = ", ".join(json_text(part) for part in solver if part)
+    scoped = {("", name): value for name, value in settings.items()}
+    scoped |= {(task, name): value for name, value in of_task.items()}
+    return {key: json_text(value) for key, value in scoped.items() if value not in (None, "", [])}
 
 
 _INSPECT: Final = "a log of inspect_ai"
