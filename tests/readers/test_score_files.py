@@ -428,7 +428,9 @@ def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path) -> None
     for field in ({}, {"invalidation": {"reason": "x"}, "error": None}):
         scores = Scores.load(saved(tmp_path / "log.json", *samples[:3], {**samples[3], **field}))
         assert scores.runs()["composite"].mean() == pytest.approx(2 / 3)
-        assert "1 of 4 samples have an error besides scores" in scores.summary().text
+        fault = "were made invalid" if field else "have an error besides scores"
+        assert f"1 of 4 samples {fault}" in scores.summary().text
+        assert "(t/4, epoch 1)" in scores.summary().text
         assert (
             "C is 1, P .5" in scores.summary().text
         )  # a score is missing, and they are counted so nevertheless

@@ -38,8 +38,8 @@ from toolkit.scores.fields import (
     short_name,
     table,
 )
-from toolkit.scores.promptfoo import read_promptfoo
-from toolkit.table_files import ROW_FILES, number_of, read_rows
+from toolkit.scores.promptfoo import EXPORT, is_table_of_promptfoo, read_promptfoo
+from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
 _RUNNING: Final = (
@@ -60,6 +60,9 @@ _FAILED: Final = "error in the sample"
 _INVALID: Final = "the sample was made invalid"
 _MOST_SAMPLES: Final = 1_000_000
 """A head of a few bytes can plan any number."""
+_LANGFUSE_TEXTS: Final = ("TEXT", "CORRECTION")
+_LM_EVAL: Final = ("doc_id", "filter", "target", "arguments", "resps", "filtered_resps")
+"""Keys of a sample of lm-eval that are no metric."""
 _MOST_ROWS: Final = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
@@ -104,16 +107,18 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
+    if suffix == ".csv" and is_table_of_promptfoo(next(csv_records(path, read_text(path)), (1, []))[1]):
+        raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {EXPORT}")
     if suffix in ROW_FILES:
         numbered = list(read_rows(path))
         rows = [row for _, row in numbered]
         if rows and suffix == ".jsonl" and {"doc_id", "doc"} <= rows[0].keys():
             return _lm_eval(path, numbered, metric, values)
         if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
-            return read_promptfoo(path, rows)
+            return read_promptfoo(path, rows, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
-        return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
+        return _table(pd.DataFrame(rows, index=lines), unit)
     if suffix == ".eval":
         return _inspect(path, *_inspect_members(path), metric, values)
     if suffix == ".json":
@@ -121,9 +126,11 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         if isinstance(log, Mapping) and "eval" in log and "status" in log:
             return _inspect(path, log, log.get("samples") or [], metric, values)
         if isinstance(log, Mapping) and "results" in log:
-            return read_promptfoo(path, log["results"])
+            return read_promptfoo(path, log["results"], metric)
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
-            return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
+            return _table(_from_first(pd.DataFrame(log)))
+    if suffix in (".yaml", ".yml"):
+        raise InputError(f"{path}: is YAML, which is not read; of promptfoo {EXPORT}")
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
         "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
@@ -144,7 +151,35 @@ def _parquet(path: Path) -> Read:
     frame = pd.read_parquet(path)
     if any(frame.index.names):  # items that somebody made the index are a column like the others
         frame = frame.reset_index()
-    return Read(_from_first(frame), "a table", tidy=False)
+    return _table(_from_first(frame))
+
+
+def _table(rows: pd.DataFrame, unit: str = "row") -> Read:
+    """Return a table as it is, one of Langfuse with our columns: what was scored, by whom, and the score's name."""
+    names = {str(name).replace("_", "").lower(): name for name in rows}
+    if not {"traceid", "source", "name", "value", "datatype", "stringvalue"} <= names.keys():
+        return Read(rows, "a table", tidy=False, unit=unit)
+    kinds = rows[names["datatype"]]
+    rows = rows[~kinds.isin(_LANGFUSE_TEXTS)]
+
+    def column(name: str) -> pd.Series:
+        return rows[names[name]] if name in names else pd.Series(None, rows.index, "object")
+
+    parts = zip(*(column(name) for name in ("traceid", "sessionid", "datasetrunid", "observationid")), strict=True)
+    people = column("source") == "ANNOTATION"
+    authors = column("authorusername").where(column("authorusername").map(is_filled), column("source"))
+    rows = rows.assign(
+        base=["/".join(str(part) for part in key if is_filled(part)) for key in parts],
+        judge=authors.where(people, column("source")),
+        human=people.map({True: "human", False: "llm"}),
+        dimension=column("name"),
+        score=column("value").where(column("datatype") != "CATEGORICAL", column("stringvalue")),
+    )
+    rows["judge_repeat"] = rows.groupby(["base", "judge", "dimension"]).cumcount()
+    notes = ["scores of Langfuse: a trace is an item, the name of a score a dimension, its source or author a judge"]
+    if texts := int(kinds.isin(_LANGFUSE_TEXTS).sum()):
+        notes.append(f"{texts} texts and corrections are no scores and are left out")
+    return Read(rows, "a table", notes, tidy=False, unit=unit)
 
 
 def _lm_eval(
@@ -168,8 +203,8 @@ def _lm_eval(
     if isinstance(first.get("metrics"), list):
         names = [str(name) for name in first["metrics"]]
     else:
-        numbers = {name: value for name, value in first.items() if isinstance(value, int | float)}
-        names = [name for name in numbers if name not in ("doc_id", "filter")]
+        plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
+        names = [name for name in plain if name not in _LM_EVAL]
     lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
@@ -290,15 +325,16 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         for base, repeat in absent:
             read.append(({"base": base, "model": model, "repeat": repeat, "failure": failure}, {}))
         reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
-        if reducers and "mean" not in reducers:
-            read = _reduced(read, log.get("reductions") or (), task, reducers[0])
-            notes.append(f"epochs are reduced by {several_names(reducers[:1])}, as inspect_ai did")
+        reducer = "mean" if "mean" in reducers else next(iter(reducers), "mean")
+        if reducer != "mean":
+            read = _reduced(read, log.get("reductions") or (), task, reducer)
+            notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
     if absent:
         many = f"{len(absent)} of {len(bases) * epochs} samples were never run and are missing"
         notes.append(f"{stopped}: {many}" if stopped else many)
     elif stopped:
         notes.append(stopped)
-    if others := [name for name in reducers if name not in ("mean", reducers[0])]:
+    if others := [name for name in reducers if name != reducer]:
         notes.append(f"numbers of {several_names(others)} are not taken")
     worths: dict[tuple[str, str | None], list[float | None]] = {}
     columns: dict[str, tuple[list[Any], list[str | None]]] = {}
