@@ -28,7 +28,7 @@ from toolkit.files import similar_file
 from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
-from toolkit.words import choices, suggestion
+from toolkit.words import choices, name_fault, suggestion
 
 Result: TypeAlias = Estimate  # a number about a whole test
 
@@ -63,6 +63,10 @@ class TestItem:
     context: Any = None
     cluster: str | None = None
     category: str = ""
+
+    def __post_init__(self) -> None:
+        if fault := name_fault(self.item_id) or name_fault(self.category):
+            raise InputError(f"test item: {fault}")
 
 
 @dataclass(frozen=True)
@@ -342,7 +346,7 @@ def mean_result(
 ) -> Result:
     """Return the mean of one measurement over items, with a t interval over the items.
 
-    Repeats are averaged within an item, however many there are: ten are not ten items. Items of one ``cluster`` are one, too.
+    Repeats are averaged within an item, however many: ten are not ten items. Items of one ``cluster`` are one, too.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def is_unseen(character: str) -> bool:
 
 
 def visible_name(text: str) -> str:
-    """Return a name as it is seen: composed (NFC), its blanks ordinary and none around it, nothing unseen in it.
+    r"""Return a name as it is seen: composed (NFC), its blanks ordinary and none around it, nothing unseen in it.
 
     Examples
     --------
@@ -117,6 +117,14 @@ def visible_name(text: str) -> str:
     signs = (" " if sign == "\t" or unicodedata.category(sign) == "Zs" else sign for sign in text)
     seen = "".join(sign for sign in signs if sign in "\n\r\0" or not is_unseen(sign))
     return unicodedata.normalize("NFC", seen).strip()
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with a name that is not as it is seen: another one may look the same."""
+    seen = visible_name(name)
+    return (
+        None if name == seen else f"{name!a} has characters that are not seen or not composed; write {seen!r}"
+    )
 
 
 def suggestion(name: object, names: Iterable[object]) -> str:

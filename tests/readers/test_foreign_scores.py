@@ -77,7 +77,9 @@ def test_reductions_that_are_not_there_are_asked_for_and_invalid_epochs_spoil_th
     runs = Scores.load(path, metric="grade").runs()
     assert runs[runs["composite"].isna()]["failure"].tolist() == ["the sample was made invalid"]
     path.write_text(json.dumps(log | {"reductions": None}))
-    with pytest.raises(InputError, match="reduced by mode, and no reductions are in it: inspect score makes them"):
+    with pytest.raises(
+        InputError, match="reduced by mode, and no reductions are in it: inspect score makes them"
+    ):
         Scores.load(path)
 
 
@@ -100,7 +102,8 @@ def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, name) ->
     """Named by what differs, also where two long texts begin alike; neither pooled nor called doubled."""
     *heads, models = CONDITIONS[name]
     logs = [
-        saved(tmp_path / f"{at}.json", scored(1, s=at), scored(2, s=1), **head) for at, head in enumerate(heads)
+        saved(tmp_path / f"{at}.json", scored(1, s=at), scored(2, s=1), **head)
+        for at, head in enumerate(heads)
     ]
     scores = Scores.load(*logs)
     found = sorted(scores.runs()["model"].unique())
@@ -217,16 +220,25 @@ def test_scores_of_langfuse_are_read(tmp_path, form) -> None:
     """A trace is an item, the name of a score a dimension, its source or author the judge; texts are left out."""
     rows, path = langfuse_rows(), tmp_path / f"scores.{form}"
     if form == "csv":  # every cell quoted, objects as JSON
-        cells = [["" if v is None else v if isinstance(v, str) else json.dumps(v) for v in row.values()] for row in rows]
-        lines = [",".join('"' + str(cell).replace('"', '""') + '"' for cell in line) for line in [LANGFUSE, *cells]]
+        cells = [
+            ["" if v is None else v if isinstance(v, str) else json.dumps(v) for v in row.values()]
+            for row in rows
+        ]
+        lines = [
+            ",".join('"' + str(cell).replace('"', '""') + '"' for cell in line) for line in [LANGFUSE, *cells]
+        ]
         path.write_text("\n".join(lines) + "\n")
     elif form == "snake.json":  # of its export to blob storage
-        snake = [{re.sub("([A-Z])", lambda m: f"_{m[1].lower()}", k): v for k, v in row.items()} for row in rows]
+        snake = [
+            {re.sub("([A-Z])", lambda m: f"_{m[1].lower()}", k): v for k, v in row.items()} for row in rows
+        ]
         path.write_text(json.dumps(snake))
     else:
         path.write_text(json.dumps(rows) if form == "json" else "\n".join(map(json.dumps, rows)))
     scores = Scores.load(path)
-    assert repr(scores) == "Scores 'scores': 6 items, 1 judge, 2 people, scale 1-5".replace("scores'", f"{scores.name}'")
+    assert repr(scores) == "Scores 'scores': 6 items, 1 judge, 2 people, scale 1-5".replace(
+        "scores'", f"{scores.name}'"
+    )
     assert scores.dimensions_scored == ("helpfulness", "tone")
     assert set(scores.human()["rater"]) == {"Ada", "Bob"}
     assert scores.judgements()["judge_repeat"].max() == 1
@@ -257,7 +269,12 @@ def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path) -> None:
 
 def test_lists_of_lm_eval_are_told_where_no_metrics_are_listed(tmp_path) -> None:
     """Perplexities are pairs of a sum and a count; earlier versions list no metrics in a sample."""
-    common = {"target": "a", "arguments": [["x"]], "resps": [[[-1.5, False]]], "filtered_resps": [[-1.5, False]]}
+    common = {
+        "target": "a",
+        "arguments": [["x"]],
+        "resps": [[[-1.5, False]]],
+        "filtered_resps": [[-1.5, False]],
+    }
     rows = [(at, {**common, "acc": at % 2, "word_perplexity": [-9.5, 3]}) for at in range(4)]
     scores = Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
     assert scores.runs()["composite"].mean() == 0.5
@@ -267,8 +284,26 @@ def test_lists_of_lm_eval_are_told_where_no_metrics_are_listed(tmp_path) -> None
         Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
 
 
-ZERO_WIDTH = ["\u200b", "\u200c", "\u200d", "\ufeff", "\u00ad", "\u200e", "\u202e", "\u2066", "\u2060", "\ufe0f", "\u3164"]
-UNSEEN = [f"gpt{sign}-4" for sign in ZERO_WIDTH] + ["gpt-4\u00a0", "\u3000gpt-4", "gpt-4 ", "\tgpt-4", "\u200bgpt-4"]
+ZERO_WIDTH = [
+    "\u200b",
+    "\u200c",
+    "\u200d",
+    "\ufeff",
+    "\u00ad",
+    "\u200e",
+    "\u202e",
+    "\u2066",
+    "\u2060",
+    "\ufe0f",
+    "\u3164",
+]
+UNSEEN = [f"gpt{sign}-4" for sign in ZERO_WIDTH] + [
+    "gpt-4\u00a0",
+    "\u3000gpt-4",
+    "gpt-4 ",
+    "\tgpt-4",
+    "\u200bgpt-4",
+]
 
 
 @pytest.mark.parametrize("name", [*UNSEEN, "Mu\u0308ller"])
@@ -347,7 +382,9 @@ def test_advice_of_a_message_works(tmp_path, name) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
     start = ["analyse", str(path), "--json", "--out", str(tmp_path)]
-    before = CliRunner().invoke(cli, [*start, *(["--scale", "1", "5"] if name == "outside" else [])], standalone_mode=False)
+    before = CliRunner().invoke(
+        cli, [*start, *(["--scale", "1", "5"] if name == "outside" else [])], standalone_mode=False
+    )
     assert option in str(before.exception or before.stdout)
     after = CliRunner().invoke(cli, [*start, *arguments], standalone_mode=False)
     assert after.exception is None, str(after.exception)

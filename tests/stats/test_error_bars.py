@@ -200,7 +200,11 @@ def test_a_mean_weighs_items_as_the_difference_does(frame, rate, share_cluster) 
     items = frame.groupby(["model", "base", "length_bin"])["composite_strict"].mean()
     assert a.estimate == pytest.approx(items["a"].mean())
     answers = frame["composite_strict"][frame["model"] == "a"]
-    assert (a.n["answers"], a.n["prompts"], a.missing) == (answers.count(), len(items["a"]), answers.isna().sum())
+    assert (a.n["answers"], a.n["prompts"], a.missing) == (
+        answers.count(),
+        len(items["a"]),
+        answers.isna().sum(),
+    )
     alone = accuracy(frame, score="composite_strict", chance=0.25)
     assert [rate.estimate for rate in alone.accuracies] == pytest.approx([a.estimate, b.estimate])
     assert alone.above_chance[0].estimate == pytest.approx(a.estimate - 0.25)

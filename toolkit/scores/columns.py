@@ -48,7 +48,9 @@ _JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", 
 _RANGES_APART: Final = 10
 _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
-_COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)([ _.-]?\d+|[ _.-][a-z])")
+_COUNTED: Final = re.compile(
+    r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)([ _.-]?\d+|[ _.-][a-z])"
+)
 """Names of columns that plainly are one judge each."""
 _COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
@@ -105,7 +107,8 @@ def take_columns(
         if ours in ("base", "score") and ours not in columns:
             raise InputError(
                 f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
-                f"--column {item}=NAME" + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
+                f"--column {item}=NAME"
+                + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
             )
     selected = rows.set_axis(names, axis=1)[list(columns.values())]
     return selected.set_axis(list(columns), axis=1), columns

@@ -111,7 +111,9 @@ def parse_score(value: Any, name: str) -> float | None:
 def short_name(text: str) -> str:
     """Return a text as a name; a mark tells a long one from others that begin alike."""
     name = one_line(text, 60)
-    return name if name == text else f"{name} [{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}]"
+    return (
+        name if name == text else f"{name} [{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}]"
+    )
 
 
 def several_names(names: Iterable[object]) -> str:

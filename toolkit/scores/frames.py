@@ -106,7 +106,10 @@ def _runs(
     by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
     counts = by_judge["composite"].groupby("run_id").count()
     by_run = by_judge.groupby("run_id")
-    means, spread = by_run.mean().where(by_run.count() >= fewest), by_judge["composite"].groupby("run_id").std()
+    means, spread = (
+        by_run.mean().where(by_run.count() >= fewest),
+        by_judge["composite"].groupby("run_id").std(),
+    )
     runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ANSWER_COLUMNS]]
     counting = counts.reindex(runs.index).fillna(0).astype(int)
     judged = counting >= fewest

@@ -102,7 +102,7 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
 
 
 def is_table_of_promptfoo(header: Collection[str]) -> bool:
-    """Return whether the header of a table has what promptfoo writes there: a column of replies is [provider] prompt."""
+    """Return whether a table is promptfoo's own: a column of replies is called [provider] prompt."""
     return any(re.match(r"\[[^\]]+\] \S", name) for name in header)
 
 

@@ -165,7 +165,9 @@ def _table(rows: pd.DataFrame, unit: str = "row") -> Read:
     def column(name: str) -> pd.Series:
         return rows[names[name]] if name in names else pd.Series(None, rows.index, "object")
 
-    parts = zip(*(column(name) for name in ("traceid", "sessionid", "datasetrunid", "observationid")), strict=True)
+    parts = zip(
+        *(column(name) for name in ("traceid", "sessionid", "datasetrunid", "observationid")), strict=True
+    )
     people = column("source") == "ANNOTATION"
     authors = column("authorusername").where(column("authorusername").map(is_filled), column("source"))
     rows = rows.assign(
@@ -176,7 +178,9 @@ def _table(rows: pd.DataFrame, unit: str = "row") -> Read:
         score=column("value").where(column("datatype") != "CATEGORICAL", column("stringvalue")),
     )
     rows["judge_repeat"] = rows.groupby(["base", "judge", "dimension"]).cumcount()
-    notes = ["scores of Langfuse: a trace is an item, the name of a score a dimension, its source or author a judge"]
+    notes = [
+        "scores of Langfuse: a trace is an item, the name of a score a dimension, its source or author a judge"
+    ]
     if texts := int(kinds.isin(_LANGFUSE_TEXTS).sum()):
         notes.append(f"{texts} texts and corrections are no scores and are left out")
     return Read(rows, "a table", notes, tidy=False, unit=unit)
@@ -308,9 +312,13 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         raise InputError(f"{path}: {start} sample of this log has a score; {advice}")
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
-        if lost := [sample_row for sample_row, by_scorer in read if sample_row["failure"] == reason and by_scorer]:
+        if lost := [
+            sample_row for sample_row, by_scorer in read if sample_row["failure"] == reason and by_scorer
+        ]:
             names = several_names(f"{row['base']}, epoch {row['repeat'] + 1}" for row in lost)
-            notes.append(f"{len(lost)} of {len(read)} samples {fault}: they are missing, not scored ({names})")
+            notes.append(
+                f"{len(lost)} of {len(read)} samples {fault}: they are missing, not scored ({names})"
+            )
     with reading(path, "", "be read as a log of inspect_ai"):
         config = mapping(head.get("config"))
         epochs = checked_count(config.get("epochs") or 1, "epochs")
@@ -407,7 +415,9 @@ def _reduced(read: Sequence[Sample], reductions: Any, task: str, reducer: str) -
                 base = f"{task}/{checked_name(sample['sample_id'], 'sample_id')}"
                 by_base.setdefault(base, {})[checked_name(part["scorer"], "scorer")] = sample["value"]
     if not by_base:
-        raise ValueError(f"epochs are reduced by {reducer}, and no reductions are in it: inspect score makes them")
+        raise ValueError(
+            f"epochs are reduced by {reducer}, and no reductions are in it: inspect score makes them"
+        )
     failures: dict[str, list[str | None]] = {}
     for sample_row, _ in read:
         failures.setdefault(sample_row["base"], []).append(sample_row["failure"])
@@ -415,7 +425,9 @@ def _reduced(read: Sequence[Sample], reductions: Any, task: str, reducer: str) -
     for base, reasons in failures.items():
         spoiled = _INVALID in reasons or None not in reasons
         failure = (_INVALID if _INVALID in reasons else reasons[0]) if spoiled else None
-        samples.append(({"base": base, "model": model, "repeat": 0, "failure": failure}, by_base.get(base, {})))
+        samples.append(
+            ({"base": base, "model": model, "repeat": 0, "failure": failure}, by_base.get(base, {}))
+        )
     return samples
 
 
@@ -429,7 +441,9 @@ def _settings(log: Mapping[str, Any], head: Mapping[str, Any], task: str) -> dic
     steps = plan.get("steps")
     steps = [mapping(step) for step in steps] if isinstance(steps, list) else []
     of_task = {**mapping(head.get("task_args")), _STEPS: [step.get("params") for step in steps]}
-    solver = [head["solver"], head.get("solver_args")] if head.get("solver") else [s.get("solver") for s in steps]
+    solver = (
+        [head["solver"], head.get("solver_args")] if head.get("solver") else [s.get("solver") for s in steps]
+    )
     of_task["solver"] = ", ".join(json_text(part) for part in solver if part)
     scoped = {("", name): value for name, value in settings.items()}
     scoped |= {(task, name): value for name, value in of_task.items()}

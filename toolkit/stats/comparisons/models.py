@@ -52,8 +52,9 @@ class ModelComparison(Result):
 def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False) -> ModelComparison:
     """Compare models on the prompts that both answered, with error bars clustered by base.
 
-    Repeats of a prompt are averaged first, so that a prompt counts once in means and differences. The difference of two models is taken prompt by prompt, which takes out
-    what makes prompts hard for both (Miller 2024, section 4), and prompts of one base are one cluster.
+    Repeats of a prompt are averaged first, so that it counts once in means and differences. The difference of two
+    models is taken prompt by prompt, which takes out what makes prompts hard for both (Miller 2024, section 4), and
+    prompts of one base are one cluster.
 
     A ``rate`` is the mean of a score that is 0 or 1, which has intervals of its own.
 
