@@ -6,7 +6,6 @@ import functools
 import json
 import re
 import unicodedata
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -24,9 +23,10 @@ FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 def test_a_stopped_log_says_its_status_and_what_was_never_run() -> None:
     """Five of ten samples were never run, and two stopped with an error: seven answers are missing."""
     scores = Scores.load(FOREIGN / "inspect_stopped.json")
-    assert "the log has the status error: 5 of 10 samples were never run" in scores.summary().text
+    for told in ("the log has the status error", "5 of 10 samples are missing: never run"):
+        assert told in scores.summary().text
     reasons = scores.runs()["failure"].value_counts().to_dict()
-    assert reasons == {"never run: the log has the status error": 5, "error in the sample": 2}
+    assert reasons == {"never run: status error": 5, "error in the sample": 2}
     assert scores.runs()["composite"].mean() == 1.0
     assert scores.missing().overall[0].estimate == 0.7
 
@@ -69,18 +69,19 @@ def test_epochs_are_reduced_as_inspect_printed(name) -> None:
             assert ("numbers of" in scores.summary().text) is (len(reducers) > 1)
 
 
-def test_reductions_that_are_not_there_are_asked_for_and_invalid_epochs_spoil_them(tmp_path) -> None:
+def test_reductions_that_are_not_there_or_not_true_any_more_are_asked_for(tmp_path) -> None:
+    """Of a log that was stopped, or of which a sample was made invalid since; an item without one is missing."""
     log = json.loads((FOREIGN / "inspect_mode.json").read_text())
     path = tmp_path / "log.json"
-    log["samples"][0]["invalidation"] = {"author": "x", "timestamp": "2026-11-28T00:00:00+00:00"}
+    for fault in ({"reductions": None}, {"invalidated": True}):
+        path.write_text(json.dumps(log | fault))
+        with pytest.raises(InputError, match=r"epochs are reduced by mode, .*: inspect score"):
+            Scores.load(path)
+    for part in log["reductions"]:
+        del part["samples"][2]
     path.write_text(json.dumps(log))
-    runs = Scores.load(path, metric="grade").runs()
-    assert runs[runs["composite"].isna()]["failure"].tolist() == ["the sample was made invalid"]
-    path.write_text(json.dumps(log | {"reductions": None}))
-    with pytest.raises(
-        InputError, match="reduced by mode, and no reductions are in it: inspect score makes them"
-    ):
-        Scores.load(path)
+    runs = Scores.load(path, metric="grade").runs().set_index("base")
+    assert runs["failure"].dropna().to_dict() == {"t/q2": "no value of its epochs"}
 
 
 LONG = "You are a careful analyst of a security operations centre, and you answer "
@@ -90,7 +91,7 @@ CONDITIONS = {
     "model": ({"model_args": {"quantised": True}}, {"model_args": {"quantised": False}},
               ["m, quantised false", "m, quantised true"]),
     "solver": ({"solver": "react", "solver_args": {"tries": 2}}, {"solver": "generate"},
-               ["m, solver generate", 'm, solver react, {"tries": 2}']),
+               ['m, solver ["generate", null]', 'm, solver ["react", {"tries": 2}]']),
     "limit": ({"config": {"token_limit": 9}}, {"config": {"token_limit": 99}},
               ["m, token_limit 9", "m, token_limit 99"]),
     "long": ({"task_args": {"p": f"{LONG}shortly"}}, {"task_args": {"p": f"{LONG}at length"}}, None),
@@ -112,18 +113,16 @@ def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, name) ->
     assert scores.compare_models().differences[0].n == {"prompts": 2, "bases": 2}
 
 
-def test_what_a_task_alone_was_told_makes_no_method_of_other_tasks(tmp_path) -> None:
-    """A temperature does: it belongs to the model. Steps that differ are told where nothing else does."""
+def test_what_another_task_was_told_makes_no_method(tmp_path) -> None:
+    """Settings are compared among logs of one task; solvers of a plan are told by their names."""
     of_other = saved(tmp_path / "a.json", scored(1, s=1), task="other")
     of_this = saved(tmp_path / "b.json", scored(1, s=1), task_args={"system": "x"})
     assert set(Scores.load(of_other, of_this).runs()["model"]) == {"m"}
-    warm = saved(tmp_path / "c.json", scored(1, s=1), task="third", model_generate_config={"temperature": 1})
-    assert set(Scores.load(of_other, warm).runs()["model"]) == {"m, no temperature", "m, temperature 1"}
-    for at, template in enumerate(("x", "y")):
+    for at, solver in enumerate(("react", "generate")):
         path = saved(tmp_path / f"{at}.json", scored(1, s=at))
-        steps = [{"solver": "system_message", "params": {"template": template}}, {"solver": "generate"}]
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"plan": {"steps": steps}}))
-    assert Scores.load(tmp_path / "0.json", tmp_path / "1.json").runs()["model"].nunique() == 2
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"plan": {"steps": [{"solver": solver}]}}))
+    logs = tmp_path / "0.json", tmp_path / "1.json"
+    assert set(Scores.load(*logs).runs()["model"]) == {'m, solver ["react"]', 'm, solver ["generate"]'}
 
 
 def test_a_sample_that_lacks_a_key_lacks_that_key_alone(tmp_path) -> None:
@@ -242,7 +241,7 @@ def test_scores_of_langfuse_are_read(tmp_path, form) -> None:
     assert scores.dimensions_scored == ("helpfulness", "tone")
     assert set(scores.human()["rater"]) == {"Ada", "Bob"}
     assert scores.judgements()["judge_repeat"].max() == 1
-    assert "1 texts and corrections are no scores" in scores.summary().text
+    assert "texts and corrections are no scores" in scores.summary().text
     assert "traceName" in "".join(scores.left) or form == "snake.json"
     assert Scores.load(path, metric="tone").dimensions_scored == ("tone",)
 

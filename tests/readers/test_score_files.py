@@ -430,7 +430,7 @@ def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path) -> None
         assert scores.runs()["composite"].mean() == pytest.approx(2 / 3)
         fault = "were made invalid" if field else "have an error besides scores"
         assert f"1 of 4 samples {fault}" in scores.summary().text
-        assert "(t/4, epoch 1)" in scores.summary().text
+        assert "missing, not scored (t/4)" in scores.summary().text
         assert (
             "C is 1, P .5" in scores.summary().text
         )  # a score is missing, and they are counted so nevertheless

@@ -39,7 +39,7 @@ class Read:
     notes: list[str] = field(default_factory=list)
     tidy: bool = True
     unit: str = "row"
-    settings: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
 
 

@@ -10,7 +10,7 @@ import json
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -55,12 +55,15 @@ _RUNNING: Final = (
     "extra_headers",
 )
 """Settings of inspect_ai that change how a model is called, not what it is asked for."""
-_STEPS: Final = "steps"
 _FAILED: Final = "error in the sample"
 _INVALID: Final = "the sample was made invalid"
 _MOST_SAMPLES: Final = 1_000_000
 """A head of a few bytes can plan any number."""
-_LANGFUSE_TEXTS: Final = ("TEXT", "CORRECTION")
+_LANGFUSE: Final = ("traceid", "name", "value", "source")
+_LANGFUSE_NOTE: Final = (
+    "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source a "
+    "judge; texts and corrections are no scores and are left out"
+)
 _LM_EVAL: Final = ("doc_id", "filter", "target", "arguments", "resps", "filtered_resps")
 """Keys of a sample of lm-eval that are no metric."""
 _MOST_ROWS: Final = 20_000_000
@@ -68,26 +71,19 @@ _MOST_ROWS: Final = 20_000_000
 
 
 def name_methods(logs: Iterable[Read]) -> None:
-    """Name the models of logs by the settings in which logs of one model differ: each of them is a method."""
-    by_model: dict[str, list[Read]] = {}
+    """Name the models of logs by the settings in which logs of one model and task differ: each of them is a method."""
+    groups: dict[tuple[str, str], list[Read]] = {}
     for log in logs:
         if log.kind == _INSPECT:
-            by_model.setdefault(log.rows["model"].iloc[0], []).append(log)
-    for model, group in by_model.items():
-        differing: dict[str, list[str]] = {log.task: [] for log in group}
-        for scope, name in sorted({key for log in group for key in log.settings}):
-            concerned = [log for log in group if scope in ("", log.task)]
-            if len({log.settings.get((scope, name)) for log in concerned}) > 1:
-                for task in {log.task for log in concerned}:
-                    differing[task].append(name)
-        for log in group:
-            # What the steps are told is mostly arguments of the task, which say it better.
-            names = [name for name in differing[log.task] if name != _STEPS] or differing[log.task]
-            values = {name: value for (_, name), value in log.settings.items() if name in names}
-            label = ", ".join(f"{name} {short_name(values[name])}" for name in names if name in values)
-            if names:
-                log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(names)}"
-                log.notes.append(f"logs of {model} differ in {', '.join(names)}: each is a method")
+            groups.setdefault((log.rows["model"].iloc[0], log.task), []).append(log)
+    for (model, _), group in groups.items():
+        names = sorted({name for log in group for name in log.settings})
+        differing = [name for name in names if len({log.settings.get(name) for log in group}) > 1]
+        for log in group if differing else ():
+            pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
+            label = ", ".join(f"{name} {short_name(text)}" for name, text in pairs)
+            log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
+            log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
 
 
 def read_file(path: Path, metric: str | None, values: Values) -> Read:
@@ -155,35 +151,23 @@ def _parquet(path: Path) -> Read:
 
 
 def _table(rows: pd.DataFrame, unit: str = "row") -> Read:
-    """Return a table as it is, one of Langfuse with our columns: what was scored, by whom, and the score's name."""
+    """Return a table as it is; one that Langfuse exports with our columns, and without its texts."""
     names = {str(name).replace("_", "").lower(): name for name in rows}
-    if not {"traceid", "source", "name", "value", "datatype", "stringvalue"} <= names.keys():
+    if not {*_LANGFUSE, "datatype", "stringvalue", "observationid"} <= names.keys():
         return Read(rows, "a table", tidy=False, unit=unit)
-    kinds = rows[names["datatype"]]
-    rows = rows[~kinds.isin(_LANGFUSE_TEXTS)]
-
-    def column(name: str) -> pd.Series:
-        return rows[names[name]] if name in names else pd.Series(None, rows.index, "object")
-
-    parts = zip(
-        *(column(name) for name in ("traceid", "sessionid", "datasetrunid", "observationid")), strict=True
+    trace, name, value, source, kind, text, observation = (
+        rows[names[part]] for part in (*_LANGFUSE, "datatype", "stringvalue", "observationid")
     )
-    people = column("source") == "ANNOTATION"
-    authors = column("authorusername").where(column("authorusername").map(is_filled), column("source"))
+    author = rows[names.get("authorusername", names["source"])]
     rows = rows.assign(
-        base=["/".join(str(part) for part in key if is_filled(part)) for key in parts],
-        judge=authors.where(people, column("source")),
-        human=people.map({True: "human", False: "llm"}),
-        dimension=column("name"),
-        score=column("value").where(column("datatype") != "CATEGORICAL", column("stringvalue")),
-    )
-    rows["judge_repeat"] = rows.groupby(["base", "judge", "dimension"]).cumcount()
-    notes = [
-        "scores of Langfuse: a trace is an item, the name of a score a dimension, its source or author a judge"
-    ]
-    if texts := int(kinds.isin(_LANGFUSE_TEXTS).sum()):
-        notes.append(f"{texts} texts and corrections are no scores and are left out")
-    return Read(rows, "a table", notes, tidy=False, unit=unit)
+        item=[f"{at}/{part}" if is_filled(part) else at for at, part in zip(trace, observation, strict=True)],
+        judge=author.where(author.map(is_filled), source),
+        human=source == "ANNOTATION",
+        dimension=name,
+        score=value.mask(kind == "CATEGORICAL", text),  # its value is 0 where nobody said what it is worth
+    )[~kind.isin(("TEXT", "CORRECTION"))]
+    rows["judge_repeat"] = rows.groupby(["item", "judge", "dimension"]).cumcount()
+    return Read(rows, "a table", [_LANGFUSE_NOTE], tidy=False, unit=unit)
 
 
 def _lm_eval(
@@ -285,8 +269,18 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         head = table(log["eval"], "eval")
         task = checked_name(head.get("task", path.stem), "task")
         model = checked_name(head.get("model", "model"), "model")
+        config = mapping(head.get("config"))
+        epochs = checked_count(config.get("epochs") or 1, "epochs")
+        reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
+        reducer = "mean" if "mean" in reducers else next(iter(reducers), "mean")
+        if reducer != "mean":
+            samples, epochs = _reduced(log, reducer), 1
+        identifiers = mapping(head.get("dataset")).get("sample_ids") or []
+        bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
+        if len(bases) * epochs > _MOST_SAMPLES:
+            raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
         listed = enumerate(samples, 1)
-    read: list[Sample] = []
+    read: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for number, sample in listed:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
@@ -304,150 +298,111 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             }
             read.append((sample_row, by_scorer))
     scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
-    status = log.get("status")
-    stopped = "" if status == "success" else f"the log has the status {status}"
-    if not scorers:
-        start = f"{stopped}, and no" if stopped else "no"
-        advice = "run the rest (inspect eval-retry) or score it (inspect score) first"
-        raise InputError(f"{path}: {start} sample of this log has a score; {advice}")
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
+    status = log.get("status")
+    if status != "success":
+        notes.append(f"the log has the status {status}")
+    if not scorers:
+        advice = "run the rest (inspect eval-retry) or score it (inspect score) first"
+        raise InputError(f"{path}: no sample of this log has a score (status {status}); {advice}")
     for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
-        if lost := [
-            sample_row for sample_row, by_scorer in read if sample_row["failure"] == reason and by_scorer
-        ]:
-            names = several_names(f"{row['base']}, epoch {row['repeat'] + 1}" for row in lost)
-            notes.append(
-                f"{len(lost)} of {len(read)} samples {fault}: they are missing, not scored ({names})"
-            )
-    with reading(path, "", "be read as a log of inspect_ai"):
-        config = mapping(head.get("config"))
-        epochs = checked_count(config.get("epochs") or 1, "epochs")
-        identifiers = mapping(head.get("dataset")).get("sample_ids") or []
-        bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
-        if len(bases) * epochs > _MOST_SAMPLES:
-            raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
-        present = {(sample_row["base"], sample_row["repeat"]) for sample_row, _ in read}
-        planned = ((base, repeat) for base in bases for repeat in range(epochs))
-        absent = [key for key in planned if key not in present]
-        failure = ": ".join(filter(None, ["never run", stopped]))
-        for base, repeat in absent:
-            read.append(({"base": base, "model": model, "repeat": repeat, "failure": failure}, {}))
-        reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
-        reducer = "mean" if "mean" in reducers else next(iter(reducers), "mean")
-        if reducer != "mean":
-            read = _reduced(read, log.get("reductions") or (), task, reducer)
-            notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
+        if lost := [row["base"] for row, by_scorer in read if row["failure"] == reason and by_scorer]:
+            several = f"{len(lost)} of {len(read)} samples {fault}"
+            notes.append(f"{several}: they are missing, not scored ({several_names(lost)})")
+    present = {(row["base"], row["repeat"]) for row, _ in read}
+    planned = ((base, repeat) for base in bases for repeat in range(epochs))
+    absent = [key for key in planned if key not in present]
+    if reducer != "mean":
+        notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
+        reason = "no value of its epochs"
+    else:
+        reason = f"never run: status {status}"
+    for base, repeat in absent:
+        read.append(({"base": base, "model": model, "repeat": repeat, "failure": reason}, {}))
     if absent:
-        many = f"{len(absent)} of {len(bases) * epochs} samples were never run and are missing"
-        notes.append(f"{stopped}: {many}" if stopped else many)
-    elif stopped:
-        notes.append(stopped)
+        notes.append(f"{len(absent)} of {len(bases) * epochs} samples are missing: {reason}")
     if others := [name for name in reducers if name != reducer]:
         notes.append(f"numbers of {several_names(others)} are not taken")
-    worths: dict[tuple[str, str | None], list[float | None]] = {}
-    columns: dict[str, tuple[list[Any], list[str | None]]] = {}
+    columns: dict[tuple[str, str | None], list[Any]] = {}
     for judge in scorers:
-        column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
+        column = [None if row["failure"] else by_scorer.get(judge) for row, by_scorer in read]
         by_sample = (by_scorer.get(judge) for _, by_scorer in read)
         values_of = column if any(map(is_filled, column)) else by_sample
         keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
-        columns[judge] = column, [*keys] or [None]
-    names_of = {judge: [judge, *(name or "score" for name in parts)] for judge, (_, parts) in columns.items()}
-    if metric is not None and not any(metric in names for names in names_of.values()):
-        known = dict.fromkeys([*scorers, *(n or "" for _, parts in columns.values() for n in parts)])
-        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(filter(None, known))}")
+        columns |= dict.fromkeys(((judge, name) for name in keys or (None,)), column)
+    parts = dict.fromkeys(name for _, name in columns)
+    known = [*scorers, *(name or "score" for name in parts if len(parts) > 1 or name)]
+    if metric is not None and metric not in known:
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(known)}")
+    cells = {
+        (judge, name): [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
+        for (judge, name), column in columns.items()
+        if metric in (None, judge, name or "score")
+    }
+    unread = {key: _unread(column, values) for key, column in cells.items()}
     lettered = False
-    for judge, (column, parts) in columns.items():
-        if metric not in (None, judge):
-            parts = [name for name in parts if (name or "score") == metric]
-        cells = {
-            name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
-            for name in parts
-        }
-        unread = {name: _unread(cells[name], values) for name in parts}
-        for name in parts:
-            label = f"{judge}, {name}" if name else judge
-            filled = [cell for cell in cells[name] if is_filled(cell)]
-            if (odd := unread[name]) is not None:
-                at, cell = odd
-                texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
-                if None in unread.values() and len(texts) == len(filled):  # a reason beside numbers, say
-                    notes.append(
-                        f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
-                        "--values TEXT=NUMBER says what it is worth"
-                    )
-                    continue
-                hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
-                sample_row = read[at - 1][0]
-                raise InputError(
-                    f"{path}, sample {at} ({one_line(sample_row['base'], CUT)}, epoch {sample_row['repeat'] + 1}): the "
-                    f"value of {label}, {one_line(repr(cell), CUT)}, is no number; "
-                    + (f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else "")
-                    + "take another scorer (--metric NAME)"
+    worths: dict[tuple[str, str | None], list[float | None]] = {}
+    for (judge, name), column in cells.items():
+        label = f"{judge}, {name}" if name else judge
+        filled = [cell for cell in column if is_filled(cell)]
+        if (odd := unread[judge, name]) is not None:
+            at, cell = odd
+            texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
+            plain = any(key[0] == judge and odd_cell is None for key, odd_cell in unread.items())
+            if plain and len(texts) == len(filled):  # a reason beside numbers, say
+                notes.append(
+                    f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; --values TEXT=NUMBER says what it is worth"
                 )
-            lettered |= any(_is_letter(cell, values) for cell in filled)
-            worths[judge, name] = [parse_score(worth(cell, values), label) for cell in cells[name]]
+                continue
+            hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
+            row = read[at - 1][0]
+            worths_hint = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
+            raise InputError(
+                f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, {one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
+            )
+        lettered |= any(_is_letter(cell, values) for cell in filled)
+        worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
     rows: Rows = [
-        {**sample_row, "judge": judge, "dimension": name, "score": column[at]}
-        for at, (sample_row, _) in enumerate(read)
+        {**row, "judge": judge, "dimension": name, "score": column[at]}
+        for at, (row, _) in enumerate(read)
         # A scorer that gave this sample no score has one that is missing, of each of its parts.
         for (judge, name), column in worths.items()
     ]
     frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
     if frame["dimension"].isna().all():
         frame = frame.drop(columns="dimension")
-    elif frame["dimension"].isna().any():
+    else:
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
-    return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head, task), task=task)
+    return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
 
 
-Sample = tuple[dict[str, Any], dict[str, Any]]
-"""Item, repeat and failure of a sample, and the value of each scorer."""
-
-
-def _reduced(read: Sequence[Sample], reductions: Any, task: str, reducer: str) -> list[Sample]:
-    """Return one sample an item, with the values that inspect_ai made of its epochs; an invalid epoch spoils them."""
-    by_base: dict[str, dict[str, Any]] = {}
-    for part in reductions:
-        if table(part, "a reduction").get("reducer") == reducer:
-            for sample in part["samples"]:
-                base = f"{task}/{checked_name(sample['sample_id'], 'sample_id')}"
-                by_base.setdefault(base, {})[checked_name(part["scorer"], "scorer")] = sample["value"]
-    if not by_base:
+def _reduced(log: Mapping[str, Any], reducer: str) -> list[dict[str, Any]]:
+    """Return one sample an item, with the values that inspect_ai made of its epochs."""
+    values: dict[Any, dict[str, Any]] = {}
+    for part in log.get("reductions") or ():
+        for sample in part["samples"] if table(part, "a reduction").get("reducer") == reducer else ():
+            values.setdefault(sample["sample_id"], {})[checked_name(part["scorer"], "scorer")] = sample[
+                "value"
+            ]
+    if not values or log.get("invalidated"):
         raise ValueError(
-            f"epochs are reduced by {reducer}, and no reductions are in it: inspect score makes them"
+            f"epochs are reduced by {reducer}, before a sample was made invalid or not at all: inspect score"
         )
-    failures: dict[str, list[str | None]] = {}
-    for sample_row, _ in read:
-        failures.setdefault(sample_row["base"], []).append(sample_row["failure"])
-    model, samples = read[0][0]["model"], []
-    for base, reasons in failures.items():
-        spoiled = _INVALID in reasons or None not in reasons
-        failure = (_INVALID if _INVALID in reasons else reasons[0]) if spoiled else None
-        samples.append(
-            ({"base": base, "model": model, "repeat": 0, "failure": failure}, by_base.get(base, {}))
-        )
-    return samples
+    return [{"id": identifier, "scores": scores} for identifier, scores in values.items()]
 
 
-def _settings(log: Mapping[str, Any], head: Mapping[str, Any], task: str) -> dict[tuple[str, str], str]:
-    """Return how a model answered, by name, and of what is told to a task alone with the task."""
+def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]:
+    """Return how a model answered: two logs of it and a task that differ in this are two methods."""
     plan, config = mapping(log.get("plan")), mapping(head.get("config"))
     settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}
     settings = {name: value for name, value in settings.items() if name not in _RUNNING}
     settings |= {name: value for name, value in config.items() if name.endswith("_limit")}
-    settings |= mapping(head.get("model_args"))
     steps = plan.get("steps")
-    steps = [mapping(step) for step in steps] if isinstance(steps, list) else []
-    of_task = {**mapping(head.get("task_args")), _STEPS: [step.get("params") for step in steps]}
-    solver = (
-        [head["solver"], head.get("solver_args")] if head.get("solver") else [s.get("solver") for s in steps]
-    )
-    of_task["solver"] = ", ".join(json_text(part) for part in solver if part)
-    scoped = {("", name): value for name, value in settings.items()}
-    scoped |= {(task, name): value for name, value in of_task.items()}
-    return {key: json_text(value) for key, value in scoped.items() if value not in (None, "", [])}
+    steps = [mapping(step).get("solver") for step in steps] if isinstance(steps, list) else []
+    settings["solver"] = [head["solver"], head.get("solver_args")] if head.get("solver") else steps
+    settings |= {**mapping(head.get("model_args")), **mapping(head.get("task_args"))}
+    return {name: json_text(value) for name, value in settings.items() if value not in (None, [])}
 
 
 _INSPECT: Final = "a log of inspect_ai"
