@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import re
+import tomllib
 import unicodedata
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.words import is_unseen, visible_name
 
+DATA = Path(__file__).parent / "data"
 FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 
 
@@ -84,31 +87,20 @@ def test_reductions_that_are_not_there_or_not_true_any_more_are_asked_for(tmp_pa
     assert runs["failure"].dropna().to_dict() == {"t/q2": "no value of its epochs"}
 
 
-LONG = "You are a careful analyst of a security operations centre, and you answer "
-CONDITIONS = {
-    "task": ({"task_args": {"system": "x"}}, {"task_args": {"system": "y"}}, ["m, system x", "m, system y"]),
-    "absent": ({"task_args": {"system": "x"}}, {}, ["m, no system", "m, system x"]),
-    "model": ({"model_args": {"quantised": True}}, {"model_args": {"quantised": False}},
-              ["m, quantised false", "m, quantised true"]),
-    "solver": ({"solver": "react", "solver_args": {"tries": 2}}, {"solver": "generate"},
-               ['m, solver ["generate", null]', 'm, solver ["react", {"tries": 2}]']),
-    "limit": ({"config": {"token_limit": 9}}, {"config": {"token_limit": 99}},
-              ["m, token_limit 9", "m, token_limit 99"]),
-    "long": ({"task_args": {"p": f"{LONG}shortly"}}, {"task_args": {"p": f"{LONG}at length"}}, None),
-}  # fmt: skip
+CONDITIONS = json.loads((DATA / "conditions.json").read_text())
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
-def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, name) -> None:
+@pytest.mark.parametrize("case", CONDITIONS, ids=[case["name"] for case in CONDITIONS])
+def test_logs_that_differ_in_how_they_were_run_are_conditions(tmp_path, case) -> None:
     """Named by what differs, also where two long texts begin alike; neither pooled nor called doubled."""
-    *heads, models = CONDITIONS[name]
     logs = [
         saved(tmp_path / f"{at}.json", scored(1, s=at), scored(2, s=1), **head)
-        for at, head in enumerate(heads)
+        for at, head in enumerate(case["heads"])
     ]
     scores = Scores.load(*logs)
     found = sorted(scores.runs()["model"].unique())
-    assert found == models if models else len(found) == 2
+    assert found == (case["models"] or found[:2])
+    assert len(found) == 2
     assert "each is a method" in scores.summary().text
     assert scores.compare_models().differences[0].n == {"prompts": 2, "bases": 2}
 
@@ -194,67 +186,23 @@ def test_models_that_are_equal_in_every_item_have_one_mean(tmp_path) -> None:
     assert compared.differences[0].estimate == 0.0
 
 
-LANGFUSE = ["id", "traceId", "sessionId", "datasetRunId", "timestamp", "source", "name", "dataType", "value",
-            "stringValue", "comment", "metadata", "observationId", "traceName", "userId", "traceTags", "environment",
-            "authorUserName"]  # fmt: skip
-"""Columns of its batch export of scores, in its order (worker/src/features/database-read-stream)."""
-
-
-def langfuse_rows() -> list[dict]:
-    """Return scores as Langfuse exports them: of a judge and two people, some again, one a text."""
-    rows = []
-    for at in range(6):
-        for source, author in (("EVAL", None), ("ANNOTATION", "Ada"), ("ANNOTATION", "Bob")):
-            for name in ("helpfulness", "tone"):
-                values = {"traceId": f"t{at}", "source": source, "authorUserName": author, "name": name}
-                rows.append(values | {"dataType": "NUMERIC", "value": (at + len(name + str(author))) % 5 + 1})
-    rows.append(rows[0] | {"value": 3})
-    rows.append(rows[0] | {"name": "why", "dataType": "TEXT", "value": 0, "stringValue": "fluent"})
-    full = [dict.fromkeys(LANGFUSE) | row | {"id": f"s{at}"} for at, row in enumerate(rows)]
-    return [row | {"traceTags": ["a"], "metadata": {"k": "v"}, "environment": "default"} for row in full]
-
-
-@pytest.mark.parametrize("form", ["csv", "json", "jsonl", FULL("snake.json")])
-def test_scores_of_langfuse_are_read(tmp_path, form) -> None:
+@pytest.mark.parametrize("name", ["scores.csv", "scores.json", "blob_scores.jsonl"])
+def test_scores_of_langfuse_are_read(name) -> None:
     """A trace is an item, the name of a score a dimension, its source or author the judge; texts are left out."""
-    rows, path = langfuse_rows(), tmp_path / f"scores.{form}"
-    if form == "csv":  # every cell quoted, objects as JSON
-        cells = [
-            ["" if v is None else v if isinstance(v, str) else json.dumps(v) for v in row.values()]
-            for row in rows
-        ]
-        lines = [
-            ",".join('"' + str(cell).replace('"', '""') + '"' for cell in line) for line in [LANGFUSE, *cells]
-        ]
-        path.write_text("\n".join(lines) + "\n")
-    elif form == "snake.json":  # of its export to blob storage
-        snake = [
-            {re.sub("([A-Z])", lambda m: f"_{m[1].lower()}", k): v for k, v in row.items()} for row in rows
-        ]
-        path.write_text(json.dumps(snake))
-    else:
-        path.write_text(json.dumps(rows) if form == "json" else "\n".join(map(json.dumps, rows)))
-    scores = Scores.load(path)
-    assert repr(scores) == "Scores 'scores': 6 items, 1 judge, 2 people, scale 1-5".replace(
-        "scores'", f"{scores.name}'"
-    )
+    scores = Scores.load(FOREIGN / f"langfuse_{name}", name="a")
+    assert repr(scores) == "Scores 'a': 6 items, 1 judge, 2 people, scale 1-5"
     assert scores.dimensions_scored == ("helpfulness", "tone")
     assert set(scores.human()["rater"]) == {"Ada", "Bob"}
     assert scores.judgements()["judge_repeat"].max() == 1
     assert "texts and corrections are no scores" in scores.summary().text
-    assert "traceName" in "".join(scores.left) or form == "snake.json"
-    assert Scores.load(path, metric="tone").dimensions_scored == ("tone",)
+    assert Scores.load(FOREIGN / f"langfuse_{name}", metric="tone").dimensions_scored == ("tone",)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "yaml", "yml"])
-def test_tables_of_promptfoo_are_known_and_its_json_asked_for(tmp_path, suffix) -> None:
+@pytest.mark.parametrize("name", ["promptfoo_one.csv", "promptfoo_several.csv", "promptfoo.yaml"])
+def test_tables_of_promptfoo_are_known_and_its_json_asked_for(name) -> None:
     """As promptfoo 0.123 writes them: a column of replies for each provider and prompt, doubled names after it."""
-    path = tmp_path / f"out.{suffix}"
-    tail = "[p] What is {{a}}?,Status,Score,Named Scores,Grader Reason,Comment"
-    text = {"csv": f"a,{tail},{tail.replace('[p]', '[q]')}\n1,x,PASS,1.00,,,,x,FAIL,0.00,,,\n"}
-    path.write_text(text.get(suffix, "evalId: eval-x\nresults:\n  version: 3\n"))
     with pytest.raises(InputError, match=r"promptfoo export eval ID -o FILE\.json"):
-        Scores.load(path)
+        Scores.load(FOREIGN / name)
 
 
 def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path) -> None:
@@ -356,41 +304,25 @@ def test_what_is_seen_of_a_name() -> None:
         assert not any(is_unseen(sign) for sign in name)
 
 
-JUDGED = "item,{0}_a,{0}_b,{0}_c\n1,2,3,2\n2,4,4,5\n3,1,2,2\n"
-ADVICE = {
-    "judges": (JUDGED.format("gpt"), "--judges NAME NAME", ["--judges", "gpt_a", "gpt_b", "gpt_c"]),
-    "score": ("item,points_of\n1,2\n2,3\n", "--column score=NAME", ["--column", "score=points_of"]),
-    "item": ("row,score\n1,2\n2,3\n", "--column item=NAME", ["--column", "item=row"]),
-    "which": ("item,score,Score\n1,2,3\n2,3,4\n", "--column score=NAME", ["--column", "score=Score"]),
-    "text": ("item,score\n1,A\n2,B\n", "--values A=4", ["--values", "A=4", "B=3"]),
-    "repeat": ("item,run,score\n1,1,2\n1,2,3\n", "--column repeat=NAME", ["--column", "repeat=run"]),
-    "length": ("item,length,score\n1,17,2\n2,19,3\n", "--column length_bin=", ["--column", "length_bin="]),
-    "cluster": ("item,topic,score,model\n1,a,2,x\n1,b,3,y\n", "--column cluster=", ["--column", "cluster="]),
-    "lone": ("item,judge,score\n1,a,2\n2,b,3\n", "--column judge=", ["--column", "judge="]),
-    "code": ("item,score\n1,-9\n2,3\n3,4\n", "--scale LOW HIGH", ["--scale", "-9", "5"]),
-    "range": ("item,dimension,score\n1,a,0\n2,a,1\n1,b,70\n2,b,90\n", "--metric NAME", ["--metric", "b"]),
-    "scale": ("item,dimension,score\n1,a,0\n2,a,1\n1,b,70\n2,b,90\n", "--scale LOW HIGH", ["--scale", "0", "100"]),
-    "outside": ("item,score\n1,9\n2,3\n", "--values 9=", ["--scale", "1", "5", "--values", "9="]),
-}  # fmt: skip
+ADVICE = tomllib.loads((DATA / "advice.toml").read_text())
 
 
 @pytest.mark.parametrize("name", ADVICE)
 def test_advice_of_a_message_works(tmp_path, name) -> None:
     """Each option that a line or a note gives, in the line's own words, reads the same file."""
-    text, option, arguments = ADVICE[name]
-    path = tmp_path / "t.csv"
-    path.write_text(text)
+    option, path = ADVICE[name]["option"], tmp_path / "t.csv"
+    path.write_text(ADVICE[name]["text"])
     start = ["analyse", str(path), "--json", "--out", str(tmp_path)]
     before = CliRunner().invoke(
         cli, [*start, *(["--scale", "1", "5"] if name == "outside" else [])], standalone_mode=False
     )
     assert option in str(before.exception or before.stdout)
-    after = CliRunner().invoke(cli, [*start, *arguments], standalone_mode=False)
+    after = CliRunner().invoke(cli, [*start, *ADVICE[name]["arguments"]], standalone_mode=False)
     assert after.exception is None, str(after.exception)
     assert option not in json.loads(after.stdout)["notes"]
 
 
 def test_columns_that_count_judges_by_letters_are_judges(tmp_path) -> None:
     """They got advice on a column of scores, which there is none."""
-    (tmp_path / "t.csv").write_text(JUDGED.format("judge"))
+    (tmp_path / "t.csv").write_text(ADVICE["judges"]["text"].replace("gpt", "judge"))
     assert set(Scores.load(tmp_path / "t.csv").judgements()["judge"]) == {"judge_a", "judge_b", "judge_c"}
