@@ -253,7 +253,7 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def seen(name: str) -> str:
+def plain_name(name: str) -> str:
     """Return a name that is as it is seen; raises ``ValueError`` for another."""
     if fault := name_fault(name):
         raise ValueError(fault)
@@ -261,7 +261,7 @@ def seen(name: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-Name = Annotated[Text, AfterValidator(seen)]
+Name = Annotated[Text, AfterValidator(plain_name)]
 
 
 class Strict(BaseModel):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from toolkit.files import seen
+from toolkit.files import plain_name
 from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class ModelEntry(Reasoning):
     Everything except ``name`` overrides what the catalogue knows of that name.
     """
 
-    name: Annotated[str, AfterValidator(seen)]
+    name: Annotated[str, AfterValidator(plain_name)]
     """Name of the model in the study, in its tables and in its figures; a known name needs nothing else."""
     provider: Provider | None = None
     """Who answers; `compatible` is any server that speaks the OpenAI protocol."""

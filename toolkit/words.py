@@ -115,15 +115,17 @@ def visible_name(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.strip()
     signs = (" " if sign == "\t" or unicodedata.category(sign) == "Zs" else sign for sign in text)
-    seen = "".join(sign for sign in signs if sign in "\n\r\0" or not is_unseen(sign))
-    return unicodedata.normalize("NFC", seen).strip()
+    line = "".join(sign for sign in signs if sign in "\n\r\0" or not is_unseen(sign))
+    return unicodedata.normalize("NFC", line).strip()
 
 
 def name_fault(name: str) -> str | None:
     """Return what is wrong with a name that is not as it is seen: another one may look the same."""
-    seen = visible_name(name)
+    visible = visible_name(name)
     return (
-        None if name == seen else f"{name!a} has characters that are not seen or not composed; write {seen!r}"
+        None
+        if name == visible
+        else f"{name!a} has characters that are not seen or not composed; write {visible!r}"
     )
 
 

@@ -78,7 +78,7 @@ def take_columns(
     }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
-    names = [str(name) for name in rows]
+    names: list[str] = rows.columns.tolist()
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
@@ -94,7 +94,7 @@ def take_columns(
     columns: dict[str, str] = {}
     for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
         item = "item" if ours == "base" else ours
-        alike = [name for name in candidates if name.strip().casefold() == candidates[0].strip().casefold()]
+        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
         if ours in chosen:
             columns |= {ours: chosen[ours]} if chosen[ours] else {}
         elif len(alike) > 1:
@@ -110,8 +110,7 @@ def take_columns(
                 f"--column {item}=NAME"
                 + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
             )
-    selected = rows.set_axis(names, axis=1)[list(columns.values())]
-    return selected.set_axis(list(columns), axis=1), columns
+    return rows[list(columns.values())].set_axis(list(columns), axis=1), columns
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -150,14 +149,11 @@ def rows_of_metric(rows: pd.DataFrame, metric: str | None, source: str) -> pd.Da
     """Return the rows of one dimension or one judge, all where no `metric` is named."""
     if metric is None:
         return rows
-    known: dict[str, None] = {}
-    for name in ("dimension", "judge"):
-        labels = rows[name].map(lambda cell: visible_name(str(cell))) if name in rows else pd.Series()
-        if (chosen := labels == metric).any():
-            return rows[chosen]
-        known |= dict.fromkeys(labels)
-    listed = choices(metric, known, "it has") if known else "it has no column dimension or judge"
-    raise InputError(f"{source}: has no metric {metric}; {one_line(listed, 500)}")
+    columns = rows[[name for name in ("dimension", "judge") if name in rows]].astype(str).map(visible_name)
+    if not (chosen := columns == metric).any(axis=None):
+        listed = choices(metric, dict.fromkeys(columns.to_numpy().T.ravel()), "it has")
+        raise InputError(f"{source}: has no dimension and no judge {metric}; {one_line(listed, 500)}")
+    return rows[chosen.any(axis=1)]
 
 
 def check_ranges(rows: pd.DataFrame, source: str) -> None:
@@ -210,7 +206,17 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
-            unseen += _unseen_note(cells, labels, name, rows, source)
+            unlike = [
+                at
+                for at, cell in enumerate(cells)
+                if isinstance(cell, str) and labels[at] not in (None, cell)
+            ]
+            if unlike:
+                spelled, first = {cells[at] for at in unlike}, one_line(ascii(cells[unlike[0]]), 80)
+                unseen.append(
+                    f"{MEANING[name]}: {counted(len(spelled), 'names')} with characters that are not seen, the first "
+                    f"{first} ({row_location(rows, unlike[0], source)}), read as {one_line(repr(labels[unlike[0]]), 80)}"
+                )
             checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
             pairs = zip(cells, labels, strict=True)
             blank = {
@@ -267,21 +273,6 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
     if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
     return text
-
-
-def _unseen_note(
-    cells: Sequence[Any], labels: Sequence[str | None], name: str, rows: pd.DataFrame, source: str
-) -> list[str]:
-    """Return which names had characters that cannot be seen, or were not composed, and what they were read as."""
-    spelled = {cell: at for at, cell in reversed([*enumerate(cells)]) if isinstance(cell, str)}
-    odd = [at for cell, at in spelled.items() if labels[at] not in (None, cell)]
-    if not odd:
-        return []
-    first, spelling = min(odd), one_line(ascii(cells[min(odd)]), 80)
-    return [
-        f"{MEANING[name]}: {counted(len(odd), 'names')} with characters that are not seen, the first {spelling} "
-        f"({row_location(rows, first, source)}), read as {one_line(repr(labels[first]), 80)}"
-    ]
 
 
 def _unify_spelling(labels: pd.Series) -> pd.Series:

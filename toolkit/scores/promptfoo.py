@@ -23,9 +23,10 @@ from toolkit.scores.fields import (
     mapping,
     parse_score,
     reading,
+    several_names,
     table,
 )
-from toolkit.words import choices, one_line
+from toolkit.words import one_line
 
 _GRADER: Final = re.compile(
     r"Could not extract JSON|Could not perform remote grading|Error parsing output|API (call )?error|No output$"
@@ -51,8 +52,7 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
         raise InputError(f"{path}: holds no results of promptfoo; {EXPORT}")
     names = dict.fromkeys(name for result in listed for name in mapping(mapping(result).get("namedScores")))
     if metric is not None and metric not in names:
-        listed_names = choices(metric, names, "it has") if names else "it has none"
-        raise InputError(f"{path}: has no metric {metric}; {listed_names}")
+        raise InputError(f"{path}: has no metric {metric}; it has {several_names(names) or 'none'}")
     rows: Rows = []
     prompts: dict[str, dict[tuple[Any, Any], int]] = {}
     for number, result in enumerate(listed, 1):
@@ -101,7 +101,7 @@ def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
     return Read(columns, "results of promptfoo", notes, unit="result")
 
 
-def is_table_of_promptfoo(header: Collection[str]) -> bool:
+def is_promptfoo_table(header: Collection[str]) -> bool:
     """Return whether a table is promptfoo's own: a column of replies is called [provider] prompt."""
     return any(re.match(r"\[[^\]]+\] \S", name) for name in header)
 

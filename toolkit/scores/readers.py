@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ from toolkit.scores.fields import (
     short_name,
     table,
 )
-from toolkit.scores.promptfoo import EXPORT, is_table_of_promptfoo, read_promptfoo
+from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
 from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
@@ -53,6 +54,7 @@ _RUNNING: Final = (
     "cache_prompt",
     "batch",
     "extra_headers",
+    "api_key",
 )
 """Settings of inspect_ai that change how a model is called, not what it is asked for."""
 _FAILED: Final = "error in the sample"
@@ -61,8 +63,8 @@ _MOST_SAMPLES: Final = 1_000_000
 """A head of a few bytes can plan any number."""
 _LANGFUSE: Final = ("traceid", "name", "value", "source")
 _LANGFUSE_NOTE: Final = (
-    "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source a "
-    "judge; texts and corrections are no scores and are left out"
+    "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source "
+    "a judge; texts and corrections are no scores and are left out"
 )
 _LM_EVAL: Final = ("doc_id", "filter", "target", "arguments", "resps", "filtered_resps")
 """Keys of a sample of lm-eval that are no metric."""
@@ -103,7 +105,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
-    if suffix == ".csv" and is_table_of_promptfoo(next(csv_records(path, read_text(path)), (1, []))[1]):
+    if suffix == ".csv" and is_promptfoo_table(next(csv_records(path, read_text(path)), (1, []))[1]):
         raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {EXPORT}")
     if suffix in ROW_FILES:
         numbered = list(read_rows(path))
@@ -114,7 +116,7 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
             return read_promptfoo(path, rows, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
-        return _table(pd.DataFrame(rows, index=lines), unit)
+        return _table(pd.DataFrame(rows), unit, lines)
     if suffix == ".eval":
         return _inspect(path, *_inspect_members(path), metric, values)
     if suffix == ".json":
@@ -124,18 +126,13 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         if isinstance(log, Mapping) and "results" in log:
             return read_promptfoo(path, log["results"], metric)
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
-            return _table(_from_first(pd.DataFrame(log)))
+            return _table(pd.DataFrame(log))
     if suffix in (".yaml", ".yml"):
         raise InputError(f"{path}: is YAML, which is not read; of promptfoo {EXPORT}")
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
         "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
     )
-
-
-def _from_first(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows counted from 1, as messages count them."""
-    return rows.set_axis(range(1, len(rows) + 1))
 
 
 def _parquet(path: Path) -> Read:
@@ -147,11 +144,12 @@ def _parquet(path: Path) -> Read:
     frame = pd.read_parquet(path)
     if any(frame.index.names):  # items that somebody made the index are a column like the others
         frame = frame.reset_index()
-    return _table(_from_first(frame))
+    return _table(frame)
 
 
-def _table(rows: pd.DataFrame, unit: str = "row") -> Read:
+def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
     """Return a table as it is; one that Langfuse exports with our columns, and without its texts."""
+    rows = rows.set_axis(lines or range(1, len(rows) + 1))
     names = {str(name).replace("_", "").lower(): name for name in rows}
     if not {*_LANGFUSE, "datatype", "stringvalue", "observationid"} <= names.keys():
         return Read(rows, "a table", tidy=False, unit=unit)
@@ -193,7 +191,8 @@ def _lm_eval(
     else:
         plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
         names = [name for name in plain if name not in _LM_EVAL]
-    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in filtered)]
+    several = list | Mapping | None
+    lists = [name for name in names if all(isinstance(row.get(name), several) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
         unused = f"; no number a document: {several_names(lists)}" if lists else ""
@@ -220,11 +219,6 @@ def _lm_eval(
     notes += [f"filter {filters[0]} taken, not {several_names(filters[1:])}"] if filters[1:] else []
     frame = pd.DataFrame(rows, index=[line for line, _ in filtered])
     return Read(frame, "samples of lm-eval", notes, unit="line")
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is there that is no list or object of several."""
-    return value is not None and not isinstance(value, list | Mapping)
 
 
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
@@ -310,15 +304,12 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             several = f"{len(lost)} of {len(read)} samples {fault}"
             notes.append(f"{several}: they are missing, not scored ({several_names(lost)})")
     present = {(row["base"], row["repeat"]) for row, _ in read}
-    planned = ((base, repeat) for base in bases for repeat in range(epochs))
-    absent = [key for key in planned if key not in present]
+    absent = [key for key in product(bases, range(epochs)) if key not in present]
+    reason = f"never run: status {status}"
     if reducer != "mean":
-        notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
         reason = "no value of its epochs"
-    else:
-        reason = f"never run: status {status}"
-    for base, repeat in absent:
-        read.append(({"base": base, "model": model, "repeat": repeat, "failure": reason}, {}))
+        notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
+    read += [({"base": base, "model": model, "repeat": at, "failure": reason}, {}) for base, at in absent]
     if absent:
         notes.append(f"{len(absent)} of {len(bases) * epochs} samples are missing: {reason}")
     if others := [name for name in reducers if name != reducer]:
@@ -331,9 +322,9 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
         columns |= dict.fromkeys(((judge, name) for name in keys or (None,)), column)
     parts = dict.fromkeys(name for _, name in columns)
-    known = [*scorers, *(name or "score" for name in parts if len(parts) > 1 or name)]
-    if metric is not None and metric not in known:
-        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(known)}")
+    metrics = [*scorers, *(name or "score" for name in parts if len(parts) > 1 or name)]
+    if metric is not None and metric not in metrics:
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
     cells = {
         (judge, name): [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
         for (judge, name), column in columns.items()
@@ -351,14 +342,16 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             plain = any(key[0] == judge and odd_cell is None for key, odd_cell in unread.items())
             if plain and len(texts) == len(filled):  # a reason beside numbers, say
                 notes.append(
-                    f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; --values TEXT=NUMBER says what it is worth"
+                    f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
+                    "--values TEXT=NUMBER says what it is worth"
                 )
                 continue
             hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
             row = read[at - 1][0]
             worths_hint = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
             raise InputError(
-                f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, {one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
+                f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, "
+                f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
             )
         lettered |= any(_is_letter(cell, values) for cell in filled)
         worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
@@ -396,13 +389,16 @@ def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]
     """Return how a model answered: two logs of it and a task that differ in this are two methods."""
     plan, config = mapping(log.get("plan")), mapping(head.get("config"))
     settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}
-    settings = {name: value for name, value in settings.items() if name not in _RUNNING}
     settings |= {name: value for name, value in config.items() if name.endswith("_limit")}
     steps = plan.get("steps")
     steps = [mapping(step).get("solver") for step in steps] if isinstance(steps, list) else []
     settings["solver"] = [head["solver"], head.get("solver_args")] if head.get("solver") else steps
     settings |= {**mapping(head.get("model_args")), **mapping(head.get("task_args"))}
-    return {name: json_text(value) for name, value in settings.items() if value not in (None, [])}
+    return {
+        name: json_text(value)
+        for name, value in settings.items()
+        if name not in _RUNNING and value not in (None, [])
+    }
 
 
 _INSPECT: Final = "a log of inspect_ai"
