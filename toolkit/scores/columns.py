@@ -214,8 +214,9 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             if unlike:
                 spelled, first = {cells[at] for at in unlike}, one_line(ascii(cells[unlike[0]]), 80)
                 unseen.append(
-                    f"{MEANING[name]}: {counted(len(spelled), 'names')} with characters that are not seen, the first "
-                    f"{first} ({row_location(rows, unlike[0], source)}), read as {one_line(repr(labels[unlike[0]]), 80)}"
+                    f"{MEANING[name]}: {counted(len(spelled), 'names')} with characters that are not seen, the "
+                    f"first {first} ({row_location(rows, unlike[0], source)}), read as "
+                    f"{one_line(repr(labels[unlike[0]]), 80)}"
                 )
             checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
             pairs = zip(cells, labels, strict=True)

@@ -58,12 +58,12 @@ class Accuracy(Result):
 def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None = None) -> Accuracy:
     r"""Return how many items each model answers rightly, with intervals clustered by base or cluster.
 
-    Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is
-    missing and counted by its reason, never wrong. The interval is that of
-    `toolkit.stats.inference.proportions.rate_mean`. The distance from chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008); that from the
-    majority's answer is the paired difference of two rates (`rate_difference`). The cost of a right answer is
-    :math:`\sum c / \sum s` over all answers with a cost, those without a score too, because they were paid; its
-    interval is the jackknife over clusters of its logarithm.
+    Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is missing
+    and counted by its reason, never wrong. The interval is that of `toolkit.stats.inference.proportions.rate_mean`. The
+    distance from chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008);
+    that from the majority's answer is the paired difference of two rates (`rate_difference`). The cost of a right
+    answer is :math:`\sum c / \sum s` over all answers with a cost, those without a score too, because they were paid;
+    its interval is the jackknife over clusters of its logarithm.
 
     Parameters
     ----------
