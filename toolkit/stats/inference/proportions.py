@@ -130,22 +130,25 @@ def rate_mean(
     mean, groups = clustered_mean(scores, labels), len(set(labels))
     if groups < 2:
         return empty.valued(p).no_interval(mean.reason)
-    whole = bool(np.isin(scores, (0.0, 1.0)).all())
+    whole, answers = bool(np.isin(scores, (0.0, 1.0)).all()), max(len(scores), empty.n.get("answers", 0))
     if p in (0.0, 1.0) or mean.error is None or (whole and groups == len(scores)):
         # Where all items agree, their answers say how well that is known.
-        cases = empty.n.get("answers", 0) if p in (0.0, 1.0) else 0
-        effective = effective_cases(p, mean.error or 0.0, max(len(scores), cases), groups, alike)
+        cases = answers if p in (0.0, 1.0) else len(scores)
+        effective = effective_cases(p, mean.error or 0.0, cases, groups, alike)
     else:
         pulls = pd.Series(scores - p).groupby(labels, sort=False).sum().to_numpy()
         excess = max(float((pulls**4).mean() / (pulls**2).mean() ** 2) - 3, 0.0)
         degrees = 2 / (2 / (groups - 1) + excess / groups)
         size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
-        worth = min(max(groups * size, p * (1 - p) / mean.error**2), len(scores) * size)
+        most = (
+            len(scores) * size if answers == len(scores) else answers
+        )  # means of repeats vary by chance alone
+        worth = min(max(groups * size, p * (1 - p) / mean.error**2), most)
         doubt = (float(special.stdtrit(degrees, 0.975)) / float(special.ndtri(0.975))) ** 2
         effective = worth / doubt
     low, high = wilson(p * effective, effective)
     return replace(
-        empty, estimate=p, low=low, high=high, method=METHOD if groups == len(scores) else CLUSTERED_METHOD
+        empty, estimate=p, low=low, high=high, method=METHOD if groups == answers else CLUSTERED_METHOD
     )
 
 
