@@ -115,7 +115,7 @@ def visible_name(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.strip()
     signs = (" " if sign == "\t" or unicodedata.category(sign) == "Zs" else sign for sign in text)
-    line = "".join(sign for sign in signs if sign in "\n\r\0" or not is_unseen(sign))
+    line = "".join(sign for sign in signs if sign in "\n\r" or not is_unseen(sign))
     return unicodedata.normalize("NFC", line).strip()
 
 

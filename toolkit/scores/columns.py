@@ -267,13 +267,13 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
         return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a column of whole numbers with a gap
-    text = visible_name(str(value))
+    text = str(value).strip()
     listed = name == "judge" and text[:2] in ("['", '["') and text.endswith("]")
     if listed or isinstance(value, Mapping | list | tuple | set | frozenset | bytes | np.ndarray):
         raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
     if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
-    return text
+    return visible_name(text) or None
 
 
 def _unify_spelling(labels: pd.Series) -> pd.Series:
