@@ -104,7 +104,7 @@ class Scores(Reported):
             raise InputError(message)
         cells.check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
-        self.left = [name for name in frame if name not in self.taken.values()]
+        self.left: list[str] = [name for name in frame.columns.tolist() if name not in self.taken.values()]
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
         self.notes: tuple[str, ...] = tuple(notes)

@@ -139,7 +139,7 @@ def _accuracy(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
     scored = rows.dropna(subset=["score"])
     empty = _empty("accuracy", model, scored, rows, unit="share of answers")
     items = item_means(scored)
-    return rate_mean(empty, items["score"], items.index.get_level_values("base"), alike)
+    return rate_mean(empty, items["score"], list(items.index.get_level_values("base")), alike)
 
 
 def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
@@ -150,7 +150,7 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     if scored_rows.empty:
         return empty.not_estimable("no answer has a score and a chance")
     items = item_means(scored_rows)[["score", "chance"]]
-    clusters = items.index.get_level_values("base")
+    clusters = list(items.index.get_level_values("base"))
     hits = rate_mean(empty, items["score"], clusters, alike)
     guess = clustered_mean(items["chance"], clusters)
     difference = empty.valued(float(hits.estimate or 0.0) - guess.mean)
