@@ -336,7 +336,7 @@ def export(study: Study, out: Path) -> Summary:
     "--values", multiple=True, metavar="A=4...", help="What texts and codes are worth; -1= is missing."
 )
 @click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
-@click.option("--metric", help="Metric of lm-eval or scorer of inspect_ai; the first, and all, by default.")
+@click.option("--metric", help="Metric, scorer, key of a score, dimension or judge to take alone.")
 @click.option("--name", help="Of these scores; that of FILE by default.")
 @click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
 @click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")

@@ -31,7 +31,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError
-from toolkit.words import choices, suggestion
+from toolkit.words import choices, name_fault, suggestion
 
 M = TypeVar("M", bound=BaseModel)
 ZSTD = 93
@@ -253,7 +253,15 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def plain_name(name: str) -> str:
+    """Return a name that is as it is seen; raises ``ValueError`` for another."""
+    if fault := name_fault(name):
+        raise ValueError(fault)
+    return name
+
+
 Text = Annotated[str, AfterValidator(_not_blank)]
+Name = Annotated[Text, AfterValidator(plain_name)]
 
 
 class Strict(BaseModel):

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
+from statistics import fmean
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -28,7 +29,7 @@ from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.result import Estimate
-from toolkit.words import choices, suggestion
+from toolkit.words import choices, name_fault, suggestion
 
 Result: TypeAlias = Estimate  # a number about a whole test
 
@@ -63,6 +64,10 @@ class TestItem:
     context: Any = None
     cluster: str | None = None
     category: str = ""
+
+    def __post_init__(self) -> None:
+        if fault := name_fault(self.item_id) or name_fault(self.category):
+            raise InputError(f"test item: {fault}")
 
 
 @dataclass(frozen=True)
@@ -342,7 +347,7 @@ def mean_result(
 ) -> Result:
     """Return the mean of one measurement over items, with an interval over the items.
 
-    The repeats of an item are one cluster: ten repeats are not ten items. Items of one ``cluster`` are one, too.
+    Repeats are averaged within an item, however many: ten are not ten items. Items of one ``cluster`` are one, too.
 
     Parameters
     ----------
@@ -376,8 +381,11 @@ def mean_result(
     """
     pairs = [(measured.item, measured.value(measurement)) for measured in measured_items]
     present = [(item, value) for item, value in pairs if value is not None]
-    units, values = [item.cluster or item.item_id for item, _ in present], [value for _, value in present]
-    n = {"items": len({item.item_id for item, _ in present}), "measurements": len(present)}
+    by_item: dict[tuple[str, str | None], list[float]] = {}
+    for item, value in present:
+        by_item.setdefault((item.item_id, item.cluster), []).append(value)
+    units, values = [cluster or name for name, cluster in by_item], list(map(fmean, by_item.values()))
+    n = {"items": len(by_item), "measurements": len(present)}
     method = "t over items, clustered (Miller 2024)"
     empty = Estimate(name, None, method=method, unit=unit, n=n, missing=len(pairs) - len(present))
     if not present:

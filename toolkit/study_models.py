@@ -7,8 +7,9 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
+from toolkit.files import plain_name
 from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ModelEntry(Reasoning):
     Everything except ``name`` overrides what the catalogue knows of that name.
     """
 
-    name: str
+    name: Annotated[str, AfterValidator(plain_name)]
     """Name of the model in the study, in its tables and in its figures; a known name needs nothing else."""
     provider: Provider | None = None
     """Who answers; `compatible` is any server that speaks the OpenAI protocol."""

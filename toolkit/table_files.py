@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit import files
 from toolkit.errors import InputError
 from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size, similar_file
-from toolkit.words import one_line
+from toolkit.words import one_line, visible_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ def usual_columns(
 
     A column that was `chosen` for a role is not taken for another one.
     """
-    plain = {name: name.strip().casefold() for name in names if name not in chosen}
+    plain = {name: visible_name(name).casefold() for name in names if name not in chosen}
     return {
         role: sorted(
             (name for name in plain if plain[name] in known), key=lambda name: known.index(plain[name])
@@ -149,7 +149,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def read_texts(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield line and cells, as texts without blanks around them, of each row below the header of a table."""
     records = read_records(path)
-    header = [name.strip() for name in next(records, (1, []))[1]]
+    header = next(records, (1, []))[1]
     for line, cells in records:
         texts = ("" if cell is None else str(cell).strip() for cell in cells)
         yield line, dict(zip(header, texts, strict=True))
@@ -172,7 +172,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
         if not any(cells) and all(cell in nothing for cell in cells):
             continue
         if not header:
-            header = ["" if cell is None else str(cell) for cell in cells]
+            header = ["" if cell is None else visible_name(str(cell)) for cell in cells]
             if twice := [name for name in header if name and header.count(name) > 1]:
                 raise InputError(
                     f"{path}, line {line}, column {one_line(twice[0], 80)!r}: is there twice; name each column once"

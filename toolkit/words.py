@@ -104,6 +104,31 @@ def is_unseen(character: str) -> bool:
     return blank or regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
 
 
+def visible_name(text: str) -> str:
+    r"""Return a name as it is seen: composed (NFC), its blanks ordinary and none around it, nothing unseen in it.
+
+    Examples
+    --------
+    >>> visible_name("gpt\\u00ad-4\\u200b\\u00a0"), visible_name("a\\tb")
+    ('gpt-4', 'a b')
+    """
+    if text.isascii() and text.isprintable():
+        return text.strip()
+    signs = (" " if sign == "\t" or unicodedata.category(sign) == "Zs" else sign for sign in text)
+    line = "".join(sign for sign in signs if sign in "\n\r" or not is_unseen(sign))
+    return unicodedata.normalize("NFC", line).strip()
+
+
+def name_fault(name: str) -> str | None:
+    """Return what is wrong with a name that is not as it is seen: another one may look the same."""
+    visible = visible_name(name)
+    return (
+        None
+        if name == visible
+        else f"{name!a} has characters that are not seen or not composed; write {visible!r}"
+    )
+
+
 def suggestion(name: object, names: Iterable[object]) -> str:
     """Return "did you mean NAME? ", to stand before what is allowed; nothing where no name is spelled nearly so."""
     by_spelling = {str(text).casefold(): str(text) for text in names}

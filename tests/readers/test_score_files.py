@@ -227,66 +227,16 @@ def test_judges_of_a_wide_table_are_named(tmp_path) -> None:
     assert "line 14: score 'high' is no number" in str(done.exception)
 
 
-def log_of(*samples) -> bytes:
-    """Return a log of inspect_ai with these samples."""
-    return json.dumps({"status": "success", "eval": {"task": "t", "model": "m"}, "samples": samples}).encode()
-
-
-def sample(value, **fields) -> dict:
-    """Return a sample with one score."""
-    return {"id": 1, "scores": {"s": {"value": value}}, **fields}
-
-
-TWICE = b'{"item": "a", "score": 1}\n{"item": "b", "score": 1, "score": 2}\n'
-OF_PROMPTFOO = b'{"results": {"results": [{"score": 1, "provider": "a"}, {"score": 1, "promptIdx": "x"}]}}'
-OF_LM_EVAL = b'{"doc_id": 1, "doc": {}, "acc": 1}\n{"doc_id": 2, "doc": {}, "acc": "x"}\n'
+LINES = json.loads((Path(__file__).parent / "data" / "refused.json").read_text(encoding="utf-8"))
 REFUSED = {
-    "cut.eval": (
-        (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
-        "cannot be read as a whole log of inspect_ai",
-    ),
+    "cut.eval": ((FOREIGN / "inspect_sums.eval").read_bytes()[:9000], "cannot be read as a whole log of inspect_ai"),
     "x.xlsx": (b"PK", "cannot be read as Excel"),
-    "empty.csv": (b"item,score\n", "holds no rows"),
-    "words.csv": (b"item,score\na,high\n", "line 2: score 'high' is no number"),
-    "none.csv": (b"item,score\na,\nb,NA\n", "no row has a score"),
-    "noitem.csv": (b"what,score\na,1\n", "no column is known as the item"),
-    "twice.csv": (b"item,judge,score\na,x,1\na,x,2\n", "line 3: item a, judge x has a score already"),
-    "gap.csv": (b"item,judge,score\na,,1\n", "line 2: the judge is empty"),
-    "bin.csv": (b"item,length_bin,score\na,XL,1\n", "line 2: length 'XL' is none of S, M, L"),
-    "promptfoo.json": (b'{"results": {"results": []}}', "holds no results of promptfoo"),
-    "comma.csv": (b'item,score\na,"4,5"\nb,3.5\n', "line 2: score '4,5' is no number"),
-    "thousand.csv": (b'item,score\na,"1,234"\nb,3\n', "line 2: score '1,234' is no number"),
-    "truth.csv": (b"item,score\na,True\nb,3\n", "line 2: score 'True' is no number"),
-    "longer.csv": (b"item,score\na,3,5\n", "line 2: has 3 cells where the header has 2"),
     "latin.csv": ("item,score\na,3\ncaf\u00e9,4\n".encode("latin-1"), "line 3: is not UTF-8"),
     "sheets.xlsx": (workbook(TABLE, "more"), "has several sheets (Sheet, more)"),
     "formula.xlsx": (workbook([("item", "score"), ("a", "=1+1")]), "line 2: =1+1 was not calculated"),
-    "both.csv": (b"item,judge_1,judge_2,score\na,1,2,3\na,1,2,3\n", "has a score already"),
-    "doubled.csv": (b"item,score,Score\na,1,2\n", "may each be the score"),
     "huge.json": (b'[{"item": "a", "score": 1' + b"0" * 400 + b"}]", "row 1: score 1000"),
-    "wide_digits.csv": ("item,score\na,1\nb,４\n".encode(), "line 3: score '４' is no number"),
-    "twice.jsonl": (TWICE, "line 2: is not valid JSON (the key 'score' is there twice)"),
-    "epoch.json": (
-        log_of(sample(1, epoch="x")),
-        "sample 1: cannot be read as inspect_ai writes it (TypeError: epoch",
-    ),
-    "value.json": (
-        log_of(sample([1])),
-        "sample 1 (t/1, epoch 1): the value of s, [1], is no number; take another scorer",
-    ),
-    "result.json": (
-        OF_PROMPTFOO,
-        "result 2: cannot be read as promptfoo writes it (TypeError: promptIdx is 'x'",
-    ),
-    "samples_t_1.jsonl": (
-        OF_LM_EVAL,
-        "line 2: cannot be read as a sample of lm-eval (ValueError: the value of acc",
-    ),
-    "criterion.csv": (
-        b"item,dimension,score\na,cluster,1\n",
-        "the dimension 'cluster' has the name of a column",
-    ),
-}
+    **{name: (text.encode(), message) for name, (text, message) in LINES.items()},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -428,7 +378,9 @@ def test_a_sample_with_an_error_is_missing_whatever_its_scores(tmp_path) -> None
     for field in ({}, {"invalidation": {"reason": "x"}, "error": None}):
         scores = Scores.load(saved(tmp_path / "log.json", *samples[:3], {**samples[3], **field}))
         assert scores.runs()["composite"].mean() == pytest.approx(2 / 3)
-        assert "1 of 4 samples have an error besides scores" in scores.summary().text
+        fault = "were made invalid" if field else "have an error besides scores"
+        assert f"1 of 4 samples {fault}" in scores.summary().text
+        assert "missing, not scored (t/4)" in scores.summary().text
         assert (
             "C is 1, P .5" in scores.summary().text
         )  # a score is missing, and they are counted so nevertheless

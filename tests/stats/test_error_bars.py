@@ -15,6 +15,7 @@ from logit_jackknife import logit_jackknife
 from scipy import stats
 
 from toolkit.stats.agreement.drift import judge_drift
+from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem, mean_result
 from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.detection.rates import mcnemar
@@ -263,3 +264,44 @@ def test_of_two_deciders_and_of_two_methods_interval_and_p_value_agree(
     for test in tests:
         if test.p_value is not None:
             assert (test.p_value < 0.05) == (not test.low <= 0 <= test.high)
+
+
+@st.composite
+def uneven(draw: st.DrawFn) -> pd.DataFrame:
+    """Return two models that answered the same items, each as often as it happened to."""
+    rows = []
+    for base in range(draw(st.integers(2, 6))):
+        for length in draw(st.sampled_from(["S", "SM", "SML"])):
+            for model in "ab":
+                scores = draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=4))
+                rows += [(f"b{base}", length, model, score) for score in scores]
+                rows += [(f"b{base}", length, model, None)] * draw(st.integers(0, 2))
+    frame = pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict"])
+    return frame.astype({"composite_strict": float})
+
+
+@QUICK
+@given(uneven(), st.sampled_from([True, False]), st.booleans())
+def test_a_mean_weighs_items_as_the_difference_does(frame, rate, share_cluster) -> None:
+    """However unevenly repeats are missing: the difference of the means is the mean difference."""
+    frame = frame.assign(cluster="c" if share_cluster else frame["base"])
+    compared = compare_models(frame, rate=rate)
+    a, b = (dict(compared.models)[name] for name in "ab")
+    assert a.estimate - b.estimate == pytest.approx(compared.differences[0].estimate, abs=1e-12)
+    items = frame.groupby(["model", "base", "length_bin"])["composite_strict"].mean()
+    assert a.estimate == pytest.approx(items["a"].mean())
+    answers = frame["composite_strict"][frame["model"] == "a"]
+    assert (a.n["answers"], a.n["prompts"], a.missing) == (
+        answers.count(),
+        len(items["a"]),
+        answers.isna().sum(),
+    )
+    alone = accuracy(frame, score="composite_strict", chance=0.25)
+    assert [rate.estimate for rate in alone.accuracies] == pytest.approx([a.estimate, b.estimate])
+    assert alone.above_chance[0].estimate == pytest.approx(a.estimate - 0.25)
+    by_item = [
+        MeasuredTestItem(TestItem(f"{base} {length}", ()), (Measurement("x", score),), "a", repeat)
+        for repeat, (base, length, model, score) in enumerate(frame.iloc[:, :4].itertuples(index=False))
+        if model == "a"
+    ]
+    assert mean_result("mean", by_item, "x").estimate == pytest.approx(a.estimate)

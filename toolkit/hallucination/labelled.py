@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
 from toolkit.table_files import read_rows
-from toolkit.words import choices
+from toolkit.words import choices, name_fault
 
 SHIPPED: Final = "security"  # the labelled set that ships; the ``.md`` file beside it says what it is
 SUMMARIZE: Final = "Summarize the document."  # the question of an item that is a summary
@@ -68,6 +68,8 @@ def read_items(path: str | Path) -> tuple[LabelledItem, ...]:
     for line, cells in read_rows(file):
         row = _Row(f"{file}, line {line}", cells)
         for item in _row_items(row, f"{Path(path).stem}-{line}"):
+            if fault := name_fault(str(cells.get("item_id", ""))):
+                raise row.wrong("item_id", fault)
             if item.item_id in items:
                 raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
             items[item.item_id] = item

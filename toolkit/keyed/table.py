@@ -17,7 +17,7 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.files import read_json, sha256_of
 from toolkit.table_files import ROW_FILES, read_rows, usual_columns
-from toolkit.words import choices, counted, one_line, suggestion
+from toolkit.words import choices, counted, name_fault, one_line, suggestion
 
 USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": ("prompt", "question", "question_text"),
@@ -221,6 +221,8 @@ def _item(
             raise InputError(
                 f"{location}: has no {role} ({one_line(roles[role], _CUT)}); write it, or take the row out"
             )
+    if fault := name_fault(item_id):
+        raise InputError(f"{location}: its id {fault}")
     options = _options(row, roles["options"], location) if "options" in roles else ()
     answer: Any = None
     if isinstance(roles.get("answer"), list):

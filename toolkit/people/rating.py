@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 import re
 import threading
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +31,7 @@ from toolkit.store.ratings import (
     stored_order,
 )
 from toolkit.store.records import Stored, reply_texts, stored_runs
-from toolkit.words import choices
+from toolkit.words import choices, visible_name
 
 
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
@@ -121,8 +120,8 @@ def why_not(run: Stored) -> str | None:
 
 
 def checked_rater(store: Store, study: str, rater: str) -> str:
-    """Return the name of a rater, composed (NFC) and with single spaces, so that equal looks are one rater."""
-    name = unicodedata.normalize("NFC", " ".join(rater.split()))
+    """Return the name of a rater as it is seen, with single spaces, so that equal looks are one rater."""
+    name = " ".join(visible_name(rater).split())
     if not _RATER.fullmatch(name):
         raise InputError(
             f"rater {rater!r}: give up to 64 letters, digits, spaces and . _ @ -, with a letter or digit at both ends"

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_json, read_toml, similar_file
+from toolkit.files import Name, Strict, Text, checked, read_json, read_toml, similar_file
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
@@ -95,16 +95,16 @@ _Texts = Annotated[list[Text], Field(min_length=1)]
 
 
 class _Index(Strict):
-    name: Text
-    version: Text
+    name: Name
+    version: Name
     date: datetime.date | None = None
     focus: str = ""
 
 
 class _Base(Strict):
-    base: Text
-    scenario: Text
-    category: Text
+    base: Name
+    scenario: Name
+    category: Name
     opening: Text
     task: Text
     data_sources: _Texts
@@ -120,13 +120,13 @@ class _Base(Strict):
 
 
 class _Row(Strict):
-    prompt_id: Text
+    prompt_id: Name
     text: Text
-    scenario: Text
-    category: Text
+    scenario: Name
+    category: Name
     length_bin: Annotated[str, _one_value(LENGTH_BINS)]
-    base: Text | None = None
-    dataset_version: Text | None = None
+    base: Name | None = None
+    dataset_version: Name | None = None
     reference: Text | None = None
     length_arm: Annotated[str, _one_value(LENGTH_ARMS)] | None = None
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import string
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import files
 from typing import Final
 
-from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, visible_name
 
 
 def _data(name: str) -> dict[str, dict[str, str]]:
@@ -140,6 +139,4 @@ def _replacement(match: re.Match[str]) -> str:
 
 
 def _plain(text: object) -> str:
-    words = unicodedata.normalize("NFC", str(text)).split()  # text of others
-    line = readable(" ".join(words))
-    return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    return readable(" ".join(visible_name(str(text)).split()))  # text of others

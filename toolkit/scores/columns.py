@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.scores.fields import several_names
 from toolkit.table_files import MISSING, number_of, usual_columns
-from toolkit.words import LENGTH_BINS, SCALE, counted, one_line, suggestion
+from toolkit.words import LENGTH_BINS, SCALE, choices, counted, one_line, suggestion, visible_name
 
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
@@ -44,9 +45,12 @@ _PEOPLE: Final = frozenset(
     {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
 )
 _JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
+_RANGES_APART: Final = 10
 _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
-_COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)[ _.-]?\d+")
+_COUNTED: Final = re.compile(
+    r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)([ _.-]?\d+|[ _.-][a-z])"
+)
 """Names of columns that plainly are one judge each."""
 _COMMA: Final = re.compile(r"[+-]?\d+(,\d{1,2})? ?%?", re.ASCII)
 """With three digits after it a comma may separate thousands."""
@@ -69,10 +73,12 @@ def take_columns(
     InputError
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
-    chosen = {("base" if ours == "item" else ours): theirs or "" for ours, theirs in chosen.items()}
+    chosen = {
+        ("base" if ours == "item" else ours): visible_name(theirs or "") for ours, theirs in chosen.items()
+    }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
-    names = [str(name) for name in rows]
+    names: list[str] = rows.columns.tolist()
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
@@ -88,7 +94,7 @@ def take_columns(
     columns: dict[str, str] = {}
     for ours, candidates in usual_columns(names, USUAL_NAMES, [*chosen.values()]).items():
         item = "item" if ours == "base" else ours
-        alike = [name for name in candidates if name.strip().casefold() == candidates[0].strip().casefold()]
+        alike = [name for name in candidates if name.casefold() == candidates[0].casefold()]
         if ours in chosen:
             columns |= {ours: chosen[ours]} if chosen[ours] else {}
         elif len(alike) > 1:
@@ -102,9 +108,9 @@ def take_columns(
             raise InputError(
                 f"{source}: no column is known as the {item} (found: {_listed(names)}); name it with "
                 f"--column {item}=NAME"
+                + (", or name columns of one judge each (--judges NAME NAME)" * (ours == "score"))
             )
-    selected = rows.set_axis(names, axis=1)[list(columns.values())]
-    return selected.set_axis(list(columns), axis=1), columns
+    return rows[list(columns.values())].set_axis(list(columns), axis=1), columns
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -117,13 +123,15 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     Without `judges` a table is wide where it has no column of scores and two or more that count judges (judge_1,
     rater2); every other table stays as it is.
     """
-    names = [str(name) for name in rows]
-    usual = {name.strip().lower() for name in names}
+    names = [visible_name(str(name)) for name in rows]
+    rows = rows.set_axis(names, axis=1)
+    usual = {name.lower() for name in names}
     if not judges and not usual.intersection((*USUAL_NAMES["score"], *USUAL_NAMES["judge"])):
-        judges = [name for name in names if _COUNTED.fullmatch(name.strip())]
+        judges = [name for name in names if _COUNTED.fullmatch(name)]
         judges = judges if len(judges) > 1 else []
     if not judges:
         return rows, []
+    judges = [visible_name(name) for name in judges]
     for name in judges:
         if names.count(name) != 1:
             message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
@@ -132,10 +140,39 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
-    wide = rows.set_axis(names, axis=1)
     columns = [name for name in names if name not in judges]
-    long = wide.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    long = rows.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
+
+
+def rows_of_metric(rows: pd.DataFrame, metric: str | None, source: str) -> pd.DataFrame:
+    """Return the rows of one dimension or one judge, all where no `metric` is named."""
+    if metric is None:
+        return rows
+    columns = rows[[name for name in ("dimension", "judge") if name in rows]].astype(str).map(visible_name)
+    if not (chosen := columns == metric).any(axis=None):
+        listed = choices(metric, dict.fromkeys(columns.to_numpy().T.ravel()), "it has")
+        raise InputError(f"{source}: has no dimension and no judge {metric}; {one_line(listed, 500)}")
+    return rows[chosen.any(axis=1)]
+
+
+def check_ranges(rows: pd.DataFrame, source: str) -> None:
+    """Raise ``InputError`` where judges or dimensions have scores of different ranges, whose mean says nothing.
+
+    Scores that are all equal say nothing of their range. From 0 to 1 is another range than one beyond 1, and so is one
+    that is more than ten times as large.
+    """
+    for name in ("dimension", "judge"):
+        if name not in rows:
+            continue
+        ends = rows.groupby(name)["score"].agg(["min", "max"]).query("min < max")
+        sizes = ends.abs().max(axis=1)
+        if len(ends) and (sizes.min() <= 1 < sizes.max() or sizes.max() > _RANGES_APART * sizes.min()):
+            spans = several_names(f"{part} {low:g} to {high:g}" for part, low, high in ends.itertuples())
+            raise InputError(
+                f"{source}: scores of different ranges are not averaged ({spans}); take one of them (--metric NAME), "
+                "or give the scale that all of them have (--scale LOW HIGH)"
+            )
 
 
 def row_location(rows: pd.DataFrame, at: int, source: str) -> str:
@@ -150,7 +187,7 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     def refuse(at: int, fault: str) -> InputError:
         return InputError(f"{row_location(rows, at, source)}: {one_line(fault, 500)}")
 
-    checked, notes = pd.DataFrame(index=range(len(rows))), []
+    checked, notes, unseen = pd.DataFrame(index=range(len(rows))), [], list[str]()
     for name in USUAL_NAMES:
         if name not in rows:
             continue
@@ -169,6 +206,18 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
             checked[name] = [word in _PEOPLE for word in words]
         else:
             labels = [_label(value, name, at, refuse) for at, value in enumerate(cells)]
+            unlike = [
+                at
+                for at, cell in enumerate(cells)
+                if isinstance(cell, str) and labels[at] not in (None, cell)
+            ]
+            if unlike:
+                spelled, first = {cells[at] for at in unlike}, one_line(ascii(cells[unlike[0]]), 80)
+                unseen.append(
+                    f"{MEANING[name]}: {counted(len(spelled), 'names')} with characters that are not seen, the "
+                    f"first {first} ({row_location(rows, unlike[0], source)}), read as "
+                    f"{one_line(repr(labels[unlike[0]]), 80)}"
+                )
             checked[name] = _unify_spelling(pd.Series(labels)) if name in ("base", "judge") else labels
             pairs = zip(cells, labels, strict=True)
             blank = {
@@ -196,9 +245,9 @@ def checked_rows(rows: pd.DataFrame, source: str, values: Values) -> pd.DataFram
     if (twice := checked.duplicated(keys)).any():
         at = int(twice.to_numpy().argmax())
         named = ", ".join(f"{MEANING[name]} {checked[name][at]}" for name in keys)
-        advice = "keep one, or name what tells them apart (--column repeat=NAME)"
+        advice = "; ".join(["keep one, or name what tells them apart (--column repeat=NAME)", *unseen])
         raise refuse(at, f"{named} has a score already; {advice}")
-    checked.attrs["notes"] = notes
+    checked.attrs["notes"] = notes + unseen
     return checked
 
 
@@ -224,7 +273,7 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
         raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
     if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
-    return text
+    return visible_name(text) or None
 
 
 def _unify_spelling(labels: pd.Series) -> pd.Series:

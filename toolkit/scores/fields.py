@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +39,8 @@ class Read:
     notes: list[str] = field(default_factory=list)
     tidy: bool = True
     unit: str = "row"
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
 
 
 def json_text(value: Any) -> str:
@@ -104,6 +106,14 @@ def parse_score(value: Any, name: str) -> float | None:
     if number is None or math.isinf(number):
         raise ValueError(f"the value of {name}, {one_line(repr(value), CUT)}, is no number")
     return number
+
+
+def short_name(text: str) -> str:
+    """Return a text as a name; a mark tells a long one from others that begin alike."""
+    name = one_line(text, 60)
+    return (
+        name if name == text else f"{name} [{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}]"
+    )
 
 
 def several_names(names: Iterable[object]) -> str:

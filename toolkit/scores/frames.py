@@ -13,6 +13,7 @@ from toolkit.stats.inference.run_table import WHOLE
 from toolkit.store.frame_files import KINDS
 from toolkit.words import DIMENSIONS, one_line
 
+PARTIAL: Final = "no score of some dimension"
 LONE: Final = "score"
 """The judge of scores that name none."""
 _RUN = ["base", "length_bin", "model", "repeat"]
@@ -86,10 +87,12 @@ def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.
         wide = rows.set_index(keys)[["score"]].rename(columns={"score": "composite"})
     judged = once.join(wide.astype("float64")).reset_index()
     failed = judged[[*dimensions, "composite"]].isna().all(axis=1)
+    reasons = pd.Series(None, judged.index, "object").mask(judged["composite"].isna(), PARTIAL)
+    reasons = reasons.mask(failed, "no score")
     return judged.assign(
         study=name, prompt_id=judged["base"], judge_model=judged["judge"], related=False, focus="off", reference=False,
         failed=failed,
-        failure=judged["failure"].where(judged["failure"].notna(), "no score").where(failed, None),
+        failure=judged["failure"].where(judged["failure"].notna(), reasons).where(reasons.notna(), None),
         composite_strict=judged["composite"], zeros=0, expected_composite=np.nan,
         **dict.fromkeys(("aud_cost", "latency_ms", "input_tokens", "output_tokens"), np.nan),
         call_id=judged["run_id"] + " / " + judged["judge"] + " / " + judged["judge_repeat"].astype(str),
@@ -102,13 +105,17 @@ def _runs(
     scores = [*dimensions, "composite"]
     by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
     counts = by_judge["composite"].groupby("run_id").count()
-    means, spread = by_judge.groupby("run_id").mean(), by_judge["composite"].groupby("run_id").std()
+    by_run = by_judge.groupby("run_id")
+    means, spread = (
+        by_run.mean().where(by_run.count() >= fewest),
+        by_judge["composite"].groupby("run_id").std(),
+    )
     runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ANSWER_COLUMNS]]
     counting = counts.reindex(runs.index).fillna(0).astype(int)
     judged = counting >= fewest
-    reasons = judgements[judgements["failed"]].groupby("run_id")["failure"].first()
+    reasons = judgements.groupby("run_id")["failure"].first()
     tokens = pd.to_numeric(runs["output_tokens"], errors="coerce")
-    table = runs.join(means.where(judged.reindex(means.index))).assign(
+    table = runs.join(means).assign(
         study=name, prompt_id=runs["base"], category=None, status="succeeded", excluded=False, defect=None,
         failure=reasons.reindex(runs.index).where(~judged, None), judge_count=counting, judged=judged,
         composite_std=spread.reindex(runs.index).where(judged), zeros=0, total_tokens=tokens, tokens_estimated=False,

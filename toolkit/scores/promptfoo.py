@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from toolkit.scores.fields import (
     mapping,
     parse_score,
     reading,
+    several_names,
     table,
 )
 from toolkit.words import one_line
@@ -34,21 +35,24 @@ _GRADER: Final = re.compile(
     r"|(Python|Ruby) code execution failed|Failed to parse grading|Grading provider"
 )
 """Reasons by which promptfoo says that a grader failed; since 2025 it sets ``graderError`` besides."""
+EXPORT: Final = "export it as JSON: promptfoo export eval ID -o FILE.json (promptfoo list evals has the IDs)"
 _PROVIDER_FAILED: Final = 2
 """``failureReason`` of promptfoo: 0 none, 1 an assertion, 2 an error."""
 _PROMPT: Final = 40
 """Signs of the label of a prompt that is shown; a longer one is its text."""
 
 
-def read_promptfoo(path: Path, results: Any) -> Read:
+def read_promptfoo(path: Path, results: Any, metric: str | None) -> Read:
     """Return results of promptfoo: a test is an item, a provider a model, and each of its prompts another model.
 
     ``testIdx`` counts repeats and ``promptIdx`` prompts times providers: a test is told by its variables.
     """
     listed = results.get("results") if isinstance(results, Mapping) else results
     if not isinstance(listed, list) or not listed:
-        message = f"{path}: holds no results of promptfoo; export it with `promptfoo eval -o FILE.json`"
-        raise InputError(message)
+        raise InputError(f"{path}: holds no results of promptfoo; {EXPORT}")
+    names = dict.fromkeys(name for result in listed for name in mapping(mapping(result).get("namedScores")))
+    if metric is not None and metric not in names:
+        raise InputError(f"{path}: has no metric {metric}; it has {several_names(names) or 'none'}")
     rows: Rows = []
     prompts: dict[str, dict[tuple[Any, Any], int]] = {}
     for number, result in enumerate(listed, 1):
@@ -61,11 +65,12 @@ def read_promptfoo(path: Path, results: Any) -> Read:
             named = prompt.get("label") or prompt.get("display") if isinstance(prompt, Mapping) else None
             key = (named, result.get("promptIdx"))
             failure = _failure(result)
+            value = result["score"] if metric is None else mapping(result.get("namedScores")).get(metric)
             row = {
                 "model": checked_name(label, "provider"),
                 "test": _test_key(result),
                 "prompt": key,
-                "score": None if failure else parse_score(result["score"], "score"),
+                "score": None if failure else parse_score(value, metric or "score"),
                 "failure": failure,
                 "number": number,
                 "index": result.get("testIdx"),
@@ -94,6 +99,11 @@ def read_promptfoo(path: Path, results: Any) -> Read:
     frame = pd.DataFrame(rows, index=range(1, len(rows) + 1))
     columns = frame[["base", "model", "repeat", "score", "failure"]]
     return Read(columns, "results of promptfoo", notes, unit="result")
+
+
+def is_promptfoo_table(header: Collection[str]) -> bool:
+    """Return whether a table is promptfoo's own: a column of replies is called [provider] prompt."""
+    return any(re.match(r"\[[^\]]+\] \S", name) for name in header)
 
 
 def _test_key(result: Mapping[str, Any]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +36,11 @@ from toolkit.scores.fields import (
     parse_score,
     reading,
     several_names,
+    short_name,
     table,
 )
-from toolkit.scores.promptfoo import read_promptfoo
-from toolkit.table_files import ROW_FILES, number_of, read_rows
+from toolkit.scores.promptfoo import EXPORT, is_promptfoo_table, read_promptfoo
+from toolkit.table_files import ROW_FILES, csv_records, number_of, read_rows, read_text
 from toolkit.words import LENGTH_ARMS, choices, one_line
 
 _RUNNING: Final = (
@@ -47,26 +49,41 @@ _RUNNING: Final = (
     "attempt_timeout",
     "max_connections",
     "adaptive_connections",
+    "stream_idle_timeout",
     "cache",
+    "cache_prompt",
+    "batch",
+    "extra_headers",
+    "api_key",
 )
 """Settings of inspect_ai that change how a model is called, not what it is asked for."""
+_FAILED: Final = "error in the sample"
+_INVALID: Final = "the sample was made invalid"
+_MOST_SAMPLES: Final = 1_000_000
+"""A head of a few bytes can plan any number."""
+_LANGFUSE: Final = ("traceid", "name", "value", "source")
+_LANGFUSE_NOTE: Final = (
+    "scores of Langfuse: a trace or its observation is an item, the name of a score a dimension, its author or source "
+    "a judge; texts and corrections are no scores and are left out"
+)
+_LM_EVAL: Final = ("doc_id", "filter", "target", "arguments", "resps", "filtered_resps")
+"""Keys of a sample of lm-eval that are no metric."""
 _MOST_ROWS: Final = 20_000_000
 """Of a Parquet file: one of a few bytes can claim any number."""
 
 
 def name_methods(logs: Iterable[Read]) -> None:
-    """Name the models of logs by the settings of generation in which logs of one model differ: they are two methods."""
-    by_model: dict[str, list[Read]] = {}
+    """Name the models of logs by the settings in which logs of one model and task differ: each of them is a method."""
+    groups: dict[tuple[str, str], list[Read]] = {}
     for log in logs:
         if log.kind == _INSPECT:
-            by_model.setdefault(log.rows["model"].iloc[0], []).append(log)
-    for model, group in by_model.items():
+            groups.setdefault((log.rows["model"].iloc[0], log.task), []).append(log)
+    for (model, _), group in groups.items():
         names = sorted({name for log in group for name in log.settings})
-        first = group[0].settings
-        differing = [n for n in names if any(log.settings.get(n) != first.get(n) for log in group)]
+        differing = [name for name in names if len({log.settings.get(name) for log in group}) > 1]
         for log in group if differing else ():
             pairs = ((name, log.settings[name]) for name in differing if name in log.settings)
-            label = ", ".join(f"{name} {one_line(json_text(value), 60)}" for name, value in pairs)
+            label = ", ".join(f"{name} {short_name(text)}" for name, text in pairs)
             log.rows["model"] = f"{model}, {label}" if label else f"{model}, no {' and '.join(differing)}"
             log.notes.append(f"logs of {model} differ in {', '.join(differing)}: each is a method")
 
@@ -88,16 +105,18 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
+    if suffix == ".csv" and is_promptfoo_table(next(csv_records(path, read_text(path)), (1, []))[1]):
+        raise InputError(f"{path}: is a table of promptfoo, without its tests and errors; {EXPORT}")
     if suffix in ROW_FILES:
         numbered = list(read_rows(path))
         rows = [row for _, row in numbered]
         if rows and suffix == ".jsonl" and {"doc_id", "doc"} <= rows[0].keys():
             return _lm_eval(path, numbered, metric, values)
         if rows and suffix == ".jsonl" and {"provider", "score", "gradingResult"} <= rows[0].keys():
-            return read_promptfoo(path, rows)
+            return read_promptfoo(path, rows, metric)
         lines = [line for line, _ in numbered]
         unit = "row" if suffix == ".xlsx" else "line"
-        return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
+        return _table(pd.DataFrame(rows), unit, lines)
     if suffix == ".eval":
         return _inspect(path, *_inspect_members(path), metric, values)
     if suffix == ".json":
@@ -105,18 +124,15 @@ def _read_file(path: Path, metric: str | None, values: Values) -> Read:
         if isinstance(log, Mapping) and "eval" in log and "status" in log:
             return _inspect(path, log, log.get("samples") or [], metric, values)
         if isinstance(log, Mapping) and "results" in log:
-            return read_promptfoo(path, log["results"])
+            return read_promptfoo(path, log["results"], metric)
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
-            return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
+            return _table(pd.DataFrame(log))
+    if suffix in (".yaml", ".yml"):
+        raise InputError(f"{path}: is YAML, which is not read; of promptfoo {EXPORT}")
     raise InputError(
         f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
         "samples of lm-eval (samples_*.jsonl) or results of promptfoo (.json)"
     )
-
-
-def _from_first(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows counted from 1, as messages count them."""
-    return rows.set_axis(range(1, len(rows) + 1))
 
 
 def _parquet(path: Path) -> Read:
@@ -128,7 +144,28 @@ def _parquet(path: Path) -> Read:
     frame = pd.read_parquet(path)
     if any(frame.index.names):  # items that somebody made the index are a column like the others
         frame = frame.reset_index()
-    return Read(_from_first(frame), "a table", tidy=False)
+    return _table(frame)
+
+
+def _table(rows: pd.DataFrame, unit: str = "row", lines: list[int] | None = None) -> Read:
+    """Return a table as it is; one that Langfuse exports with our columns, and without its texts."""
+    rows = rows.set_axis(lines or range(1, len(rows) + 1))
+    names = {str(name).replace("_", "").lower(): name for name in rows}
+    if not {*_LANGFUSE, "datatype", "stringvalue", "observationid"} <= names.keys():
+        return Read(rows, "a table", tidy=False, unit=unit)
+    trace, name, value, source, kind, text, observation = (
+        rows[names[part]] for part in (*_LANGFUSE, "datatype", "stringvalue", "observationid")
+    )
+    author = rows[names.get("authorusername", names["source"])]
+    rows = rows.assign(
+        item=[f"{at}/{part}" if is_filled(part) else at for at, part in zip(trace, observation, strict=True)],
+        judge=author.where(author.map(is_filled), source),
+        human=source == "ANNOTATION",
+        dimension=name,
+        score=value.mask(kind == "CATEGORICAL", text),  # its value is 0 where nobody said what it is worth
+    )[~kind.isin(("TEXT", "CORRECTION"))]
+    rows["judge_repeat"] = rows.groupby(["item", "judge", "dimension"]).cumcount()
+    return Read(rows, "a table", [_LANGFUSE_NOTE], tidy=False, unit=unit)
 
 
 def _lm_eval(
@@ -152,9 +189,10 @@ def _lm_eval(
     if isinstance(first.get("metrics"), list):
         names = [str(name) for name in first["metrics"]]
     else:
-        numbers = {name: value for name, value in first.items() if isinstance(value, int | float)}
-        names = [name for name in numbers if name not in ("doc_id", "filter")]
-    lists = [name for name in names if not any(_is_plain(row.get(name)) for _, row in filtered)]
+        plain = [name for name, value in first.items() if isinstance(value, int | float | list)]
+        names = [name for name in plain if name not in _LM_EVAL]
+    several = list | Mapping | None
+    lists = [name for name in names if all(isinstance(row.get(name), several) for _, row in filtered)]
     usable = [name for name in names if name not in lists]
     if not usable or (metric is not None and metric not in usable):
         unused = f"; no number a document: {several_names(lists)}" if lists else ""
@@ -183,18 +221,15 @@ def _lm_eval(
     return Read(frame, "samples of lm-eval", notes, unit="line")
 
 
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is there that is no list or object of several."""
-    return value is not None and not isinstance(value, list | Mapping)
-
-
 def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
     """Return the head of a log that is a zip, and its samples one after the other; each is let go when it was read."""
     with reading(path, "", "be read as a whole log of inspect_ai"), zipfile.ZipFile(path) as file:
         listed = file.namelist()
         names = sorted(name for name in listed if name.startswith("samples/"))
         head = "header.json" if "header.json" in listed else "_journal/start.json"
-        start = table(json.loads(_member(path, file, head)), head)
+        start = {"status": "started", **table(json.loads(_member(path, file, head)), head)}
+        if "reductions.json" in listed:
+            start["reductions"] = json.loads(_member(path, file, "reductions.json"))
         samples = []
         for name in names:
             with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
@@ -228,17 +263,27 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
         head = table(log["eval"], "eval")
         task = checked_name(head.get("task", path.stem), "task")
         model = checked_name(head.get("model", "model"), "model")
+        config = mapping(head.get("config"))
+        epochs = checked_count(config.get("epochs") or 1, "epochs")
+        reducers = [str(name) for name in config.get("epochs_reducer") or ()] if epochs > 1 else []
+        reducer = "mean" if "mean" in reducers else next(iter(reducers), "mean")
+        if reducer != "mean":
+            samples, epochs = _reduced(log, reducer), 1
+        identifiers = mapping(head.get("dataset")).get("sample_ids") or []
+        bases = [f"{task}/{checked_name(identifier, 'id')}" for identifier in identifiers]
+        if len(bases) * epochs > _MOST_SAMPLES:
+            raise ValueError(f"{len(bases)} samples of {epochs} epochs are more than {_MOST_SAMPLES:,}")
         listed = enumerate(samples, 1)
     read: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for number, sample in listed:
         with reading(path, f", sample {number}", "be read as inspect_ai writes it"):
             epoch = table(sample, "the sample").get("epoch")
-            failed = "error in the sample" if sample.get("error") else None
+            failed = _FAILED if sample.get("error") else None
             sample_row: dict[str, Any] = {
                 "base": f"{task}/{checked_name(sample['id'], 'id')}",
                 "model": model,
                 "repeat": max(checked_count(1 if epoch is None else epoch, "epoch") - 1, 0),
-                "failure": failed or ("the sample was made invalid" if sample.get("invalidation") else None),
+                "failure": _INVALID if sample.get("invalidation") else failed,
             }
             scores = table(sample.get("scores") or {}, "scores")
             by_scorer = {
@@ -247,68 +292,113 @@ def _inspect(path: Path, log: Any, samples: Iterable[Any], metric: str | None, v
             }
             read.append((sample_row, by_scorer))
     scorers = list(dict.fromkeys(judge for _, by_scorer in read for judge in by_scorer))
-    if metric is not None and metric not in scorers:
-        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(scorers)}")
-    if not scorers:
-        raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
     notes = [f"task {task}" + (f"; scorers as judges: {several_names(scorers)}" if len(scorers) > 1 else "")]
-    if lost := sum(1 for sample_row, by_scorer in read if sample_row["failure"] and by_scorer):
-        several = f"{lost} of {len(read)} samples"
-        notes.append(f"{several} have an error besides scores: they are missing, not scored")
-    worths: dict[tuple[str, str | None], list[float | None]] = {}
-    lettered = False
-    for judge in [metric] if metric else scorers:
-        column = [None if sample_row["failure"] else by_scorer.get(judge) for sample_row, by_scorer in read]
+    status = log.get("status")
+    if status != "success":
+        notes.append(f"the log has the status {status}")
+    if not scorers:
+        advice = "run the rest (inspect eval-retry) or score it (inspect score) first"
+        raise InputError(f"{path}: no sample of this log has a score (status {status}); {advice}")
+    for reason, fault in ((_FAILED, "have an error besides scores"), (_INVALID, "were made invalid")):
+        if lost := [row["base"] for row, by_scorer in read if row["failure"] == reason and by_scorer]:
+            several = f"{len(lost)} of {len(read)} samples {fault}"
+            notes.append(f"{several}: they are missing, not scored ({several_names(lost)})")
+    present = {(row["base"], row["repeat"]) for row, _ in read}
+    absent = [key for key in product(bases, range(epochs)) if key not in present]
+    reason = f"never run: status {status}"
+    if reducer != "mean":
+        reason = "no value of its epochs"
+        notes.append(f"epochs are reduced by {one_line(reducer, CUT)}, as inspect_ai did")
+    read += [({"base": base, "model": model, "repeat": at, "failure": reason}, {}) for base, at in absent]
+    if absent:
+        notes.append(f"{len(absent)} of {len(bases) * epochs} samples are missing: {reason}")
+    if others := [name for name in reducers if name != reducer]:
+        notes.append(f"numbers of {several_names(others)} are not taken")
+    columns: dict[tuple[str, str | None], list[Any]] = {}
+    for judge in scorers:
+        column = [None if row["failure"] else by_scorer.get(judge) for row, by_scorer in read]
         by_sample = (by_scorer.get(judge) for _, by_scorer in read)
         values_of = column if any(map(is_filled, column)) else by_sample
         keys = dict.fromkeys(str(name) for value in values_of if isinstance(value, Mapping) for name in value)
-        parts: list[str | None] = [*keys] or [None]
-        cells = {
-            name: [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
-            for name in parts
-        }
-        unread = {name: _unread(cells[name], values) for name in parts}
-        for name in parts:
-            label = f"{judge}, {name}" if name else judge
-            filled = [cell for cell in cells[name] if is_filled(cell)]
-            if (odd := unread[name]) is not None:
-                at, cell = odd
-                texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
-                if None in unread.values() and len(texts) == len(filled):  # a reason beside numbers, say
-                    notes.append(
-                        f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
-                        "--values TEXT=NUMBER says what it is worth"
-                    )
-                    continue
-                hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
-                sample_row = read[at - 1][0]
-                raise InputError(
-                    f"{path}, sample {at} ({one_line(sample_row['base'], CUT)}, epoch {sample_row['repeat'] + 1}): the "
-                    f"value of {label}, {one_line(repr(cell), CUT)}, is no number; "
-                    + (f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else "")
-                    + "take another scorer (--metric NAME)"
+        columns |= dict.fromkeys(((judge, name) for name in keys or (None,)), column)
+    parts = dict.fromkeys(name for _, name in columns)
+    metrics = [*scorers, *(name or "score" for name in parts if len(parts) > 1 or name)]
+    if metric is not None and metric not in metrics:
+        raise InputError(f"{path}: has no scorer {metric}; it has {several_names(metrics)}")
+    cells = {
+        (judge, name): [_part(path, at, judge, value, name) for at, value in enumerate(column, 1)]
+        for (judge, name), column in columns.items()
+        if metric in (None, judge, name or "score")
+    }
+    unread = {key: _unread(column, values) for key, column in cells.items()}
+    lettered = False
+    worths: dict[tuple[str, str | None], list[float | None]] = {}
+    for (judge, name), column in cells.items():
+        label = f"{judge}, {name}" if name else judge
+        filled = [cell for cell in column if is_filled(cell)]
+        if (odd := unread[judge, name]) is not None:
+            at, cell = odd
+            texts = [text for text in filled if isinstance(text, str) and worth(text, values) is text]
+            plain = any(key[0] == judge and odd_cell is None for key, odd_cell in unread.items())
+            if plain and len(texts) == len(filled):  # a reason beside numbers, say
+                notes.append(
+                    f"{label} is text ({one_line(repr(cell), CUT)} in sample {at}) and was not taken; "
+                    "--values TEXT=NUMBER says what it is worth"
                 )
-            lettered |= any(_is_letter(cell, values) for cell in filled)
-            worths[judge, name] = [parse_score(worth(cell, values), label) for cell in cells[name]]
+                continue
+            hint = " ".join(f"{one_line(text, 20)}=NUMBER" for text in list(dict.fromkeys(texts))[:9])
+            row = read[at - 1][0]
+            worths_hint = f"say what each is worth (--values {hint}), or " if isinstance(cell, str) else ""
+            raise InputError(
+                f"{path}, sample {at} ({one_line(row['base'], CUT)}, epoch {row['repeat'] + 1}): the value of {label}, "
+                f"{one_line(repr(cell), CUT)}, is no number; {worths_hint}take another scorer (--metric NAME)"
+            )
+        lettered |= any(_is_letter(cell, values) for cell in filled)
+        worths[judge, name] = [parse_score(worth(cell, values), label) for cell in column]
     rows: Rows = [
-        {**sample_row, "judge": judge, "dimension": name, "score": column[at]}
-        for at, (sample_row, _) in enumerate(read)
+        {**row, "judge": judge, "dimension": name, "score": column[at]}
+        for at, (row, _) in enumerate(read)
         # A scorer that gave this sample no score has one that is missing, of each of its parts.
         for (judge, name), column in worths.items()
     ]
     frame = pd.DataFrame(rows, index=[number for number in range(1, len(read) + 1) for _ in worths])
     if frame["dimension"].isna().all():
         frame = frame.drop(columns="dimension")
-    elif frame["dimension"].isna().any():
+    else:
         frame["dimension"] = frame["dimension"].fillna("score")
     notes += ["C is 1, P .5, I and N 0, as inspect_ai counts them"] if lettered else []
-    # With what settings a model answered: two logs that differ in them are two methods.
-    generated = dict(mapping(mapping(log.get("plan")).get("config")))
-    generated.update(mapping(head.get("model_generate_config")))
-    settings = {
-        name: value for name, value in generated.items() if value is not None and name not in _RUNNING
+    return Read(frame, _INSPECT, notes, unit="sample", settings=_settings(log, head), task=task)
+
+
+def _reduced(log: Mapping[str, Any], reducer: str) -> list[dict[str, Any]]:
+    """Return one sample an item, with the values that inspect_ai made of its epochs."""
+    values: dict[Any, dict[str, Any]] = {}
+    for part in log.get("reductions") or ():
+        for sample in part["samples"] if table(part, "a reduction").get("reducer") == reducer else ():
+            values.setdefault(sample["sample_id"], {})[checked_name(part["scorer"], "scorer")] = sample[
+                "value"
+            ]
+    if not values or log.get("invalidated"):
+        raise ValueError(
+            f"epochs are reduced by {reducer}, before a sample was made invalid or not at all: inspect score"
+        )
+    return [{"id": identifier, "scores": scores} for identifier, scores in values.items()]
+
+
+def _settings(log: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, str]:
+    """Return how a model answered: two logs of it and a task that differ in this are two methods."""
+    plan, config = mapping(log.get("plan")), mapping(head.get("config"))
+    settings = {**mapping(plan.get("config")), **mapping(head.get("model_generate_config"))}
+    settings |= {name: value for name, value in config.items() if name.endswith("_limit")}
+    steps = plan.get("steps")
+    steps = [mapping(step).get("solver") for step in steps] if isinstance(steps, list) else []
+    settings["solver"] = [head["solver"], head.get("solver_args")] if head.get("solver") else steps
+    settings |= {**mapping(head.get("model_args")), **mapping(head.get("task_args"))}
+    return {
+        name: json_text(value)
+        for name, value in settings.items()
+        if name not in _RUNNING and value not in (None, [])
     }
-    return Read(frame, _INSPECT, notes, unit="sample", settings=settings)
 
 
 _INSPECT: Final = "a log of inspect_ai"

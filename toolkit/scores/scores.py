@@ -46,6 +46,8 @@ class Scores(Reported):
         Columns of a wide table that hold the scores of one judge each; ``judge_1``, ``rater2`` and the like are told.
     values
         What texts and codes are worth: ``{"A": 4, "B": 3, -1: None}``; None where a score is missing.
+    metric
+        Dimension or judge to take alone, by name.
     output
         Folder of figures, tables and bundle; ``results/NAME`` by default.
 
@@ -74,6 +76,7 @@ class Scores(Reported):
         columns: Mapping[str, str] | None = None,
         judges: Sequence[str] = (),
         values: Mapping[Any, Any] | None = None,
+        metric: str | None = None,
         output: Path | str | None = None,
     ) -> None:
         from toolkit.scores import columns as cells
@@ -84,6 +87,7 @@ class Scores(Reported):
         source = frame.attrs.get("file", name)
         frame, notes = cells.long_rows(frame, judges, source)
         rows, self.taken = cells.take_columns(frame, columns or {}, source)
+        rows = cells.rows_of_metric(rows, metric, source)
         checked = cells.checked_rows(rows, source, cells.parse_values(values or {}))
         notes += checked.attrs.get("notes", ())
         if scale is None:
@@ -91,6 +95,8 @@ class Scores(Reported):
             notes += codes
         if checked["score"].isna().all():
             raise InputError(f"{source}: no row has a score; there is nothing to analyse")
+        if scale is None:
+            cells.check_ranges(checked, source)
         self._name = name
         self.scale = scale or cells.usual_scale(checked["score"])
         if self.scale[0] >= self.scale[1]:
@@ -98,7 +104,7 @@ class Scores(Reported):
             raise InputError(message)
         cells.check_scale(checked["score"], self.scale, rows, source)
         self.given_scale = scale is not None
-        self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
+        self.left: list[str] = [name for name in frame.columns.tolist() if name not in self.taken.values()]
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
         self.notes: tuple[str, ...] = tuple(notes)
@@ -127,7 +133,8 @@ class Scores(Reported):
             CSV, TSV, Excel, Parquet, JSONL; ``.eval`` and JSON logs of inspect_ai; ``samples_*.jsonl`` of lm-eval; JSON
             of promptfoo. Several files, one after another or as a list, are put one under the other.
         metric
-            Metric of lm-eval or scorer of inspect_ai to take; the first metric and all scorers by default.
+            Metric of lm-eval or promptfoo, scorer of inspect_ai or key of its score, dimension or judge of a table to
+            take; the first metric and all others by default.
         name, scale, columns, judges, values, output
             As of `Scores`; the name is that of the first file by default.
 
@@ -138,7 +145,7 @@ class Scores(Reported):
         """
         import pandas as pd
 
-        from toolkit.scores.columns import LOCATION, long_rows, parse_values, take_columns
+        from toolkit.scores.columns import LOCATION, long_rows, parse_values, rows_of_metric, take_columns
         from toolkit.scores.readers import name_methods, read_file
 
         listed = [[item] if isinstance(item, str | Path) else item for item in paths]
@@ -154,6 +161,7 @@ class Scores(Reported):
             if not read.tidy and len(files) > 1:
                 rows, wide = long_rows(rows, judges, str(file))
                 rows, _ = take_columns(rows, columns or {}, str(file))
+                rows = rows_of_metric(rows, metric, str(file))
                 notes += wide
             parts.append((f"{file}, {read.unit}", rows))
             notes += [*([f"{file.name} is {read.kind}"] if read.tidy else []), *read.notes]
@@ -170,7 +178,7 @@ class Scores(Reported):
             }
         scores = cls(
             together, name=named, scale=scale, columns=chosen, output=output, judges=() if several else judges,
-            values=values,
+            values=values, metric=None if several or logs[0].tidy else metric,
         )  # fmt: skip
         scores.notes = tuple(dict.fromkeys([*notes, *scores.notes]))
         scores.sources = {file.name: sha256_of(file) for file in files}

@@ -154,7 +154,7 @@ def model_means(analyses: Analyses, context: About) -> FigureWithCaption:
 
 def _lines(answers: pd.DataFrame) -> dict[str, float]:
     """Return what a guess and the commonest answer score on the questions that were answered."""
-    scored = answers.loc[answers[answers.attrs["score"]].notna(), ["chance", "majority"]]
+    scored = answers[answers[answers.attrs["score"]].notna()].groupby("base")[["chance", "majority"]].mean()
     return {str(name): float(value) for name, value in scored.mean().dropna().items()}
 
 

@@ -17,7 +17,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import p_by_inversion, with_holm
 from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
-from toolkit.stats.inference.run_table import WHOLE, checked_runs
+from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import reason_key
 
@@ -59,13 +59,13 @@ class Accuracy(Result):
 def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None = None) -> Accuracy:
     r"""Return how many items each model answers rightly, with intervals clustered by base or cluster.
 
-    Accuracy is the mean score of the answers that have one: an answer without a score is missing and counted by its
-    reason, never wrong. The interval is that of `toolkit.stats.inference.proportions.rate_mean`. The distance from
-    chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008), and its P value
-    inverts them; that from the majority's answer is the paired difference of two rates (`rate_difference`). P values of
-    both are Holm's over the models. The cost of a right answer is
-    :math:`\sum c / \sum s` over all answers with a cost, those without a score too, because they were paid; its
-    interval is the jackknife over clusters of its logarithm.
+    Accuracy is the mean over items of the mean score of the answers that have one: an answer without a score is missing
+    and counted by its reason, never wrong. The interval is that of `toolkit.stats.inference.proportions.rate_mean`. The
+    distance from chance puts together the ends of accuracy and of the mean chance of the items (Zou & Donner 2008), and
+    its P value inverts them; that from the majority's answer is the paired difference of two rates (`rate_difference`).
+    P values of both are Holm's over the models. The cost of a right answer is :math:`\sum c / \sum s` over all answers
+    with a cost, those without a score too, because they were paid; its interval is the jackknife over clusters of its
+    logarithm.
 
     Parameters
     ----------
@@ -101,7 +101,8 @@ def accuracy(rows: pd.DataFrame, *, score: str = "correct", chance: float | None
     >>> round(estimate.estimate, 2), round(estimate.low, 2), round(estimate.high, 2), estimate.missing
     (0.8, 0.38, 0.96, 1)
     """
-    frame = rows.assign(length_bin=WHOLE) if chance is None else rows.assign(length_bin=WHOLE, chance=chance)
+    frame = rows.assign(length_bin=rows.get("length_bin", WHOLE))
+    frame = frame if chance is None else frame.assign(chance=chance)
     numbers = [n for n in ("chance", "majority", "aud_cost") if n in frame and frame[n].notna().any()]
     table = checked_runs(frame, score, numbers=numbers)
     for name in ("score", *(name for name in numbers if name != "aud_cost")):
@@ -141,7 +142,8 @@ def _empty(
 def _accuracy(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
     scored = rows.dropna(subset=["score"])
     empty = _empty("accuracy", model, scored, rows, unit="share of answers")
-    return rate_mean(empty, scored["score"], list(scored["base"]), alike)
+    items = item_means(scored)
+    return rate_mean(empty, items["score"], list(items.index.get_level_values("base")), alike)
 
 
 def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estimate:
@@ -151,16 +153,16 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
     )
     if scored_rows.empty:
         return empty.not_estimable("no answer has a score and a chance")
-    clusters, p = list(scored_rows["base"]), float(scored_rows["score"].mean())
-    guess = clustered_mean(scored_rows["chance"], clusters)
+    items = item_means(scored_rows)[["score", "chance"]]
+    clusters, p = list(items.index.get_level_values("base")), float(items["score"].mean())
+    guess = clustered_mean(items["chance"], clusters)
     difference = empty.valued(p - guess.mean)
     if guess.groups < 2:
         return difference.no_interval(guess.reason, "interval or p value")
-    pulls = scored_rows[["score", "chance"]] - scored_rows[["score", "chance"]].mean()
-    sums = pulls.groupby(scored_rows["base"], sort=False).sum().to_numpy()
+    sums = (items - items.mean()).groupby(level="base", sort=False).sum().to_numpy()
     size = float(np.sqrt((sums**2).sum(axis=0).prod()))
     r = float(sums[:, 0] @ sums[:, 1]) / size if guess.error and size > 0 else 0.0
-    hits = wilson_ends(scored_rows["score"], clusters, alike)
+    hits = wilson_ends(items["score"], clusters, alike)
 
     def ends(confidence: float) -> tuple[float, float]:
         return mover(p, hits(confidence), guess.mean, guess.ends(confidence), r)
@@ -171,7 +173,7 @@ def _above_chance(model: str, rows: pd.DataFrame, alike: float | None) -> Estima
 
 def _above_majority(model: str, rows: pd.DataFrame) -> Estimate:
     scored_rows = rows.dropna(subset=["score", "majority"])
-    items = scored_rows.groupby(["base", "situation"], sort=False)[["score", "majority"]].mean()
+    items = item_means(scored_rows)
     bases = list(items.index.get_level_values("base"))
     label = f"accuracy less majority of {model}"
     pair = rate_difference(label, items["score"], items["majority"], bases)

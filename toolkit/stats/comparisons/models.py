@@ -17,7 +17,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
 from toolkit.stats.inference.p_values import p_by_inversion, with_holm
 from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
-from toolkit.stats.inference.run_table import checked_runs, in_order, left_out_note, score_unit
+from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import SCORE, agreeing, counted, joined
@@ -50,8 +50,9 @@ class ModelComparison(Result):
 def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False) -> ModelComparison:
     """Compare models on the prompts that both answered, with error bars clustered by base.
 
-    Repeats of a prompt are averaged first. The difference of two models is taken prompt by prompt, which takes out
-    what makes prompts hard for both (Miller 2024, section 4), and prompts of one base are one cluster.
+    Repeats of a prompt are averaged first, so that it counts once in means and differences. The difference of two
+    models is taken prompt by prompt, which takes out what makes prompts hard for both (Miller 2024, section 4), and
+    prompts of one base are one cluster.
 
     A ``rate`` is the mean of a score that is 0 or 1, which has intervals of its own.
 
@@ -73,12 +74,11 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
     unit = RATE_UNIT if rate else score_unit(score, runs)
     scored = checked.dropna(subset=["score"])
     alike = likeness([value == 1 for value in scored["score"]], list(scored["base"])) if rate else None
+    cells = item_means(checked, "model")["score"].unstack("model")
     means = tuple(
-        (str(model), _model_mean(str(model), rows, rate, unit, alike))
+        (str(model), _model_mean(str(model), rows, cells[model].dropna(), rate, unit, alike))
         for model, rows in checked.groupby("model", sort=True)
     )
-    by = ["base", "situation", "length_bin", *prompts, "model"]
-    cells = checked.groupby(by)["score"].mean().unstack("model")
     bases = list(cells.index.get_level_values("base"))
     differences = []
     for first, second in itertools.combinations(cells.columns, 2):
@@ -187,16 +187,17 @@ def _equally_long(
     return a, b
 
 
-def _model_mean(model: str, rows: pd.DataFrame, rate: bool, unit: str, alike: float | None) -> Estimate:
-    scored = rows.dropna(subset=["score"])
-    bases, missing = list(scored["base"]), len(rows) - len(scored)
-    counts = {"answers": len(scored), "bases": len(set(bases))}
-    empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
+def _model_mean(
+    model: str, rows: pd.DataFrame, items: pd.Series, rate: bool, unit: str, alike: float | None
+) -> Estimate:
+    bases, answers = list(items.index.get_level_values("base")), int(rows["score"].count())
+    counts = {"answers": answers, "prompts": len(items), "bases": len(set(bases))}
+    empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - answers)
     if rate:
-        return rate_mean(empty, scored["score"], bases, alike)
-    if scored.empty:
+        return rate_mean(empty, items, bases, alike)
+    if items.empty:
         return empty.not_estimable("there are no answers")
-    return mean_on_scale(empty, scored["score"], bases)
+    return mean_on_scale(empty, items, bases)
 
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str, ...]:

@@ -9,7 +9,17 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, SCALE, agreeing, choices, counted, scale_words
+from toolkit.words import (
+    DIMENSIONS,
+    JUDGE_ROLES,
+    LENGTH_BINS,
+    SCALE,
+    agreeing,
+    choices,
+    counted,
+    scale_words,
+    visible_name,
+)
 
 POINTS = "score points"
 WHOLE = "all"
@@ -83,6 +93,12 @@ def checked_runs(
     return checked
 
 
+def item_means(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
+    """Return scores and numbers averaged within an item, a prompt of a base, however often it was asked."""
+    item = [name for name in ("base", "situation", "length_bin", "prompt_id") if name in rows]
+    return rows.groupby([*item, *by]).mean(numeric_only=True)
+
+
 def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
     """Refuse a frame that lacks a column."""
     absent = [name for name in names if name not in frame]
@@ -91,13 +107,19 @@ def need_columns(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> No
 
 
 def need_labels(analysis: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
-    """Refuse a row without a label that every row needs."""
+    """Refuse a row without a label that every row needs, and labels that only look alike."""
     for name in names:
         empty = frame[name].isna().to_numpy()
         if empty.any():
             raise InputError(
                 f"{analysis}, row {int(empty.argmax()) + 1}: the {name} is empty; every row needs one"
             )
+        labels: dict[str, str] = {}
+        for label in map(str, frame[name].unique()):
+            if (twin := labels.setdefault(visible_name(label), label)) != label:
+                raise InputError(
+                    f"{analysis}: the {name} {twin!a} and {label!a} look alike; write them as one"
+                )
 
 
 def numbers_of(analysis: str, frame: pd.DataFrame, name: str, *, finite: bool = False) -> np.ndarray:

@@ -1,0 +1,94 @@
+"""Names that look alike: refused with what to write wherever a study, a dataset or a frame has them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from toolkit.errors import InputError, StudyError
+from toolkit.hallucination.labelled import read_items
+from toolkit.keyed.table import load_keyed
+from toolkit.prompt_test import TestItem
+from toolkit.prompts.dataset import load_dataset
+from toolkit.stats.comparisons.ceiling import ceiling
+from toolkit.stats.comparisons.models import compare_models
+from toolkit.study_loading import load_study_file
+from toolkit.words import visible_name
+
+TWINS = ["sou\u200brce", "so\u00a0urce", "so\u00adurce", "sou\u0308rce"]
+
+
+def study_of(folder: Path, name: str) -> None:
+    (folder / "study.toml").write_text(
+        f'name = "a"\nmodels = [{{ name = "{name}", provider = "scripted" }}]\n'
+    )
+    load_study_file(folder / "study.toml")
+
+
+def judge_of(folder: Path, name: str) -> None:
+    judge = f'[judges]\nprimary = {{ name = "{name}", provider = "scripted" }}\n'
+    (folder / "study.toml").write_text(
+        f'name = "a"\nmodels = [{{ name = "m", provider = "scripted" }}]\n{judge}'
+    )
+    load_study_file(folder / "study.toml")
+
+
+def prompt_of(key: str):
+    def load(folder: Path, name: str) -> None:
+        row = {
+            "prompt_id": "a_s",
+            "text": "What?",
+            "scenario": "X",
+            "category": "c",
+            "length_bin": "S",
+            "base": "a",
+        }
+        (folder / "set.json").write_text(json.dumps([row | {key: name}]))
+        load_dataset(folder / "set.json", check_ranges=False)
+
+    return load
+
+
+def keyed_of(folder: Path, name: str) -> None:
+    (folder / "t.jsonl").write_text(json.dumps({"id": name, "question": "What?", "answer": "x"}))
+    load_keyed(folder / "t.jsonl")
+
+
+def labelled_of(folder: Path, name: str) -> None:
+    row = {"item_id": name, "question": "What?", "answer": "x", "hallucinated": "yes"}
+    (folder / "t.jsonl").write_text(json.dumps(row))
+    read_items(folder / "t.jsonl")
+
+
+def frame_of(column: str, analysis):
+    def compare(folder: Path, name: str) -> None:
+        rows = [(f"b{n}", model, float(n % 3)) for n in range(6) for model in ("source", "b")]
+        frame = pd.DataFrame(rows, columns=["base", "model", "composite_strict"]).assign(length_bin="S")
+        frame.loc[3, column], frame.loc[5, column] = name, visible_name(name)
+        analysis(frame)
+
+    return compare
+
+
+READERS = {
+    "a model": study_of, "a judge": judge_of, "keyed": keyed_of, "labelled": labelled_of,
+    **{key: prompt_of(key) for key in ("prompt_id", "base", "scenario", "category")},
+    "item": lambda _, name: TestItem(name, ()), "category of an item": lambda _, name: TestItem("a", (), category=name),
+    "models of a frame": frame_of("model", compare_models), "bases of a frame": frame_of("base", compare_models),
+    "bases of another": frame_of("base", ceiling),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", TWINS)
+def test_a_name_that_is_not_as_it_is_seen_is_refused(tmp_path, reader, name) -> None:
+    """In one line that shows what is not seen, and says what to write; the plain name is taken."""
+    READERS[reader](tmp_path, "source")
+    with pytest.raises((InputError, StudyError)) as error:
+        READERS[reader](tmp_path, name)
+    assert ascii(name)[1:-1] in str(error.value)
+    assert "write" in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
