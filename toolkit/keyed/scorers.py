@@ -16,19 +16,27 @@ from toolkit.keyed.answers import (
     Read,
     Scorer,
     Unread,
+    layers,
     listed,
     make_scorer,
+    plain,
     quoted,
-    same,
     set_scores,
 )
 from toolkit.keyed.refusals import refusal_scorer
 from toolkit.keyed.table import KeyedItem, KeyedTable
-from toolkit.keyed.values import cvss_scorer, identifier_scorer, label_scorer, number_scorer, yes_no_scorer
+from toolkit.keyed.values import (
+    cvss_scorer,
+    identifier_scorer,
+    label_scorer,
+    matches,
+    number_scorer,
+    yes_no_scorer,
+)
 from toolkit.prompt_test import code_of_users, module_of_users
 from toolkit.words import choices
 
-_LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?")
+_LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
 
 
 def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
@@ -39,9 +47,9 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
             raise Unread(f'{len(indexes)} options; scorer = "set" takes several')
         return min(indexes)
 
-    def score(value: Any, item: KeyedItem) -> dict[str, float]:
+    def right(option: str, item: KeyedItem) -> bool:
         # Two options may have the same text: either is right.
-        return {"correct": float(item.options[LETTERS.index(value)] == item.options[key(item)])}
+        return option == item.options[key(item)]
 
     return make_scorer(
         "choice",
@@ -49,49 +57,77 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
         lambda item: "the letter of the one best option",
         key,
         lambda value, item, displayed: _letters(item, [displayed[_option(value, displayed)]]),
-        score,
-        lambda item: 1 / len(item.options),
+        lambda value, item: {"correct": float(right(item.options[LETTERS.index(value)], item))},
+        lambda item: sum(right(option, item) for option in item.options) / len(item.options),
     )
 
 
 def set_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     """Return the scorer of all right options of several; chance is that of a set drawn from all that are not empty."""
+
+    def key(item: KeyedItem) -> set[int]:
+        options = item.options
+        for index, option in enumerate(options):
+            if option in options[:index]:
+                raise Unread(
+                    f"options {options.index(option) + 1} and {index + 1} are equal: change one of them"
+                )
+            if len(_listed(option, options)) > 1:
+                raise Unread(_MISTAKEN.format(index + 1, quoted(option), "letters of others"))
+        return _key(item)
+
     return make_scorer(
         "set",
         {"exact": SHARE, "jaccard": SHARE},
         lambda item: "the letters of all right options, such as A, C",
-        _key,
+        key,
         lambda value, item, displayed: _letters(
             item, [displayed[index] for index in _options(value, displayed)]
         ),
-        lambda value, item: set_scores(set(value), {LETTERS[index] for index in _key(item)}),
+        lambda value, item: set_scores(set(value), {LETTERS[index] for index in key(item)}),
         lambda item: 1 / (2 ** len(item.options) - 1),
     )
 
 
+_MISTAKEN: Final = "option {}, {}, is the {}: write it in more words"
+
+
 def _key(item: KeyedItem) -> set[int]:
     """Return the places of the options that the key names; raises `Unread` where they cannot be told."""
-    if len(item.options) < 2:
-        raise Unread(f"{len(item.options)} options: give their columns, or take a scorer without options")
+    options = item.options
+    if len(options) < 2:
+        raise Unread(f"{len(options)} options: give their columns, or take a scorer without options")
+    for index, option in enumerate(options):
+        letter, text = _lettered(option, options)
+        # A letter in its own place is told by both; `keeps_order` keeps it there.
+        is_letter = letter is not None and text is None and option.upper() != LETTERS[index]
+        if is_letter or matches(text, options):
+            raise Unread(_MISTAKEN.format(index + 1, quoted(option), "letter of another"))
     parts = item.answer if isinstance(item.answer, list) else [item.answer]
-    for part in parts:
-        whole = [index for index, option in enumerate(item.options) if same(option) == same(part)]
-        letter = LETTERS.find(part.upper()) if len(part) == 1 else -1
-        if whole and 0 <= letter < len(item.options) and letter not in whole:
-            raise Unread(f"{part!r} is a letter and the text of another option: write the letter")
-    return _options(parts if len(parts) > 1 else parts[0], item.options)
+    return _options(parts if len(parts) > 1 else parts[0], options)
+
+
+def _lettered(value: Any, options: Sequence[str]) -> tuple[int | None, str | None]:
+    """Return the place of the option whose letter an answer begins with, and the text after the letter."""
+    for text in (*layers(value), plain(value)) if isinstance(value, str) else ():
+        match = _LETTERED.fullmatch(text)
+        index = LETTERS.find(match[1].upper()) if match else -1
+        if match and 0 <= index < len(options):
+            return index, match[2]
+    return None, None
 
 
 def _option(value: Any, options: Sequence[str]) -> int:
     """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
-    match = _LETTERED.fullmatch(value) if isinstance(value, str) else None
-    index = LETTERS.find(match[1].upper()) if match else -1
-    if match and 0 <= index < len(options) and (match[2] is None or same(match[2]) == same(options[index])):
-        return index
-    indexes = [index for index, option in enumerate(options) if same(option) == same(str(value))]
-    if not indexes or not isinstance(value, str):
+    letter, text = _lettered(value, options)
+    places = matches(value, options)
+    if letter is not None and (text is None or letter in matches(text, options)):
+        places = [letter] if letter in places or not places else [letter, *places]
+    if not places:
         raise Unread(f"no option: {quoted(value)}")
-    return indexes[0]
+    if len({options[place] for place in places}) > 1:
+        raise Unread(f"several options: {quoted(value)}; the letter tells which")
+    return places[0]
 
 
 def _options(value: Any, options: Sequence[str]) -> set[int]:
@@ -101,12 +137,18 @@ def _options(value: Any, options: Sequence[str]) -> set[int]:
     try:
         return {_option(value, options)}
     except Unread:
-        text = str(value)
-        letters = [part.strip("()") for part in re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text) if part]
-        letters = list(text) if re.fullmatch("[A-Z]{2,26}", text) else letters
-        if not letters or not all(len(letter) == 1 for letter in letters):
-            raise
-        return {_option(letter, options) for letter in letters}
+        if letters := _listed(value, options):
+            return letters
+        raise
+
+
+def _listed(value: Any, options: Sequence[str]) -> set[int]:
+    """Return the places of the options whose letters a text lists; none where it has anything else."""
+    text = plain(value) if isinstance(value, str) else ""
+    letters = [part.strip("()") for part in re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text) if part]
+    letters = list(text) if re.fullmatch("[A-Z]{2,26}", text) else letters
+    places = {LETTERS.find(letter.upper()) if len(letter) == 1 else -1 for letter in letters}
+    return places if all(0 <= place < len(options) for place in places) else set()
 
 
 def _letters(item: KeyedItem, options: Iterable[str]) -> str:

@@ -99,12 +99,15 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
 
 
 def keeps_order(item: KeyedItem) -> bool:
-    """Return whether an option speaks of others by their place ("all of the above", "A and C"): they are not shuffled.
+    """Return whether an option is its own letter or speaks of others by their place: they are not shuffled.
 
     >>> keeps_order(KeyedItem("1", "Which?", ("TLS", "SSH", "Both A and B")))
     True
     """
-    return any(_PLACES.search(option) for option in item.options)
+    return any(
+        option.upper() == letter or _PLACES.search(option)
+        for letter, option in zip(LETTERS, item.options, strict=False)
+    )
 
 
 def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
