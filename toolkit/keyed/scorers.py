@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
@@ -98,36 +98,36 @@ def _key(item: KeyedItem) -> set[int]:
     if len(options) < 2:
         raise Unread(f"{len(options)} options: give their columns, or take a scorer without options")
     for index, option in enumerate(options):
-        letter, text = _lettered(option, options)
-        # A letter in its own place is told by both; `keeps_order` keeps it there.
-        is_letter = letter is not None and text is None and option.upper() != LETTERS[index]
-        if is_letter or matches(text, options):
-            raise Unread(_MISTAKEN.format(index + 1, quoted(option), "letter of another"))
+        for _, text in _lettered(option, options):
+            # A letter in its own place is told by both; `keeps_order` keeps it there.
+            if option.upper() != LETTERS[index] if text is None else matches(text, options):
+                raise Unread(_MISTAKEN.format(index + 1, quoted(option), "letter of another"))
     parts = item.answer if isinstance(item.answer, list) else [item.answer]
     return _options(parts if len(parts) > 1 else parts[0], options)
 
 
-def _lettered(value: Any, options: Sequence[str]) -> tuple[int | None, str | None]:
-    """Return the place of the option whose letter an answer begins with, and the text after the letter."""
+def _lettered(value: Any, options: Sequence[str]) -> Iterator[tuple[int, str | None]]:
+    """Yield the place of the option whose letter an answer begins with, and the text after it, if any."""
     for text in (*layers(value), plain(value)) if isinstance(value, str) else ():
         match = _LETTERED.fullmatch(text)
         index = LETTERS.find(match[1].upper()) if match else -1
         if match and 0 <= index < len(options):
-            return index, match[2]
-    return None, None
+            yield index, match[2]
 
 
 def _option(value: Any, options: Sequence[str]) -> int:
     """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
-    letter, text = _lettered(value, options)
-    places = matches(value, options)
-    if letter is not None and (text is None or letter in matches(text, options)):
-        places = [letter] if letter in places or not places else [letter, *places]
+    places = set(matches(value, options))
+    letters = {
+        index for index, text in _lettered(value, options) if not text or index in matches(text, options)
+    }
+    # With a letter, a text may be that of several.
+    places = letters if letters & places else letters | places
     if not places:
         raise Unread(f"no option: {quoted(value)}")
     if len({options[place] for place in places}) > 1:
         raise Unread(f"several options: {quoted(value)}; the letter tells which")
-    return places[0]
+    return min(places)
 
 
 def _options(value: Any, options: Sequence[str]) -> set[int]:
