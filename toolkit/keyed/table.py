@@ -84,11 +84,11 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
         raise InputError(
             f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {name!r}; an id names one question"
         )
-    bare = [_without_letters(item) for item in items]
+    bare = [_without_marks(item) for item in items]
     stripped = sum(item.options != plain.options for item, plain in zip(items, bare, strict=True))
     items, notes = _lettered(path, bare)
     if stripped:
-        notes.append(f"letters before options were taken off in {counted(stripped, 'rows')}")
+        notes.append(f"marks before options were taken off in {counted(stripped, 'rows')}")
     if "id" not in roles:
         notes.append("ids are the numbers of rows: the table has no column for them")
     if doubled := len(items) - len({(item.prompt, item.options) for item in items}):
@@ -291,32 +291,47 @@ def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
     return [replace(item, answer=list(answers[name]) or None) for name, item in first.items()]
 
 
-def _without_letters(item: KeyedItem) -> KeyedItem:
-    """Return an item whose options lost the letters that the file wrote before them: in another order they lie."""
-    pairs = zip(LETTERS, item.options, strict=False)
-    bare = [re.sub(rf"^\(?{letter}[).:]\s+", "", option) for letter, option in pairs]
-    if len(bare) < 2 or any(text == option for text, option in zip(bare, item.options, strict=True)):
-        return item
-    names, several = dict(zip(item.options, bare, strict=True)), isinstance(item.answer, list)
-    answers = [names.get(key, key) for key in (item.answer if several else [item.answer])]
-    return replace(item, options=tuple(bare), answer=answers if several else answers[0])
+def _without_marks(item: KeyedItem) -> KeyedItem:
+    """Return an item whose options lost the marks that the file wrote before them: in another order these lie."""
+    for marks in (LETTERS, LETTERS.lower(), [str(number) for number in range(1, 27)]):
+        pairs = zip(marks, item.options, strict=False)
+        bare = [re.sub(rf"^\(?{mark}[).:]+\s+", "", option) for mark, option in pairs]
+        if len(bare) > 1 and all(text != option for text, option in zip(bare, item.options, strict=True)):
+            names = dict(zip((*marks[: len(bare)], *item.options), LETTERS[: len(bare)] * 2, strict=True))
+            answers = item.answer if isinstance(item.answer, list) else [item.answer]
+            letters = [key if key in bare else names.get(key, key) for key in answers]
+            return replace(
+                item, options=tuple(bare), answer=letters if isinstance(item.answer, list) else letters[0]
+            )
+    return item
 
 
 def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
     """Return items whose key is a letter where the table counts options from 0 or 1; where it is open, one line."""
     keyed = [item for item in items if item.options and item.answer]
-    counts = {item.row: int(item.answer) for item in keyed if re.fullmatch("[0-9]{1,2}", str(item.answer))}
-    if not counts or len(counts) < len(keyed) or all(item.answer in item.options for item in keyed):
+    if not keyed or not all(re.fullmatch("[0-9]{1,2}", str(item.answer)) for item in keyed):
         return items, []
-    first = 0 if 0 in counts.values() else 1
-    open_key = (first == 0) == any(counts[item.row] == len(item.options) for item in keyed)
+    names = {
+        first: {item.row: [*map(str, range(first, first + len(item.options)))] for item in keyed}
+        for first in (0, 1)
+    }
+    readings = {"": {item.row: list(item.options) for item in keyed}, "from 0": names[0], "from 1": names[1]}
+    possible = {
+        name: {item.row: LETTERS[texts[item.row].index(item.answer)] for item in keyed}
+        for name, texts in readings.items()
+        if all(item.answer in texts[item.row] for item in keyed)
+    }
+    zero = any(item.answer == "0" for item in keyed)
     for item in keyed:
-        if open_key or not first <= counts[item.row] < len(item.options) + first:
+        fault = ""
+        if not possible and item.answer not in names[not zero][item.row]:
             fault = f"is none of {len(item.options)} options"
-            fault = "may count the options from 0 or from 1" if open_key else fault
+        elif len({letters[item.row] for letters in possible.values()}) > 1:
+            fault = "may be the text of an option, or count the options from 0 or from 1"
+        if fault:
             raise InputError(f"{path}, row {item.row}: the answer {item.answer} {fault}; write its letter")
-    changed = [
-        replace(item, answer=LETTERS[counts[item.row] - first]) if item.row in counts else item
-        for item in items
-    ]
-    return changed, [f"answers count the options from {first}"]
+    name, letters = next(iter(possible.items()))
+    if not name:
+        return items, []
+    changed = [replace(item, answer=letters.get(item.row, item.answer)) for item in items]
+    return changed, [f"answers count the options {name}"]
