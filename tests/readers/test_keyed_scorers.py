@@ -533,6 +533,35 @@ def undeclared(text, item):
 
 def odd(text, item):
     return float("nan")
+
+def leaves(text, item):
+    import sys
+    sys.exit("enough")
+
+def interrupts(text, item):
+    raise KeyboardInterrupt
+
+def pressed(text, item):
+    import signal
+    signal.raise_signal(signal.SIGINT)
+
+def nothing(text, item):
+    return {}
+
+def empty(text, item):
+    return 1.0
+
+empty.measures = {}
+
+def listed(text, item):
+    return 1.0
+
+listed.measures = ["share"]
+
+def unnamed(text, item):
+    return 1.0
+
+unnamed.measures = {"": 3}
 """
 
 
@@ -540,13 +569,24 @@ def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     keyed = item("abc")
     words = scorer("mine.py:words", tmp_path)
-    assert (words.measures, words.needs_key, words.check(item(None))) == ((("score", "none"),), False, None)
+    assert (words.measures, words.check(item(None))) == ((("score", "none"),), None)
     assert words.score(value(words, "two words", keyed), keyed) == {"score": 2.0}
     assert value(words, "", keyed) == ("the scorer gives no score",)
     two = scorer("mine.py:two", tmp_path)
     assert two.score(value(two, "abc", keyed), keyed) == {"exact": 1.0, "long": 3.0}
     assert two.form(keyed, ()) == "Be short."
     assert value(scorer("mine.py:odd", tmp_path), "x", keyed) == ("the scorer gives no finite number",)
+    assert value(scorer("mine.py:leaves", tmp_path), "x", keyed) == ("the scorer failed: SystemExit: enough",)
+    assert value(scorer("mine.py:interrupts", tmp_path), "x", keyed) == (
+        "the scorer failed: KeyboardInterrupt: ",
+    )
+    with pytest.raises(KeyboardInterrupt):
+        scorer("mine.py:pressed", tmp_path).read("x", keyed, ())
+    with pytest.raises(InputError, match=r"gives nothing for item i and not score; declare"):
+        scorer("mine.py:nothing", tmp_path).read("x", keyed, ())
+    for name in ("empty", "listed", "unnamed"):
+        with pytest.raises(StudyError, match=rf"{name}.measures is .*; write .*{name}.measures = ."):
+            scorer(f"mine.py:{name}", tmp_path)
     with pytest.raises(InputError, match=r"scorer mine.py:broken failed on item i: ZeroDivisionError"):
         scorer("mine.py:broken", tmp_path).read("x", keyed, ())
     with pytest.raises(
@@ -567,9 +607,11 @@ def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
             r"options.scorer: mien.py: no such file beside the study; did you mean mine.py\? check",
         ),
         ("no_such_module:f", r"options.scorer: 'no_such_module:f' cannot be imported: ModuleNotFoundError"),
+        ("exits.py:f", r"options.scorer: 'exits.py:f' cannot be imported: SystemExit: 3"),
     ],
 )
 def test_unknown_scorers_are_one_line(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)")
     with pytest.raises(StudyError, match=message):
         scorer(name, tmp_path)

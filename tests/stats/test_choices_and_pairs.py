@@ -9,8 +9,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import f1_score
 from scipy.optimize import minimize
+from sklearn.metrics import f1_score
 
 from toolkit import stats
 from toolkit.errors import InputError

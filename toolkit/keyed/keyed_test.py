@@ -16,7 +16,7 @@ from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec
 from toolkit.keyed.answers import SHARE, Read
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
-from toolkit.keyed.scorers import LETTERS, Scorer, check_table
+from toolkit.keyed.scorers import LETTERS, SCORERS, Scorer, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.models.base import Ask
@@ -38,6 +38,7 @@ from toolkit.prompts.dataset import SHIPPED
 from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.inference.run_table import WHOLE
+from toolkit.store.frame_files import KINDS
 
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
@@ -79,7 +80,8 @@ class KeyedTest(PromptResponseTest):
         if ask_judges and (scorer != "refusal" or not judges):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)
-        if clashes := [name for name, _ in self.scorer.measures if name in _TYPES]:
+        columns = {*_TYPES, *KINDS["runs"], UNREADABLE}
+        if clashes := [name for name, _ in self.scorer.measures if name in columns]:
             message = f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
             raise InputError(message)
         self.licence = licence
@@ -96,7 +98,9 @@ class KeyedTest(PromptResponseTest):
         self._orders = study.repeats if shuffle and self.shuffled else 1
         self.shuffles, self._seed = shuffle, study.seed
         keys = Counter(as_text(item.answer) for item in items if item.answer is not None)
-        self._commonest = None if self.has_options or not keys else keys.most_common(1)[0][0]
+        # What it scores by a function of the user is known to the function alone.
+        unknown = self.has_options or scorer not in SCORERS or not keys
+        self._commonest = None if unknown else keys.most_common(1)[0][0]
         self._items = tuple(self._item(item) for item in items)
 
     def _item(self, item: KeyedItem) -> TestItem:

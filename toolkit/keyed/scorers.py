@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -202,18 +203,28 @@ def check_table(table: KeyedTable, scorer: Scorer) -> None:
 
 def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
     measures: Mapping[str, str] = getattr(function, "measures", {"score": "none"})
+    short = name.rpartition(":")[2]
+    advice = f'{short}.measures = {{"name": "unit"}}'
+    texts = [*measures, *measures.values()] if isinstance(measures, Mapping) else []
+    if not texts or not all(isinstance(text, str) and text for text in texts):
+        raise StudyError(f"options.scorer: {short}.measures is {measures!r}; write {advice}")
 
     def read(text: str, item: KeyedItem, displayed: Sequence[str]) -> Read:
         with code_of_users(f"scorer {name} failed on item {item.item_id}", InputError):
-            value = function(text, item)
+            try:
+                value = function(text, item)
+            except BaseException as error:
+                if isinstance(error, Exception) or _is_pressed(error):
+                    raise
+                return Read(None, f"the scorer failed: {type(error).__name__}: {error}")
             if value is None:
                 return Read(None, "the scorer gives no score")
             numbers = value if isinstance(value, Mapping) else {next(iter(measures)): value}
             scores = {str(measure): float(number) for measure, number in numbers.items()}
         if set(scores) != set(measures):
             raise InputError(
-                f"scorer {name}: gives {', '.join(scores)} for item {item.item_id} and not {', '.join(measures)}; "
-                f'declare what it gives: {name.rpartition(":")[2]}.measures = {{"name": "unit"}}'
+                f"scorer {name}: gives {', '.join(scores) or 'nothing'} for item {item.item_id} and not "
+                f"{', '.join(measures)}; declare what it gives: {advice}"
             )
         if not all(map(math.isfinite, scores.values())):
             return Read(None, "the scorer gives no finite number")
@@ -226,5 +237,13 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
         lambda item: None,
         read,
         lambda value, item: dict(zip(measures, value, strict=True)),
-        needs_key=False,
     )
+
+
+def _is_pressed(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C, which comes at any instruction, and none that code raised itself."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    raised = trace and trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return isinstance(error, KeyboardInterrupt) and not raised
