@@ -38,6 +38,7 @@ M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V")
 DEEPEST: Final = 100
 """Levels of lists and objects that are read: nobody writes more, and a thousand end whatever calls itself for each."""
+_LONG_KEY: Final = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST}}}""")
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
 DAMAGED_ZIP: Final = (
@@ -200,12 +201,19 @@ def parsed(parse: Callable[..., V], *arguments: Any, **settings: Any) -> V:
             ]
             if not level:
                 return value
-    raise TooDeep(f"is nested deeper than {DEEPEST} levels")
+    raise TooDeep(f"nested deeper than {DEEPEST} levels")
 
 
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
     """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
-    return _content(read_text(path, where, what), where or str(path), tomllib.loads, "TOML")
+    return _content(read_text(path, where, what), where or str(path), _toml, "TOML")
+
+
+def _toml(text: str) -> dict[str, Any]:
+    # tomllib takes seconds for one key of 20,000 parts, and hours for a million.
+    if _LONG_KEY.search(text):
+        raise TooDeep(f"a key has more than {DEEPEST} parts")
+    return tomllib.loads(text)
 
 
 def read_json(path: Path) -> Any:
@@ -248,7 +256,10 @@ def read_text(
     """Return a text file in UTF-8, or where ``wide`` in UTF-16 with its mark; line breaks stay as they are."""
     where = where or str(path)
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise InputError(f"{where}: is larger than {_LARGEST >> 20} MB; split it, or take a part of it")
         # Windows editors write a byte order mark before UTF-8 too.
         is_wide = wide and content[:2] in (b"\xff\xfe", b"\xfe\xff")
         return content.decode("utf-16" if is_wide else "utf-8-sig")

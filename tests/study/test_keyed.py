@@ -231,3 +231,18 @@ def test_a_scorer_that_leaves_ends_no_run(tmp_path: Path, fault: str) -> None:
     answers = study.keyed_answers().set_index("base")
     assert answers["score"].isna().to_dict() == {"q1": True, "q2": False}
     assert answers.loc["q1", "reason"].startswith("the scorer failed: ")
+
+
+@pytest.mark.parametrize("shape", ['{"answer": %s}', "%s", '{"a": {"answer": %s}}'])
+def test_a_reply_of_900_brackets_is_unreadable_and_ends_nothing(tmp_path: Path, shape: str) -> None:
+    """Run, answers, accuracy, findings and bundle are there; the answer is missing with its reason."""
+    reply = shape % ("[" * 900 + "]" * 900)
+    model = f"{{ name = \"m\", provider = \"scripted\", replies = ['{reply}', 'Answer: A'] }}"
+    rows = "".join(f"q{n},Which port has SSH {n}?,22,23,A\n" for n in range(3, 13))
+    study = small(tmp_path, CHOICE + rows, model=model)
+    assert study.run(progress=False)["succeeded"] == 12
+    missing = study.keyed_answers()["reason"].dropna()
+    assert 0 < len(missing) < 12
+    assert missing.str.startswith("no answer: " if shape == "%s" else "too deep: ").all()
+    assert study.findings().sentences()
+    assert study.bundle(tmp_path / "bundle")

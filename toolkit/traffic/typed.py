@@ -118,7 +118,7 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     try:
         replied = json_objects(text, _EXACT)
     except TooDeep as fault:
-        raise Unreadable(f"the reply {fault}") from None
+        raise Unreadable(f"the reply is {fault}") from None
     for parsed in replied:
         if _has_doubled(parsed):
             raise Unreadable("an object has a key twice; which value counts is not decided")
