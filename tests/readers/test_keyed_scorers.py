@@ -264,8 +264,8 @@ def test_exact_text_comes_before_what_is_alike(options: tuple[str, ...], text: s
         ("E", OPTIONS, "no option: 'E'"),
         ("AC", OPTIONS, '2 options; scorer = "set" takes several'),
         ("A", (), "0 options: give their columns, or take a scorer without options"),
-        ("A", ("B", "x"), "option 1, 'B', is the letter of another: write it in more words"),
-        ("A", ("(c).", "x", "y"), "option 1, '(c).', is the letter of another: write it in more words"),
+        ("A", ("B", "x"), "option 1, 'B', may be letters of others: write it in more words"),
+        ("A", ("(c).", "x", "y"), "option 1, '(c).', may be letters of others: write it in more words"),
         ("x", ("X", "x", "y"), None),
         ("Tls", ("TLS", "tls"), "several options: 'Tls'; the letter tells which"),
         ("1", ("1", "2"), None),
@@ -280,11 +280,11 @@ def test_either_of_two_equal_options_is_right() -> None:
     """A guess is right in two of three; a set cannot have both."""
     keyed = item("C", ("one", "two", "one"))
     assert SCORERS["choice"].chance(keyed) == 2 / 3
-    assert "options 1 and 3 are equal" in str(SCORERS["set"].check(keyed))
+    assert "option 3, 'one', is there twice" in str(SCORERS["set"].check(keyed))
     for letters in ("AC", "A and B", "(a), C"):
         fault = SCORERS["set"].check(item("A", ("one", letters, "two")))
         assert fault is not None
-        assert "is the letters of others: write it in more words" in fault
+        assert "may be letters of others" in fault
     assert SCORERS["choice"].score(value(SCORERS["choice"], "Answer: A", keyed), keyed) == {"correct": 1.0}
 
 

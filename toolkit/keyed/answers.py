@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from string import ascii_uppercase
 from typing import Any, Final
 from unicodedata import decomposition, normalize
@@ -100,6 +101,7 @@ def _bare(stated: Any) -> Any:
     return json.dumps(stated) if isinstance(stated, bool) else stated
 
 
+@lru_cache(maxsize=1 << 14)
 def plain(text: str) -> str:
     """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
     if not text.isascii():

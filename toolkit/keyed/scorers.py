@@ -67,15 +67,7 @@ def set_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     """Return the scorer of all right options of several; chance is that of a set drawn from all that are not empty."""
 
     def key(item: KeyedItem) -> set[int]:
-        options = item.options
-        for index, option in enumerate(options):
-            if option in options[:index]:
-                raise Unread(
-                    f"options {options.index(option) + 1} and {index + 1} are equal: change one of them"
-                )
-            if len(_listed(option, options)) > 1:
-                raise Unread(_MISTAKEN.format(index + 1, quoted(option), "letters of others"))
-        return _key(item)
+        return _key(item, several=True)
 
     return make_scorer(
         "set",
@@ -90,19 +82,23 @@ def set_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     )
 
 
-_MISTAKEN: Final = "option {}, {}, is the {}: write it in more words"
-
-
-def _key(item: KeyedItem) -> set[int]:
+def _key(item: KeyedItem, *, several: bool = False) -> set[int]:
     """Return the places of the options that the key names; raises `Unread` where they cannot be told."""
     options = item.options
     if len(options) < 2:
         raise Unread(f"{len(options)} options: give their columns, or take a scorer without options")
     for index, option in enumerate(options):
-        for _, text in _lettered(option, options):
-            # A letter in its own place is told by both; `keeps_order` keeps it there.
-            if option.upper() != LETTERS[index] if text is None else matches(text, options):
-                raise Unread(_MISTAKEN.format(index + 1, quoted(option), "letter of another"))
+        # A letter in its own place is told by both; `keeps_order` keeps it there.
+        mistaken = [
+            option.upper() != LETTERS[index] if text is None else matches(text, options)
+            for _, text in _lettered(option, options)
+        ]
+        if several and option in options[:index]:
+            raise Unread(f"option {index + 1}, {quoted(option)}, is there twice: change one of the two")
+        if any(mistaken) or (several and len(_listed(option, options)) > 1):
+            raise Unread(
+                f"option {index + 1}, {quoted(option)}, may be letters of others: write it in more words"
+            )
     parts = item.answer if isinstance(item.answer, list) else [item.answer]
     return _options(parts if len(parts) > 1 else parts[0], options)
 
@@ -158,15 +154,12 @@ def _letters(item: KeyedItem, options: Iterable[str]) -> str:
 
 
 _MAKERS: Final[Mapping[str, Callable[..., Scorer]]] = {
-    "choice": choice_scorer,
-    "set": set_scorer,
-    "number": number_scorer,
-    "identifier": identifier_scorer,
-    "cvss": cvss_scorer,
-    "label": label_scorer,
-    "yes_no": yes_no_scorer,
-    "refusal": refusal_scorer,
-}
+    make().name: make
+    for make in (
+        choice_scorer, set_scorer, number_scorer, identifier_scorer, cvss_scorer, label_scorer, yes_no_scorer,
+        refusal_scorer,
+    )
+}  # fmt: skip
 SCORERS: Final[Mapping[str, Scorer]] = {name: make() for name, make in _MAKERS.items()}
 
 

@@ -293,17 +293,21 @@ def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
 
 def _without_marks(item: KeyedItem) -> KeyedItem:
     """Return an item whose options lost the marks that the file wrote before them: in another order these lie."""
-    for marks in (LETTERS, LETTERS.lower(), [str(number) for number in range(1, 27)]):
-        pairs = zip(marks, item.options, strict=False)
-        bare = [re.sub(rf"^\(?{mark}[).:]+\s+", "", option) for mark, option in pairs]
-        if len(bare) > 1 and all(text != option for text, option in zip(bare, item.options, strict=True)):
-            names = dict(zip((*marks[: len(bare)], *item.options), LETTERS[: len(bare)] * 2, strict=True))
-            answers = item.answer if isinstance(item.answer, list) else [item.answer]
-            letters = [key if key in bare else names.get(key, key) for key in answers]
-            return replace(
-                item, options=tuple(bare), answer=letters if isinstance(item.answer, list) else letters[0]
-            )
+    for marks in (LETTERS, LETTERS.lower(), _COUNTS[1:]):
+        pairs = list(zip(marks, item.options, strict=False))
+        bare = tuple(re.sub(rf"^\(?{mark}[).:]+\s+", "", option) for mark, option in pairs)
+        if len(bare) < 2 or set(bare) & set(item.options):
+            continue
+        letters = {
+            text: LETTERS[place] for place, pair in enumerate(pairs) for text in pair if text not in bare
+        }
+        answers = item.answer if isinstance(item.answer, list) else [item.answer]
+        named = [letters.get(answer, answer) for answer in answers]
+        return replace(item, options=bare, answer=named if isinstance(item.answer, list) else named[0])
     return item
+
+
+_COUNTS: Final = tuple(map(str, range(len(LETTERS) + 1)))
 
 
 def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
@@ -311,27 +315,21 @@ def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list
     keyed = [item for item in items if item.options and item.answer]
     if not keyed or not all(re.fullmatch("[0-9]{1,2}", str(item.answer)) for item in keyed):
         return items, []
-    names = {
-        first: {item.row: [*map(str, range(first, first + len(item.options)))] for item in keyed}
-        for first in (0, 1)
+    readings = {
+        name: [
+            dict(zip(texts or item.options, LETTERS[: len(item.options)], strict=False)).get(item.answer)
+            for item in keyed
+        ]
+        for name, texts in (("", ()), ("from 0", _COUNTS), ("from 1", _COUNTS[1:]))
     }
-    readings = {"": {item.row: list(item.options) for item in keyed}, "from 0": names[0], "from 1": names[1]}
-    possible = {
-        name: {item.row: LETTERS[texts[item.row].index(item.answer)] for item in keyed}
-        for name, texts in readings.items()
-        if all(item.answer in texts[item.row] for item in keyed)
-    }
-    zero = any(item.answer == "0" for item in keyed)
-    for item in keyed:
-        fault = ""
-        if not possible and item.answer not in names[not zero][item.row]:
-            fault = f"is none of {len(item.options)} options"
-        elif len({letters[item.row] for letters in possible.values()}) > 1:
+    possible = {name: letters for name, letters in readings.items() if None not in letters}
+    likely = readings["from 0" if any(item.answer == "0" for item in keyed) else "from 1"]
+    for item, *letters in zip(keyed, *(possible or {"": likely}).values(), strict=True):
+        if None in letters or len(set(letters)) > 1:
             fault = "may be the text of an option, or count the options from 0 or from 1"
-        if fault:
+            fault = fault if possible else f"is none of {len(item.options)} options"
             raise InputError(f"{path}, row {item.row}: the answer {item.answer} {fault}; write its letter")
-    name, letters = next(iter(possible.items()))
-    if not name:
-        return items, []
-    changed = [replace(item, answer=letters.get(item.row, item.answer)) for item in items]
-    return changed, [f"answers count the options {name}"]
+    name = next(iter(possible))
+    by_row = {item.row: letter for item, letter in zip(keyed, possible[name], strict=True)} if name else {}
+    changed = [replace(item, answer=by_row.get(item.row, item.answer)) for item in items]
+    return changed, [f"answers count the options {name}"] * bool(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
@@ -36,34 +36,22 @@ def matches(value: Any, names: Sequence[str]) -> list[int]:
     >>> matches("`-P`", names), matches("1000.0", names), matches("p", names)
     ([1], [2], [])
     """
-    if not isinstance(value, str):
-        return []
-    exact, *alike = _places(tuple(names))
-    forms = [(layer, exact) for layer in layers(value)]
-    forms += [(fold(value), places) for fold, places in zip(_FOLDS, alike, strict=True)]
-    return next((places[form] for form, places in forms if form in places), [])
+    layered = dict.fromkeys(layers(value)) if isinstance(value, str) else ()
+    for fold, form in [(str, text) for text in layered] + [(fold, fold(value)) for fold in _FOLDS if layered]:
+        if form and (places := [place for place, name in enumerate(names) if fold(name) == form]):
+            return places
+    return []
 
 
-@lru_cache(maxsize=4096)
-def _places(names: tuple[str, ...]) -> list[dict[str, list[int]]]:
-    """Return the places of names by their texts, and by each fold of these that leaves something."""
-    tables: list[dict[str, list[int]]] = []
-    for fold in (str, *_FOLDS):
-        tables.append({})
-        for place, name in enumerate(names):
-            if form := fold(name):
-                tables[-1].setdefault(form, []).append(place)
-    return tables
-
-
-def _digits(text: str) -> str:
+@lru_cache
+def _digits(text: str) -> object:
     """Return the number that a short text is, with its unit; nothing where it is none."""
     with suppress(Unread):
-        return str(_number(text)) if len(text) < 16 else ""
-    return ""
+        return len(text) < 16 and _number(text)
+    return None
 
 
-_FOLDS: Final = (plain, lambda text: plain(text).casefold(), _digits)
+_FOLDS: Final[tuple[Callable[[str], Any], ...]] = (plain, lambda text: plain(text).casefold(), _digits)
 
 
 def label_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
