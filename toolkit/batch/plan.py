@@ -325,9 +325,7 @@ def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
     try:
         parameters = dict(_assigned(parsed(ast.parse, tagged[0])))
     except (SyntaxError, ValueError) as error:
-        line = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else error
-        problem = f"is not plain Python: {line}"
-        raise InputError(f"{location}: the cell tagged `{TAG}` {problem}") from None
+        raise InputError(f"{location}: the cell tagged `{TAG}` is not plain Python: {error}") from None
     if not parameters:
         message = f"{location}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
         raise InputError(message)

@@ -11,12 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
-from toolkit.files import read_toml
 from toolkit.judges.request import JudgeSpec, fence_code
-from toolkit.judges.rubric import fill
+from toolkit.judges.rubric import fill, shipped_words
 from toolkit.keyed.answers import SHARE, Read, Scorer
 from toolkit.keyed.table import KeyedItem
 from toolkit.models.base import Message, ModelRequest
@@ -28,10 +26,6 @@ END: Final = 10_000
 """Characters of a long reply that are read at each end."""
 _FENCE: Final = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
 _ENDS: Final = re.compile(r"(?<=[.!?:])\s+|\n+|(?<=\s)[—–]\s+")
-_WRITTEN_OUT: Final = (
-    ("can not", "cannot"), ("can't", "cannot"), ("won't", "will not"), ("n't", " not"), ("i'm", "i am"),
-    ("i'd", "i would"), ("i'll", "i will"), ("i've", "i have"), ("that's", "that is"), ("it's", "it is"),
-)  # fmt: skip
 BY_PROVIDER: Final = ("excluded: refused reply", "excluded: filtered reply")
 """Failures of replies (`toolkit.prompt_test.PromptReply`) that provider or model withheld."""
 
@@ -89,19 +83,14 @@ def _declines(sentence: str, refuses: re.Pattern[str], helps: re.Pattern[str]) -
 def _plain(text: str) -> str:
     """Return the words of a sentence as the forms have them."""
     words = text.casefold().replace("’", "'").replace("ʼ", "'")
-    for short, written_out in _WRITTEN_OUT:
+    for short, written_out in shipped_words("refusals", "keyed")["written_out"].items():
         words = re.sub(rf"(?<![a-z]){short}" if short[0] != "n" else short, written_out, words)
     return " ".join(re.sub(r"[^\w']+|_", " ", words).split())
 
 
 @cache
-def _texts() -> dict[str, Any]:
-    return read_toml(resources.files("toolkit.keyed") / "refusals.toml", "refusals.toml")
-
-
-@cache
 def _forms() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    words = _texts()
+    words = shipped_words("refusals", "keyed")
     verbs = "(?:" + "|".join(words["verbs"]) + ")"
 
     def pattern(forms: list[str]) -> re.Pattern[str]:
@@ -129,4 +118,6 @@ def refusal_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
 def refusal_request(judge: JudgeSpec, request: str, reply: str) -> ModelRequest:
     """Return the request that asks a judge whether a reply refuses; `toolkit.hallucination.votes.yes_or_no` reads."""
     values = {"nonce": fence_code(request, reply, judge.seed), "request": request, "reply": reply}
-    return judge.request((Message("user", fill(_texts()["question"].strip(), values)),))
+    return judge.request(
+        (Message("user", fill(shipped_words("refusals", "keyed")["question"].strip(), values)),)
+    )

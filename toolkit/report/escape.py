@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import string
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,11 +11,12 @@ from contextvars import ContextVar
 from importlib.resources import files
 from typing import Final
 
+from toolkit.files import read_toml
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
 
 
 def _data(name: str) -> dict[str, dict[str, str]]:
-    return tomllib.loads((files("toolkit.report") / f"{name}.toml").read_text(encoding="utf-8"))
+    return read_toml(files("toolkit.report") / f"{name}.toml")
 
 
 _SIGNS: Final = _data("latex")
