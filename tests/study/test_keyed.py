@@ -208,7 +208,7 @@ def test_the_function_of_the_page_scores_a_study(tmp_path: Path) -> None:
     result = study.accuracy()
     assert result.accuracies[0].estimate == pytest.approx(1 / 6)
     assert result.above_majority == (), "what the commonest answer scores is known to the function alone"
-    assert study.compare_models(score="overlap").differences == ()
+    assert study.compare_models().differences == ()
 
 
 @pytest.mark.parametrize("name", ["cluster", "aud_cost", "model", "composite", "without a readable answer"])

@@ -97,7 +97,7 @@ def _after(mark: re.Match[str], line: str) -> str:
 def _bare(stated: Any) -> Any:
     """Return an answer as it is written; a list of one is that one."""
     if isinstance(stated, list) and len(stated) == 1:
-        stated = stated[0]
+        return _bare(stated[0])
     return json.dumps(stated) if isinstance(stated, bool) else stated
 
 
@@ -160,7 +160,7 @@ def make_scorer(
     """Return a scorer that asks for what `asked` says; `key` and `parse` raise `Unread` for what they cannot take."""
 
     def check(item: KeyedItem) -> str | None:
-        if item.answer in (None, "", []):
+        if not item.answers:
             return "has no answer; write it, or take the row out"
         try:
             key(item)
@@ -185,9 +185,9 @@ def listed(options: Sequence[str]) -> str:
 
 def one_key(item: KeyedItem) -> str:
     """Return a key of one text; raises `Unread` where there are several."""
-    if isinstance(item.answer, list) and len(item.answer) > 1:
-        raise Unread(f"{len(item.answer)} answers where this scorer takes one")
-    return str(item.answer[0] if isinstance(item.answer, list) else item.answer)
+    if len(item.answers) > 1:
+        raise Unread(f"{len(item.answers)} answers where this scorer takes one")
+    return str(item.answers[0])
 
 
 def set_scores(answered: set[str], key: set[str]) -> dict[str, float]:

@@ -80,8 +80,8 @@ class KeyedTest(PromptResponseTest):
         if ask_judges and (scorer != "refusal" or not judges):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)
-        columns = {*_TYPES, *KINDS["runs"], UNREADABLE}
-        if clashes := [name for name, _ in self.scorer.measures if name in columns]:
+        taken = {*_TYPES, *KINDS["runs"], UNREADABLE}
+        if clashes := [name for name, _ in self.scorer.measures if name in taken]:
             message = f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
             raise InputError(message)
         self.licence = licence

@@ -99,8 +99,7 @@ def _key(item: KeyedItem, *, several: bool = False) -> set[int]:
             raise Unread(
                 f"option {index + 1}, {quoted(option)}, may be letters of others: write it in more words"
             )
-    parts = item.answer if isinstance(item.answer, list) else [item.answer]
-    return _options(parts if len(parts) > 1 else parts[0], options)
+    return _options(item.answers if len(item.answers) > 1 else item.answers[0], options)
 
 
 def _lettered(value: Any, options: Sequence[str]) -> Iterator[tuple[int, str | None]]:

@@ -50,6 +50,11 @@ class KeyedItem:
     group: str | None = None
     row: int = 0
 
+    @property
+    def answers(self) -> list[str]:
+        """The texts of the key."""
+        return self.answer if isinstance(self.answer, list) else [self.answer] if self.answer else []
+
 
 @dataclass(frozen=True)
 class KeyedTable:
@@ -301,9 +306,10 @@ def _without_marks(item: KeyedItem) -> KeyedItem:
         letters = {
             text: LETTERS[place] for place, pair in enumerate(pairs) for text in pair if text not in bare
         }
-        answers = item.answer if isinstance(item.answer, list) else [item.answer]
-        named = [letters.get(answer, answer) for answer in answers]
-        return replace(item, options=bare, answer=named if isinstance(item.answer, list) else named[0])
+        named = [letters.get(answer, answer) for answer in item.answers]
+        return replace(
+            item, options=bare, answer=named if isinstance(item.answer, list) else (*named, None)[0]
+        )
     return item
 
 

@@ -56,8 +56,7 @@ _FOLDS: Final[tuple[Callable[[str], Any], ...]] = (plain, lambda text: plain(tex
 
 def label_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     """Return the scorer of one of the labels that the keys of the items have; exact text comes before what is alike."""
-    keys = [item.answer if isinstance(item.answer, list) else [item.answer] for item in items]
-    labels = {text: text for texts in keys for text in texts if text}
+    labels = {text: text for item in items for text in item.answers}
     return _label_scorer("label", labels, f"one of: {', '.join(sorted(labels))}")
 
 

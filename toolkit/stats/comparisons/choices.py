@@ -17,7 +17,7 @@ from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import counted, one_line
+from toolkit.words import counted
 
 F1_METHOD: Final = "jackknife over bases of the logit"
 SHARE: Final = "share of answers"
@@ -180,9 +180,8 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
             numbered(list(read["base"])), np.stack([is_key & is_answer, is_key, is_answer], 1).astype(float)
         )
         if len(outside := answer[~is_answer.any(axis=1)]):
-            foreign = one_line(", ".join(sorted(set(outside[:, 0]))), 80)
-            with_label = f"{counted(len(outside), 'answers')} with a label outside the key ({foreign})"
-            notes.append(f"{model}: {with_label}, wrong and no class of the mean")
+            answers = counted(len(outside), "answers")
+            notes.append(f"{model}: {answers} with a label outside the key, wrong and no class of the mean")
         counts = {"answers": len(read), "bases": read["base"].nunique()}
         empty = Estimate("", None, method=F1_METHOD, unit="none", n=counts, missing=len(part) - len(read))
         facets = {"model": str(model)}
