@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import time
@@ -103,14 +102,8 @@ def test_hostile_replies_are_read_in_time(name: str) -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_whatever_order_is_shown_the_value_is_the_letter_of_the_file() -> None:
+def test_options_are_shown_with_the_letters_they_are_answered_by() -> None:
     choice, keyed = SCORERS["choice"], item("B", OPTIONS)
-    for shown in itertools.permutations(OPTIONS):
-        letters = dict(zip("ABCD", shown, strict=True))
-        for letter, option in letters.items():
-            read = choice.read(f"Answer: {letter}", keyed, shown)
-            assert read.value == "ABCD"[OPTIONS.index(option)]
-            assert choice.score(read.value, keyed) == {"correct": float(option == OPTIONS[1])}
     assert choice.form(keyed, SHOWN).startswith(
         "\nA) Account Control\nB) Configuration\nC) Audit\nD) Execution Pre"
     )

@@ -31,10 +31,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return study
 
 
+RIGHT = '{ name = "m", provider = "scripted", replies = ["Answer: A"] }'
+
+
 def small(folder: Path, table: str, options: str = "", **keys: str) -> Study:
     """Return a study of one scripted model over a table."""
     (folder / "set.csv").write_text(table)
-    model = keys.pop("model", '{ name = "m", provider = "scripted", replies = ["Answer: A"] }')
+    model = keys.pop("model", RIGHT)
     more = "\n".join(f"{name} = {value}" for name, value in keys.items())
     (folder / "set.toml").write_text(
         f'name = "small"\ntest = "keyed"\ndataset = "set.csv"\nmodels = [{model}]\n{more}\n[options]\n{options}\n'
@@ -187,6 +190,19 @@ def test_judges_are_asked_for_refusals_alone(tmp_path: Path) -> None:
     """Of a scorer that compares with a key one line says so."""
     with pytest.raises(InputError, match="ask_judges is for scorer"):
         _ = small(tmp_path, CHOICE, "ask_judges = true").plan
+
+
+def test_labels_that_are_alike_are_read_exactly_and_told(tmp_path: Path) -> None:
+    """A model that is always right has accuracy 1, and the methods say that -p and -P are two labels."""
+    table = (
+        "id,question,answer\nq1,Which asks for the port?,-p\nq2,Which asks for the port?,-p\nq3,And it?,-P\n"
+    )
+    study = small(tmp_path, table, 'scorer = "label"', model=RIGHT.replace("Answer: A", "Answer: `-p`"))
+    study.run(progress=False)
+    assert study.keyed_answers().set_index("base")["correct"].to_dict() == {"q1": 1.0, "q2": 1.0, "q3": 0.0}
+    study.bundle(tmp_path / "bundle")
+    methods = " ".join((tmp_path / "bundle" / "methods.txt").read_text().split())
+    assert "some labels differ in capitals or marks alone: each is a label of its own" in methods
 
 
 ANSWERS = "id,question,answer\nq1,What now?,isolate the host\nq2,And then?,tell the boss\n"

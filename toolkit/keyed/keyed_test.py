@@ -14,7 +14,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec
-from toolkit.keyed.answers import SHARE, Read
+from toolkit.keyed.answers import SHARE, Read, plain
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
 from toolkit.keyed.scorers import LETTERS, SCORERS, Scorer, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
@@ -77,6 +77,10 @@ class KeyedTest(PromptResponseTest):
         settings = {} if tolerance is None else {"tolerance": tolerance}
         self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
+        labels = {label for item in self.table.items for label in item.answers}
+        if scorer == "label" and len({plain(label).casefold() for label in labels}) < len(labels):
+            note = "some labels differ in capitals or marks alone: each is a label of its own"
+            self.table = replace(self.table, notes=(*self.table.notes, note))
         if ask_judges and (scorer != "refusal" or not judges):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)

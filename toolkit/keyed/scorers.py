@@ -35,7 +35,7 @@ from toolkit.keyed.values import (
     yes_no_scorer,
 )
 from toolkit.prompt_test import code_of_users, module_of_users
-from toolkit.words import choices
+from toolkit.words import choices, one_line
 
 _LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
 
@@ -208,7 +208,7 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
             except BaseException as error:
                 if isinstance(error, Exception) or _is_pressed(error):
                     raise
-                return Read(None, f"the scorer failed: {type(error).__name__}: {error}")
+                return Read(None, f"the scorer failed: {type(error).__name__}: {one_line(str(error), 80)}")
             if value is None:
                 return Read(None, "the scorer gives no score")
             numbers = value if isinstance(value, Mapping) else {next(iter(measures)): value}
