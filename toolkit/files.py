@@ -24,6 +24,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeVar, get_args
 
@@ -34,6 +35,10 @@ from toolkit.errors import InputError
 from toolkit.words import choices, name_fault, suggestion
 
 M = TypeVar("M", bound=BaseModel)
+V = TypeVar("V")
+DEEPEST: Final = 100
+"""Levels of lists and objects that are read: nobody writes more, and a thousand end whatever calls itself for each."""
+_LONG_KEY: Final = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{DEEPEST}}}""")
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
 DAMAGED_ZIP: Final = (
@@ -180,15 +185,41 @@ def similar_file(path: Path | Traversable) -> str:
     return suggestion(path.name, (entry.name for entry in folder.iterdir())) if folder.is_dir() else ""
 
 
+class TooDeep(ValueError):
+    """Lists or objects of a text are nested deeper than is read."""
+
+
+def parsed(parse: Callable[..., V], *arguments: Any, **settings: Any) -> V:
+    """Return what a parser reads of text, or raise `TooDeep`: whoever goes through the value may then call itself."""
+    with contextlib.suppress(RecursionError, MemoryError):
+        value = parse(*arguments, **settings)
+        level: list[Any] = [[value]]
+        for _ in range(DEEPEST + 1):
+            children = (part.values() if isinstance(part, dict) else part for part in level)
+            level = [
+                child for child in chain.from_iterable(children) if isinstance(child, dict | list | tuple)
+            ]
+            if not level:
+                return value
+    raise TooDeep(f"nested deeper than {DEEPEST} levels")
+
+
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
     """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
-    return _parsed(read_text(path, where, what), where or str(path), tomllib.loads, "TOML")
+    return _content(read_text(path, where, what), where or str(path), _toml, "TOML")
+
+
+def _toml(text: str) -> dict[str, Any]:
+    # tomllib takes seconds for one key of 20,000 parts, and hours for a million.
+    if _LONG_KEY.search(text):
+        raise TooDeep(f"a key has more than {DEEPEST} parts")
+    return tomllib.loads(text)
 
 
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file; a key that an object has twice is refused, for one of its values is lost."""
     parse = functools.partial(json.loads, object_pairs_hook=distinct_keys)
-    return _parsed(read_text(path), str(path), parse, "JSON")
+    return _content(read_text(path), str(path), parse, "JSON")
 
 
 def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -225,7 +256,10 @@ def read_text(
     """Return a text file in UTF-8, or where ``wide`` in UTF-16 with its mark; line breaks stay as they are."""
     where = where or str(path)
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:
+            content = stream.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise InputError(f"{where}: is larger than {_LARGEST >> 20} MB; split it, or take a part of it")
         # Windows editors write a byte order mark before UTF-8 too.
         is_wide = wide and content[:2] in (b"\xff\xfe", b"\xfe\xff")
         return content.decode("utf-16" if is_wide else "utf-8-sig")
@@ -240,10 +274,10 @@ def read_text(
         raise InputError(f"{where}: cannot be read ({error.strerror})") from None
 
 
-def _parsed(text: str, where: str, parse: Callable[[str], Any], form: str) -> Any:
+def _content(text: str, where: str, parse: Callable[[str], Any], form: str) -> Any:
     try:
-        return parse(text)
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists without an end
+        return parsed(parse, text)
+    except ValueError as error:  # also a number of 5,000 digits
         raise InputError(f"{where}: not valid {form}: {' '.join(str(error).split())[:200]}") from None
 
 

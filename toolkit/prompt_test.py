@@ -203,10 +203,11 @@ async def annotate(
             return await annotators[name](replies[index], ask)
         except (ModelError, BudgetReached):
             raise
-        except Exception:
+        except (Exception, SystemExit) as error:
             if stop:
                 stop.set()
-            raise
+            # Of a task asyncio lets an exit end the whole loop, without a word.
+            raise error if isinstance(error, Exception) else RuntimeError(repr(error)) from error
 
     outcomes = await asyncio.gather(*(run_annotator(*pair) for pair in pairs), return_exceptions=True)
     for annotation in outcomes:
@@ -235,7 +236,7 @@ def code_of_users(message: str, kind: type[InputError] = StudyError, advice: str
         yield
     except ToolkitError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise kind(f"{message}: {type(error).__name__}: {error}{advice}") from error
 
 

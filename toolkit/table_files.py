@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit import files
 from toolkit.errors import InputError
-from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size, similar_file
+from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size, parsed, similar_file
 from toolkit.words import one_line, visible_name
 
 if TYPE_CHECKING:
@@ -282,8 +282,8 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not written.strip():
             continue
         try:
-            row = json.loads(written, object_pairs_hook=distinct_keys)
-        except (ValueError, RecursionError) as error:
+            row = parsed(json.loads, written, object_pairs_hook=distinct_keys)
+        except ValueError as error:
             reason = f"is not valid JSON ({one_line(str(error), _CUT)}); one object a line"
             raise InputError(f"{path}, line {line}: {reason}") from None
         if not isinstance(row, dict):

@@ -15,9 +15,9 @@ from toolkit.keyed.table import KeyedItem, load_keyed
 from toolkit.study_file import StudyFile
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SETS, REFUSALS, TABLES, FUNCTION = (
+SETS, REFUSALS, TABLES = (
     (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("reference/published_sets", "how_to/refusals", "reference/keyed_tables", "how_to/own_scorer")
+    for name in ("reference/published_sets", "how_to/refusals", "reference/keyed_tables")
 )
 STUDIES = re.findall(r"```toml\n(.*?)```", SETS + REFUSALS, re.DOTALL)
 LETTERED = ["A) MFA", "B) Fax", "C) FIDO2"]
@@ -135,12 +135,3 @@ def test_every_set_has_its_study_file() -> None:
     for named in SCORERS.values():
         (row,) = re.findall(rf"^\| `{named.name}` .*", scorers, re.MULTILINE)
         assert all(f"`{measure}`" in row for measure, _ in named.measures)
-
-
-def test_the_function_of_the_page_is_a_scorer(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", FUNCTION, re.DOTALL)
-    (tmp_path / "mine.py").write_text(code)
-    own, item = scorer("mine.py:overlap", tmp_path), KeyedItem("i", "Which?", (), "isolate the host")
-    read = own.read("Isolate it.", item, ())
-    assert own.score(read.value, item) == {"overlap": 1 / 3, "length": 11.0}
-    assert own.form(item, ()) == "Answer in one sentence."

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolkit.errors import InputError, StudyError
 from toolkit.keyed.answers import Scorer
 from toolkit.keyed.scorers import SCORERS, scorer
-from toolkit.keyed.table import KeyedItem
+from toolkit.keyed.table import KeyedItem, keeps_order
 
 NOTHING = "no answer: no JSON object and no last line 'Answer: X'"
 OPTIONS = ("Audit", "Execution Prevention", "Configuration", "Account Control")
@@ -60,7 +61,7 @@ def value(name: Scorer, text: str, keyed: KeyedItem, shown: tuple[str, ...] = ()
         ("Answer: E", ("no option: 'E'",)),
         ("Answer: А", ("no option: 'А'",)),
         ("Answer: D) Audit", ("no option: 'D) Audit'",)),
-        ('{"answer": 4}', ("no option: '4.0'",)),
+        ('{"answer": 4}', ("no option: '4'",)),
         ('{"answer": ["A", "D"]}', ("no option: \"['A', 'D']\"",)),
         ("Answer: A\nNo, wait.\nAnswer: D", ("two answers: 'A' and 'D'",)),
         ('{"answer": "A"} {"answer": "D"}', ("two answers: 'A' and 'D'",)),
@@ -101,20 +102,73 @@ def test_hostile_replies_are_read_in_time(name: str) -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def test_whatever_order_is_shown_the_value_is_the_letter_of_the_file() -> None:
+def test_options_are_shown_with_the_letters_they_are_answered_by() -> None:
     choice, keyed = SCORERS["choice"], item("B", OPTIONS)
-    for shown in itertools.permutations(OPTIONS):
-        letters = dict(zip("ABCD", shown, strict=True))
-        for letter, option in letters.items():
-            read = choice.read(f"Answer: {letter}", keyed, shown)
-            assert read.value == "ABCD"[OPTIONS.index(option)]
-            assert choice.score(read.value, keyed) == {"correct": float(option == OPTIONS[1])}
     assert choice.form(keyed, SHOWN).startswith(
         "\nA) Account Control\nB) Configuration\nC) Audit\nD) Execution Pre"
     )
     assert 'one line "Answer: X"' in choice.form(keyed, SHOWN)
     assert choice.chance(keyed) == 0.25
     assert choice.measures == (("correct", "share of items"),)
+
+
+PIECES: Final = (
+    "-p -P id `id` init __init__ 28 2⁸ 10³ 103 ' \" C C++ C# .NET NET /etc ~ A b (B) B. C) 1 2 ٢ ２ 1,000 1000 1.0 ½ "
+    "5㎏ 5kg −3 -3 ab a\u200bb Ab é e\u0301 ﬁ fi **x** x x. A,B AC true True null … ... _ * ` {x} [A] H₂O H2O"
+)
+"""Options that a fold of capitals, marks, blanks or compatible characters may take for each other."""
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(
+    st.lists(
+        st.sampled_from(
+            [*PIECES.split(), "A record", "B) x", "A and C", "two  blanks", "two blanks", "Answer: A"]
+        )
+        | st.text("aB12.`*_²\"' -", min_size=1, max_size=4).map(str.strip).filter(bool),
+        min_size=2,
+        max_size=5,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_an_accepted_table_is_read_without_error(options: list[str], rng: random.Random) -> None:
+    """By text, letter or JSON the right option scores 1 and another one 0, whatever the options and their order are."""
+    keyed = item(rng.choice("ABCDE"[: len(options)]), tuple(options))
+    right = options["ABCDE".index(keyed.answer)]
+    shown = keyed.options if keeps_order(keyed) else tuple(rng.sample(options, len(options)))
+    for named in (SCORERS["choice"], SCORERS["set"]):
+        for letter, option in zip("ABCDE", shown, strict=False) if named.check(keyed) is None else ():
+            objects = (json.dumps({"answer": stated}) for stated in (letter, option, [option]))
+            for text in (f"Answer: {letter}", f"**Answer:** ({letter})", f"So\nAnswer: {option}", *objects):
+                score = named.score(value(named, text, keyed, shown), keyed)
+                assert next(iter(score.values())) == float(option == right), (text, shown)
+    labels = scorer("label", Path(), [item(text) for text in options])
+    for option in options:
+        assert value(labels, json.dumps({"answer": option}), item(option)) == option
+        assert value(labels, f"So\nAnswer: {option}", item(option)) == option
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "expected"),
+    [
+        (("-p", "-P"), "**Answer:** `-P`.", "B"),
+        (("-p", "-P"), "Answer: B) -p", ("no option: 'B) -p'",)),
+        (("__init__", "init"), "Answer: __init__", "A"),
+        (("__init__", "init"), "_Answer_: **__init__**", "A"),
+        (("TLS", "tls", "SSH"), "Answer: Tls", ("several options: 'Tls'; the letter tells which",)),
+        (("TLS", "tls", "SSH"), "Answer: B) Tls", "B"),
+        (("2⁸", "29"), "Answer: 28", ("no option: '28'",)),
+        (("'", '"'), "Answer: **", ("no option: '**'",)),
+        (("443", "80"), '{"answer": 443}', "A"),
+        (("80", "1,000"), '{"answer": 1000}', "B"),
+        (("1.1", "1.10"), '{"answer": 1.100}', ("several options: '1.100'; the letter tells which",)),
+        (("True", "False"), '{"answer": true}', "A"),
+        (("man-in-the-middle", "don't"), "Answer: Man‑in‑the‑middle", "A"),
+        (("5 kg", "5 g"), "Answer: ５ ㎏", "A"),
+    ],
+)
+def test_exact_text_comes_before_what_is_alike(options: tuple[str, ...], text: str, expected: Any) -> None:
+    assert value(SCORERS["choice"], text, item("A", options)) == expected
 
 
 @pytest.mark.parametrize(
@@ -128,7 +182,11 @@ def test_whatever_order_is_shown_the_value_is_the_letter_of_the_file() -> None:
         ("E", OPTIONS, "no option: 'E'"),
         ("AC", OPTIONS, '2 options; scorer = "set" takes several'),
         ("A", (), "0 options: give their columns, or take a scorer without options"),
-        ("A", ("B", "A"), "'A' is a letter and the text of another option: write the letter"),
+        ("A", ("B", "x"), "option 1, 'B', may be letters of others: write it in more words"),
+        ("A", ("(c).", "x", "y"), "option 1, '(c).', may be letters of others: write it in more words"),
+        ("x", ("X", "x", "y"), None),
+        ("Tls", ("TLS", "tls"), "several options: 'Tls'; the letter tells which"),
+        ("1", ("1", "2"), None),
     ],
 )
 def test_keys_of_choices(answer: Any, options: tuple[str, ...], fault: str | None) -> None:
@@ -137,7 +195,14 @@ def test_keys_of_choices(answer: Any, options: tuple[str, ...], fault: str | Non
 
 
 def test_either_of_two_equal_options_is_right() -> None:
+    """A guess is right in two of three; a set cannot have both."""
     keyed = item("C", ("one", "two", "one"))
+    assert SCORERS["choice"].chance(keyed) == 2 / 3
+    assert "option 3, 'one', is there twice" in str(SCORERS["set"].check(keyed))
+    for letters in ("AC", "A and B", "(a), C"):
+        fault = SCORERS["set"].check(item("A", ("one", letters, "two")))
+        assert fault is not None
+        assert "may be letters of others" in fault
     assert SCORERS["choice"].score(value(SCORERS["choice"], "Answer: A", keyed), keyed) == {"correct": 1.0}
 
 
@@ -214,9 +279,20 @@ def test_yes_and_no() -> None:
         ("Answer: 1_000", "1", ("no number: '1_000'",)),
         ("Answer: about 5", "5", ("no number: 'about 5'",)),
         ("Answer: 5 or 6", "5", ("no number: '5 or 6'",)),
-        ('{"answer": NaN}', "5", ("no finite number: 'nan'",)),
+        ('{"answer": NaN}', "5", ("no number: 'NaN'",)),
+        ("Answer: 10³", "103", ("no number: '10³'",)),
+        ("Answer: 2½", "2", ("no number: '2½'",)),
+        ("Answer: m²", "2", ("no number: 'm²'",)),
+        ("Answer: ４４３", "443", 443.0),
+        ("Answer: ٤٤٣", "443", 443.0),
+        ("Answer: **–4**.", "4", -4.0),
+        ("Answer: 5 ㎏", "5 kg", 5.0),
+        ("Answer: 5 m²", "5 m²", 5.0),
+        ("Answer: 1 234", "1234", ("no number: '1 234'",)),
+        ('{"answer": 443}', "443", 443.0),
+        ('{"answer": ' + "9" * 5000 + "}", "5", ("no finite number: '" + "9" * 39 + "…'",)),
         ("Answer: 1e999", "5", ("no finite number: '1e999'",)),
-        ('{"answer": true}', "1", ("no number: 'True'",)),
+        ('{"answer": true}', "1", ("no number: 'true'",)),
     ],
 )
 def test_numbers_are_read_strictly(text: str, key: str, expected: Any) -> None:
@@ -264,7 +340,7 @@ def test_tolerance(tmp_path: Path) -> None:
         ("Answer: T1059.1", ("no identifier: 'T1059.1'",)),
         ("Answer: CWE-79", ("other identifiers: CWE was not asked, 'CWE-79'",)),
         ('{"answer": []}', ""),
-        ('{"answer": 1059}', ("no identifier: '1059.0'",)),
+        ('{"answer": 1059}', ("no identifier: '1059'",)),
     ],
 )
 def test_identifiers(text: str, expected: Any) -> None:
@@ -375,6 +451,35 @@ def undeclared(text, item):
 
 def odd(text, item):
     return float("nan")
+
+def leaves(text, item):
+    import sys
+    sys.exit("enough")
+
+def interrupts(text, item):
+    raise KeyboardInterrupt
+
+def pressed(text, item):
+    import signal
+    signal.raise_signal(signal.SIGINT)
+
+def nothing(text, item):
+    return {}
+
+def empty(text, item):
+    return 1.0
+
+empty.measures = {}
+
+def listed(text, item):
+    return 1.0
+
+listed.measures = ["share"]
+
+def unnamed(text, item):
+    return 1.0
+
+unnamed.measures = {"": 3}
 """
 
 
@@ -382,13 +487,24 @@ def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN)
     keyed = item("abc")
     words = scorer("mine.py:words", tmp_path)
-    assert (words.measures, words.needs_key, words.check(item(None))) == ((("score", "none"),), False, None)
+    assert (words.measures, words.check(item(None))) == ((("score", "none"),), None)
     assert words.score(value(words, "two words", keyed), keyed) == {"score": 2.0}
     assert value(words, "", keyed) == ("the scorer gives no score",)
     two = scorer("mine.py:two", tmp_path)
     assert two.score(value(two, "abc", keyed), keyed) == {"exact": 1.0, "long": 3.0}
     assert two.form(keyed, ()) == "Be short."
     assert value(scorer("mine.py:odd", tmp_path), "x", keyed) == ("the scorer gives no finite number",)
+    assert value(scorer("mine.py:leaves", tmp_path), "x", keyed) == ("the scorer failed: SystemExit: enough",)
+    assert value(scorer("mine.py:interrupts", tmp_path), "x", keyed) == (
+        "the scorer failed: KeyboardInterrupt: ",
+    )
+    with pytest.raises(KeyboardInterrupt):
+        scorer("mine.py:pressed", tmp_path).read("x", keyed, ())
+    with pytest.raises(InputError, match=r"gives nothing for item i and not score; declare"):
+        scorer("mine.py:nothing", tmp_path).read("x", keyed, ())
+    for name in ("empty", "listed", "unnamed"):
+        with pytest.raises(StudyError, match=rf"{name}.measures is .*; write .*{name}.measures = ."):
+            scorer(f"mine.py:{name}", tmp_path)
     with pytest.raises(InputError, match=r"scorer mine.py:broken failed on item i: ZeroDivisionError"):
         scorer("mine.py:broken", tmp_path).read("x", keyed, ())
     with pytest.raises(
@@ -409,9 +525,11 @@ def test_a_scorer_of_ones_own(tmp_path: Path) -> None:
             r"options.scorer: mien.py: no such file beside the study; did you mean mine.py\? check",
         ),
         ("no_such_module:f", r"options.scorer: 'no_such_module:f' cannot be imported: ModuleNotFoundError"),
+        ("exits.py:f", r"options.scorer: 'exits.py:f' cannot be imported: SystemExit: 3"),
     ],
 )
 def test_unknown_scorers_are_one_line(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)")
     with pytest.raises(StudyError, match=message):
         scorer(name, tmp_path)

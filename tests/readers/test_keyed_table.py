@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_seceval(tmp_path: Path) -> None:
     assert table.items == (
         KeyedItem("s1", "Which help?", ("Canaries", "Names", "ASLR"), "AC", "book", "Web, Memory", 1),
     )
-    assert table.notes == ("letters before options were taken off in 1 row",)
+    assert table.notes == ("marks before options were taken off in 1 row",)
     check_table(table, SCORERS["set"])
     with pytest.raises(
         InputError, match=r'row 1: its answer is not usable \(2 options; scorer = "set" takes'
@@ -141,21 +142,57 @@ def test_text_is_kept_as_it_stands(tmp_path: Path) -> None:
     assert "lone surrogate" in fault(tmp_path, "t.json", [{"question": "a \ud800", "answer": "b"}])
 
 
-def test_answers_that_count_options(tmp_path: Path) -> None:
-    def rows(*answers: Any) -> list[dict[str, Any]]:
-        return [
-            {"question": f"{n}?", "choices": ["x", "y", "z"], "answer": key} for n, key in enumerate(answers)
-        ]
+OPEN = "may be the text of an option, or count the options from 0 or from 1; write its letter"
 
-    zero = load(tmp_path, "t.json", rows(0, 2, 1))
-    assert [item.answer for item in zero.items] == ["A", "C", "B"]
-    assert "answers count the options from 0" in zero.notes
-    assert [item.answer for item in load(tmp_path, "t.json", rows("1", "3")).items] == ["A", "C"]
-    assert "may count the options from 0 or from 1" in fault(tmp_path, "t.json", rows(1, 2))
-    assert "may count the options from 0 or from 1" in fault(tmp_path, "t.json", rows(0, 3))
-    assert "row 2: the answer 4 is none of 3 options" in fault(tmp_path, "t.json", rows(3, 4, 1))
-    digits = [{"question": "Which?", "choices": ["1", "2"], "answer": "2"}]
-    assert load(tmp_path, "t.json", digits).items[0].answer == "2"
+
+@pytest.mark.parametrize(
+    ("options", "answers", "expected"),
+    [
+        ("xyz", [0, 2, 1], "ACB from 0"),
+        ("xyz", ["1", "3"], "AC from 1"),
+        ("xyz", [1, 2], f"row 1: the answer 1 {OPEN}"),
+        ("xyz", [2, 1], f"row 1: the answer 2 {OPEN}"),
+        ("xyz", [0, 3], "row 2: the answer 3 is none of 3 options"),
+        ("xyz", [3, 4, 1], "row 2: the answer 4 is none of 3 options"),
+        ("123", ["1", "2"], f"row 1: the answer 1 {OPEN}"),
+        ("123", ["2", "3"], "23"),  # by text and from 1, which are the same
+        ("213", ["3", "1"], f"row 2: the answer 1 {OPEN}"),
+        ("213", ["0", "2"], "AC from 0"),
+        ("012", ["0", "1"], "01"),
+        ("012", ["1", "2"], f"row 1: the answer 1 {OPEN}"),
+        (["80", "443"], ["443", "80"], ["443", "80"]),
+        (["80", "2"], ["2", "80"], ["2", "80"]),
+        ("123", ["1", "B"], "1B"),
+    ],
+)
+def test_answers_that_count_options(
+    tmp_path: Path, options: Sequence[str], answers: list[Any], expected: Any
+) -> None:
+    """A number is a text or a place where the table leaves no other reading, and a note tells it."""
+    rows = [{"question": f"{n}?", "choices": [*options], "answer": key} for n, key in enumerate(answers)]
+    if "row" in expected:
+        assert expected in fault(tmp_path, "t.json", rows)
+        return
+    table = load(tmp_path, "t.json", rows)
+    letters, _, first = (expected, "", "") if isinstance(expected, list) else expected.partition(" ")
+    assert [item.answer for item in table.items] == [*letters]
+    assert [note for note in table.notes if "count" in note] == [f"answers count the options {first}"] * bool(
+        first
+    )
+
+
+@pytest.mark.parametrize("marks", ["A) B) C)", "(a). (b). (c).", "1. 2. 3.", "a: b: c:"])
+def test_marks_before_options_are_taken_off(tmp_path: Path, marks: str) -> None:
+    """In another order they would lie; a key that is such a mark, or has one, names its option."""
+    texts = [f"{mark} {text}" for mark, text in zip(marks.split(), ("TLS", "SSH", "FTP"), strict=True)]
+    keys = [re.sub(r"\W", "", marks.split()[1]), texts[1]]
+    table = load(
+        tmp_path, "t.json", [{"question": "Which?", "choices": texts, "answer": key} for key in keys]
+    )
+    for item in table.items:
+        assert item.options == ("TLS", "SSH", "FTP")
+        assert SCORERS["choice"].score("B", item) == {"correct": 1.0}
+    assert "marks before options were taken off in 2 rows" in table.notes
 
 
 @pytest.mark.parametrize(
@@ -169,6 +206,8 @@ def test_answers_that_count_options(tmp_path: Path) -> None:
         (["TLS", "None of these protocols"], False),
         (["A record and MX record", "Vitamin C"], False),
         (["Both a lock and a key", "Only A's key"], False),
+        (["MX", "b", "TXT"], True),
+        (["MX", "TXT", "X"], False),
         ([], False),
     ],
 )

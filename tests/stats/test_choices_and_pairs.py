@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import combinations, cycle
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import logit
+from sklearn.metrics import f1_score
 
 from toolkit import stats
 from toolkit.errors import InputError
@@ -245,27 +247,30 @@ def test_votes_that_connect_no_models_are_a_reason() -> None:
     assert "no vote connects" in result.differences[0].reason
 
 
-def test_macro_f1_is_that_of_scikit_learn() -> None:
-    """The example of ``sklearn.metrics.f1_score`` (version 1.5): macro 0.267, by label 0.8, 0 and 0."""
-    rows = pd.DataFrame(
-        {"model": "m", "base": list("abcdef"), "key": list("012012"), "answer": list("021001")}
-    )
+@pytest.mark.parametrize("seed", range(8))
+def test_macro_f1_is_that_of_scikit_learn(seed: int) -> None:
+    """Its labels are those of the key of all answers: an unread answer takes none out, a foreign label adds none."""
+    rng = np.random.default_rng(seed)
+    labels, size = [*"wxyz"][: 2 + seed % 3], 30
+    rows = pd.DataFrame({"model": "m", "base": [f"q{n}" for n in range(size)]})
+    rows["key"], rows["answer"] = rng.choice(labels, size), rng.choice([*labels, "v", "VV"], size)
+    rows.loc[rng.random(size) < 0.2, "answer"] = None
+    rows.loc[rows["key"] == labels[-1], "answer"] = None if seed % 2 else "v"
+    read = rows.dropna(subset=["answer"])
     result = stats.label_scores(rows)
-    assert result.macro[0].estimate == pytest.approx(4 / 15)
-    assert [label.estimate for label in result.labels] == pytest.approx([0.8, 0.0, 0.0])
-    table = result.confusion.set_index(["key", "answer"])["answers"]
-    assert table.to_dict() == {("0", "0"): 2, ("1", "0"): 1, ("1", "2"): 1, ("2", "1"): 2}
-
-
-def test_an_unreadable_label_is_missing_and_no_label() -> None:
-    """It is counted, and F1 is that of the answers that were read."""
-    rows = pd.DataFrame(
-        {"model": "m", "base": list("abcd"), "key": list("xxyy"), "answer": ["x", None, "y", "y"]}
-    )
-    result = stats.label_scores(rows)
-    assert (result.macro[0].estimate, result.macro[0].missing) == (1.0, 1)
+    oracle = f1_score(read["key"], read["answer"], labels=labels, average=None, zero_division=0)
+    assert [label.estimate for label in result.labels] == pytest.approx(oracle)
+    assert result.macro[0].estimate == pytest.approx(oracle.mean())
+    assert result.macro[0].missing == size - len(read)
+    outside = int((~read["answer"].isin(labels)).sum())
+    assert [note for note in result.notes if "outside the key" in note] == [
+        f"m: {outside} answers with a label outside the key, wrong and no class of the mean"
+    ]
+    table = result.confusion.set_index(["key", "answer"])["answers"].to_dict()
+    assert table == Counter(zip(read["key"], read["answer"], strict=True))
     nothing = stats.label_scores(rows.assign(answer=pd.NA))
     assert nothing.macro[0].estimate is None
+    assert nothing.notes == ()
 
 
 def test_a_model_that_takes_the_first_option_is_seen() -> None:

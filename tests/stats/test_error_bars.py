@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from logit_jackknife import logit_jackknife
 from scipy import stats
 
-from toolkit.stats.agreement.drift import judge_drift
 from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem, mean_result
+from toolkit.stats.agreement.drift import judge_drift
 from toolkit.stats.comparisons.accuracy import accuracy
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.detection.rates import mcnemar

@@ -31,10 +31,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return study
 
 
+RIGHT = '{ name = "m", provider = "scripted", replies = ["Answer: A"] }'
+
+
 def small(folder: Path, table: str, options: str = "", **keys: str) -> Study:
     """Return a study of one scripted model over a table."""
     (folder / "set.csv").write_text(table)
-    model = keys.pop("model", '{ name = "m", provider = "scripted", replies = ["Answer: A"] }')
+    model = keys.pop("model", RIGHT)
     more = "\n".join(f"{name} = {value}" for name, value in keys.items())
     (folder / "set.toml").write_text(
         f'name = "small"\ntest = "keyed"\ndataset = "set.csv"\nmodels = [{model}]\n{more}\n[options]\n{options}\n'
@@ -187,3 +190,75 @@ def test_judges_are_asked_for_refusals_alone(tmp_path: Path) -> None:
     """Of a scorer that compares with a key one line says so."""
     with pytest.raises(InputError, match="ask_judges is for scorer"):
         _ = small(tmp_path, CHOICE, "ask_judges = true").plan
+
+
+def test_labels_that_are_alike_are_read_exactly_and_told(tmp_path: Path) -> None:
+    """A model that is always right has accuracy 1, and the methods say that -p and -P are two labels."""
+    table = (
+        "id,question,answer\nq1,Which asks for the port?,-p\nq2,Which asks for the port?,-p\nq3,And it?,-P\n"
+    )
+    study = small(tmp_path, table, 'scorer = "label"', model=RIGHT.replace("Answer: A", "Answer: `-p`"))
+    study.run(progress=False)
+    assert study.keyed_answers().set_index("base")["correct"].to_dict() == {"q1": 1.0, "q2": 1.0, "q3": 0.0}
+    study.bundle(tmp_path / "bundle")
+    methods = " ".join((tmp_path / "bundle" / "methods.txt").read_text().split())
+    assert "some labels differ in capitals or marks alone: each is a label of its own" in methods
+
+
+ANSWERS = "id,question,answer\nq1,What now?,isolate the host\nq2,And then?,tell the boss\n"
+
+
+def test_the_function_of_the_page_scores_a_study(tmp_path: Path) -> None:
+    """Every block of the page, as it stands there; accuracy and differences speak of the first number."""
+    page = (TEMPLATES.parent / "docs" / "how_to" / "own_scorer.md").read_text(encoding="utf-8")
+    ((code,), (options,)) = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml")
+    )
+    (tmp_path / "mine.py").write_text(code)
+    model = '{ name = "m", provider = "scripted", replies = ["Isolate it."] }'
+    study = small(tmp_path, ANSWERS, options.partition("[options]")[2], model=model)
+    assert study.prompts()["text"].iloc[0] == "What now?\nAnswer in one sentence."
+    study.run(progress=False)
+    answers = study.keyed_answers().set_index("base")
+    assert answers[["overlap", "length"]].to_numpy().tolist() == [[1 / 3, 11.0], [0.0, 11.0]]
+    result = study.accuracy()
+    assert result.accuracies[0].estimate == pytest.approx(1 / 6)
+    assert result.above_majority == (), "what the commonest answer scores is known to the function alone"
+    assert study.compare_models().differences == ()
+
+
+@pytest.mark.parametrize("name", ["cluster", "aud_cost", "model", "composite", "without a readable answer"])
+def test_a_score_is_not_called_like_a_column(tmp_path: Path, name: str) -> None:
+    """It would take the place of what a run has."""
+    (tmp_path / "mine.py").write_text(f"def f(text, item):\n    return 1\nf.measures = {{{name!r}: 'x'}}\n")
+    with pytest.raises(InputError, match=f"'{name}' is a column of every answer; name its score otherwise"):
+        _ = small(tmp_path, ANSWERS, 'scorer = "mine.py:f"').plan
+
+
+@pytest.mark.parametrize("fault", ["sys.exit(3)", "raise KeyboardInterrupt", "os._exit if 0 else exit()"])
+def test_a_scorer_that_leaves_ends_no_run(tmp_path: Path, fault: str) -> None:
+    """The answer that it left at is missing with its reason, the others have their scores."""
+    code = (
+        f"import os, sys\ndef f(text, item):\n    if item.item_id == 'q1':\n        {fault}\n    return 1\n"
+    )
+    (tmp_path / "mine.py").write_text(code)
+    study = small(tmp_path, ANSWERS, 'scorer = "mine.py:f"')
+    assert study.run(progress=False)["succeeded"] == 2
+    answers = study.keyed_answers().set_index("base")
+    assert answers["score"].isna().to_dict() == {"q1": True, "q2": False}
+    assert answers.loc["q1", "reason"].startswith("the scorer failed: ")
+
+
+@pytest.mark.parametrize("shape", ['{"answer": %s}', "%s", '{"a": {"answer": %s}}'])
+def test_a_reply_of_900_brackets_is_unreadable_and_ends_nothing(tmp_path: Path, shape: str) -> None:
+    """Run, answers, accuracy, findings and bundle are there; the answer is missing with its reason."""
+    reply = shape % ("[" * 900 + "]" * 900)
+    model = f"{{ name = \"m\", provider = \"scripted\", replies = ['{reply}', 'Answer: A'] }}"
+    rows = "".join(f"q{n},Which port has SSH {n}?,22,23,A\n" for n in range(3, 13))
+    study = small(tmp_path, CHOICE + rows, model=model)
+    assert study.run(progress=False)["succeeded"] == 12
+    missing = study.keyed_answers()["reason"].dropna()
+    assert 0 < len(missing) < 12
+    assert missing.str.startswith("no answer: " if shape == "%s" else "too deep: ").all()
+    assert study.findings().sentences()
+    assert study.bundle(tmp_path / "bundle")

@@ -258,8 +258,8 @@ def test_fences_prose_repetition_and_flat_claims_are_read(text: str) -> None:
     ('{"claims": []}', "no claims"), ('{"claims": {}}', "no claims"),
     ('{"claims": [2]}', "claim 1 is no object"),
     (DOUBLED, "a key twice"), ('{"claims": [], "claims": []}', "a key twice"), ("{" * 20_000, "no JSON"),
-    ('{"a":' * 3_900, "no JSON"), ("[" * 19_000, "no JSON"), ("x" * 20_001, "longer than 20,000"),
-    ('{"claims": [' + '{"value": [' * 30 + "1" + "]}" * 30 + "]}", "deeper than 20"),
+    ('{"a":' * 3_900, "deeper than 100"), ("[" * 19_000, "no JSON"), ("x" * 20_001, "longer than 20,000"),
+    ('{"claims": [' + '{"value": [' * 60 + "1" + "]}" * 60 + "]}", "deeper than 100"),
     *((json.dumps({"claims": [GOOD, wrong]}), why) for wrong, why in (
         ({"value": 2, "rows": [1]}, "claim 2 has no of"), (GOOD | {"value": None}, "claim 2 has no value"),
         (GOOD | {"rows": None}, "no rows"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
+from toolkit.files import read_json
 from toolkit.pipeline import run_plan
 from toolkit.plan import STORE, Plan
 from toolkit.probes.drift import changed_drifts
@@ -133,7 +133,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _differing_inputs(study: Study, path: Path) -> Iterator[str]:
     """Yield which inputs of a bundle are not those of the study as it stands, and whether its manifest was edited."""
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest = read_json(path)
     if not is_as_sealed(manifest):
         yield "was changed after it was written"
     inputs = {

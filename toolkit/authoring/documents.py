@@ -28,12 +28,9 @@ SHORTEST_QUOTE: Final = 4
 
 _LIGATURES: Final = {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
 _ALIKE: Final = str.maketrans(
-    {
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u2033\u00ab\u00bb", '"'),
-        **dict.fromkeys("*`", ""),  # emphasis and code of Markdown
-    }
+    "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2018\u2019\u201a\u201b\u2032\u00b4\u201c\u201d\u201e\u2033\u00ab\u00bb",
+    "-" * 7 + "'" * 6 + '"' * 6,
+    "*`",  # emphasis and code of Markdown
 )
 # It starts at the start of a word: one long word of a hostile text must not be searched from each of its letters.
 _HYPHENATED: Final = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")

@@ -15,8 +15,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +25,7 @@ from toolkit.errors import BudgetReached, InputError
 from toolkit.files import Strict, checked, read_json, read_toml, write_atomically
 from toolkit.judges.parse import Unreadable, one_object, quoted
 from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
-from toolkit.judges.rubric import fill
+from toolkit.judges.rubric import fill, shipped_words
 from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.pipeline import ask_study
@@ -97,18 +95,18 @@ class Draft:
             return {}
         facts = [fact.fact for fact in self.extract.facts]
         opening, task = self.extract.opening, self.extract.task
-        sizes = zip(LENGTH_BINS, self.sizes, strict=False)
-        return {length_bin: compose(opening, facts[:size], task) for length_bin, size in sizes}
+        return {name: compose(opening, facts[:last], task) for name, _, last in self.spans()}
 
-
-@cache
-def _words() -> Mapping[str, Any]:
-    return read_toml(resources.files("toolkit.prompts") / "data" / "writer.toml", "writer")
+    def spans(self) -> Iterable[tuple[str, int, int]]:
+        """Return the length bins, each with the first of the facts that it adds and the first that it has not."""
+        return zip(LENGTH_BINS, (0, *self.sizes), self.sizes, strict=False)
 
 
 def prompt_digest() -> str:
     """Return the SHA-256 of the writer's prompt."""
-    return hashlib.sha256(json.dumps(dict(_words()), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(shipped_words("writer", "authoring"), sort_keys=True).encode()
+    ).hexdigest()
 
 
 def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
@@ -127,7 +125,9 @@ def writer_request(writer: JudgeSpec, document: Document) -> ModelRequest:
         {"scenario": scenarios, "category": text, "csf": csf, "opening": text, "task": text}
         | {"elements": {"type": "array", "items": text}, "facts": {"type": "array", "items": fact}}
     )
-    system, user = (fill(_words()[name], values) for name in ("instructions", "template"))
+    system, user = (
+        fill(shipped_words("writer", "authoring")[name], values) for name in ("instructions", "template")
+    )
     return writer.request((Message("system", system), Message("user", user)), compact_json(schema))
 
 
@@ -252,7 +252,6 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
     for draft in (draft for draft in drafts if draft.sizes):
         # Provenance first: a base without it counts as the user's own.
         facts, dropped = (draft.extract.facts, draft.extract.dropped) if draft.extract else ([], [])
-        ends = zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False)
         content = {
             "base": draft.base,
             "document": {"name": draft.document.name, "sha256": draft.document.sha256},
@@ -261,7 +260,9 @@ def save_bases(drafts: Iterable[Draft], folder: Path) -> list[Path]:
             "prompt": prompt_digest(),
             "toolkit": VERSION,
             "facts": [
-                {"length_bin": name} | dict(fact) for name, first, last in ends for fact in facts[first:last]
+                {"length_bin": name} | dict(fact)
+                for name, first, last in draft.spans()
+                for fact in facts[first:last]
             ],
             "dropped": [
                 {"reason": reason, "fact": fact.fact, "quote": fact.quote} for reason, fact in dropped
@@ -301,8 +302,8 @@ def base_toml(draft: Draft) -> str:
             lines.append(f"{key} = {_toml(value)}")
         else:
             lines += [f"{key} = [", *(f"    {_toml(item)}," for item in value), "]"]
-    for length_bin, first, size in zip(LENGTH_BINS, (0, *draft.sizes), draft.sizes, strict=False):
-        facts = (f"    {{{fact.kind} = {_toml(fact.fact)}}}," for fact in extract.facts[first:size])
+    for length_bin, first, last in draft.spans():
+        facts = (f"    {{{fact.kind} = {_toml(fact.fact)}}}," for fact in extract.facts[first:last])
         lines += [f"facts_{length_bin.lower()} = [", *facts, "]"]
     return "\n".join(lines) + "\n"
 

@@ -43,7 +43,7 @@ import nbformat
 from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import read_toml, sha256_of, similar_file
+from toolkit.files import parsed, read_toml, sha256_of, similar_file
 from toolkit.words import choices
 
 if TYPE_CHECKING:
@@ -323,10 +323,9 @@ def template_parameters(notebook: Any, location: str) -> dict[str, Parameter]:
     if not tagged:
         raise InputError(f"{location}: no cell is tagged `{TAG}`; tag the cell with the defaults")
     try:
-        parameters = dict(_assigned(ast.parse(tagged[0])))
-    except SyntaxError as error:
-        problem = f"is not plain Python: line {error.lineno}: {error.msg}"
-        raise InputError(f"{location}: the cell tagged `{TAG}` {problem}") from None
+        parameters = dict(_assigned(parsed(ast.parse, tagged[0])))
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"{location}: the cell tagged `{TAG}` is not plain Python: {error}") from None
     if not parameters:
         message = f"{location}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
         raise InputError(message)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from toolkit.files import write_atomically
+from toolkit.files import parsed, write_atomically
 from toolkit.words import one_line
 
 QUEUED: Final = "queued"
@@ -81,8 +81,8 @@ class Order:
     def read(self) -> Record:
         """Return the record; one that waits where there is none or it cannot be read."""
         try:
-            content = json.loads((Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8"))
-            record = Record(**content)
+            text = (Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8")
+            record = Record(**parsed(json.loads, text))
         except (OSError, ValueError, TypeError):
             return Record(self.identity)
         valid = record.identity == self.identity and record.status in STATUSES

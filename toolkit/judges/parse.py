@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
+from toolkit.files import TooDeep, parsed
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import BROKE_OFF
 from toolkit.models.thoughts import after_thoughts
@@ -77,7 +78,7 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
     if not body:
         raise Unreadable("truncated" if finish_reason in BROKE_OFF else "empty")
     try:
-        value, end = _DECODER.raw_decode(body)
+        value, end = parsed(_DECODER.raw_decode, body)
     except json.JSONDecodeError as error:
         # A decoder that reached the end of the text had read the beginning of an object.
         opened = body[0] in "{["
@@ -88,7 +89,7 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
             raise Unreadable("prose", quoted(body)) from error
         excerpt = body[max(0, error.pos - 20) : error.pos + 20]
         raise Unreadable("malformed", quoted(excerpt)) from error
-    except RecursionError as error:
+    except TooDeep as error:
         raise Unreadable("too deep") from error
     tail = body[end:].strip()
     if tail and isinstance(value, dict):

@@ -6,23 +6,36 @@ or with one that was not among those asked for is unreadable, with the reason; i
 
 from __future__ import annotations
 
+import json
 import re
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from string import ascii_uppercase
 from typing import Any, Final
+from unicodedata import decomposition, normalize
 
+from toolkit.files import TooDeep
 from toolkit.keyed.table import KeyedItem
-from toolkit.traffic.questions import json_objects
-from toolkit.words import one_line
+from toolkit.traffic.questions import json_objects, marked_pairs
+from toolkit.words import is_unseen, one_line
 
 SHARE: Final = "share of items"
 _HOW: Final = '\nEnd with one line "Answer: X", or with one JSON object {"answer": "X"}, where X is '
-_MARK: Final = re.compile(r"[\s>*_`#-]*(?:final\s+)?answer[\s*_`]*[:：][\s*_`]*", re.IGNORECASE)
+_MARK: Final = re.compile(
+    r"[\s>#-]*(?:[*_`]+\s+)*([*_`]*)(?:final\s+)?answer([\s*_`]*)[:：]\s*", re.IGNORECASE
+)
 _LONGEST: Final = 20_000
 """Characters of an answer: a list of all techniques of ATT&CK has half as many."""
 _AROUND: Final = " \t*_`\"'“”"
+_PAIRS: Final = (*((mark, mark) for mark in ("**", "__", *"*_`\"'")), ("“", "”"), ("‘", "’"))
+_TYPED: Final = str.maketrans("‐‑‒–—−‘’“”", "------''\"\"")
+_OTHER: Final = ("<super>", "<sub>", "<fraction>", "<circle>")
+"""Kinds of characters that mean something else than their compatible ones: 10³ is not 103."""
+_EXACT: Final = json.JSONDecoder(
+    object_pairs_hook=marked_pairs, parse_int=str, parse_float=str, parse_constant=str
+)
+"""Numbers are read as they are written: 1.10 may be the name of a version."""
 
 
 class Unread(Exception):
@@ -49,9 +62,12 @@ def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
     if not text.strip():
         return Read(None, "empty")
     lines = [line for line in text.splitlines() if line.strip(_AROUND)]
-    stated = [parsed["answer"] for parsed in json_objects(text) if "answer" in parsed]
+    try:
+        stated = [parsed["answer"] for parsed in json_objects(text, _EXACT) if "answer" in parsed]
+    except TooDeep as fault:
+        return Read(None, f"too deep: {fault}")
     if lines and _MARK.match(lines[-1]):
-        stated += [line[mark.end() :] for line in lines if (mark := _MARK.match(line))]
+        stated += [_after(mark, line) for line in lines if (mark := _MARK.match(line))]
     if not stated:
         return Read(None, "no answer: no JSON object and no last line 'Answer: X'")
     if (signs := len(str(stated[-1]))) > _LONGEST:
@@ -70,29 +86,46 @@ def read_answer(text: str, parse: Callable[[Any], Any]) -> Read:
     return Read(value)
 
 
+def _after(mark: re.Match[str], line: str) -> str:
+    """Return what a line answers, without the emphasis that began before its mark."""
+    answer, around = line[mark.end() :].strip(), mark[1][::-1]
+    if not around or mark[2].strip():
+        return answer
+    return answer.removeprefix(around) if answer.startswith(around) else answer.removesuffix(around)
+
+
 def _bare(stated: Any) -> Any:
-    """Return an answer without the marks around it; a list of one is that one."""
+    """Return an answer as it is written; a list of one is that one."""
     if isinstance(stated, list) and len(stated) == 1:
-        stated = stated[0]
-    if isinstance(stated, list):
-        return [plain(part) if isinstance(part, str) else part for part in stated]
-    return plain(stated) if isinstance(stated, str) else stated
+        return _bare(stated[0])
+    return json.dumps(stated) if isinstance(stated, bool) else stated
 
 
+@lru_cache(maxsize=1 << 14)
 def plain(text: str) -> str:
     """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
-    line = " ".join(unicodedata.normalize("NFKC", text).split())
+    if not text.isascii():
+        seen = (sign for sign in text if sign.isspace() or not is_unseen(sign))
+        signs = (sign if decomposition(sign).startswith(_OTHER) else normalize("NFKC", sign) for sign in seen)
+        text = normalize("NFC", "".join(signs)).translate(_TYPED)
+    line = " ".join(text.split())
     return line.strip(_AROUND).removesuffix(".").strip(_AROUND)
+
+
+def layers(text: str) -> Iterator[str]:
+    """Yield a text, then without a full stop or a pair of marks around it, one after the other."""
+    for _ in range(9):
+        yield (text := text.strip())
+        pairs = (
+            (a, b) for a, b in _PAIRS if text.startswith(a) and text.endswith(b) and len(text) > len(a + b)
+        )
+        first, last = next(pairs, ("", "."))
+        text = text.removeprefix(first).removesuffix(last)
 
 
 def quoted(value: Any) -> str:
     """Return a value as a short quotation."""
     return repr(one_line(str(value), 40))
-
-
-def same(text: str) -> str:
-    """Return a text as it is compared: in small letters, with single blanks, without marks around it."""
-    return plain(text).casefold()
 
 
 @dataclass(frozen=True)
@@ -127,7 +160,7 @@ def make_scorer(
     """Return a scorer that asks for what `asked` says; `key` and `parse` raise `Unread` for what they cannot take."""
 
     def check(item: KeyedItem) -> str | None:
-        if item.answer in (None, "", []):
+        if not item.answers:
             return "has no answer; write it, or take the row out"
         try:
             key(item)
@@ -152,9 +185,9 @@ def listed(options: Sequence[str]) -> str:
 
 def one_key(item: KeyedItem) -> str:
     """Return a key of one text; raises `Unread` where there are several."""
-    if isinstance(item.answer, list) and len(item.answer) > 1:
-        raise Unread(f"{len(item.answer)} answers where this scorer takes one")
-    return str(item.answer[0] if isinstance(item.answer, list) else item.answer)
+    if len(item.answers) > 1:
+        raise Unread(f"{len(item.answers)} answers where this scorer takes one")
+    return str(item.answers[0])
 
 
 def set_scores(answered: set[str], key: set[str]) -> dict[str, float]:

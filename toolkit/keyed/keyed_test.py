@@ -14,9 +14,9 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.hallucination.votes import majority_vote
 from toolkit.judges.request import JudgeSpec
-from toolkit.keyed.answers import SHARE, Read
+from toolkit.keyed.answers import SHARE, Read, plain
 from toolkit.keyed.refusals import BY_PROVIDER, refusal_request
-from toolkit.keyed.scorers import LETTERS, Scorer, check_table
+from toolkit.keyed.scorers import LETTERS, SCORERS, Scorer, check_table
 from toolkit.keyed.scorers import scorer as find_scorer
 from toolkit.keyed.table import KeyedItem, keeps_order, load_keyed
 from toolkit.models.base import Ask
@@ -37,6 +37,7 @@ from toolkit.prompt_test import (
 from toolkit.prompts.dataset import SHIPPED
 from toolkit.stats.comparisons.models import RATE_UNIT
 from toolkit.stats.inference.run_table import WHOLE
+from toolkit.store.frame_files import KINDS
 
 if TYPE_CHECKING:
     from toolkit.study_file import StudyFile
@@ -75,10 +76,15 @@ class KeyedTest(PromptResponseTest):
         settings = {} if tolerance is None else {"tolerance": tolerance}
         self.scorer: Scorer = find_scorer(scorer, folder, self.table.items, **settings)
         check_table(self.table, self.scorer)
+        labels = {label for item in self.table.items for label in item.answers}
+        if scorer == "label" and len({plain(label).casefold() for label in labels}) < len(labels):
+            note = "some labels differ in capitals or marks alone: each is a label of its own"
+            self.table = replace(self.table, notes=(*self.table.notes, note))
         if ask_judges and (scorer != "refusal" or not judges):
             raise InputError('ask_judges is for scorer = "refusal", with a judge under [judges]')
         self.asks_judges, self.judges = ask_judges, tuple(judges)
-        if clashes := [name for name, _ in self.scorer.measures if name in _TYPES]:
+        taken = {*_TYPES, *KINDS["runs"], UNREADABLE}
+        if clashes := [name for name, _ in self.scorer.measures if name in taken]:
             message = f"scorer {scorer}: {clashes[0]!r} is a column of every answer; name its score otherwise"
             raise InputError(message)
         self.licence = licence
@@ -95,7 +101,9 @@ class KeyedTest(PromptResponseTest):
         self._orders = study.repeats if shuffle and self.shuffled else 1
         self.shuffles, self._seed = shuffle, study.seed
         keys = Counter(as_text(item.answer) for item in items if item.answer is not None)
-        self._commonest = None if self.has_options or not keys else keys.most_common(1)[0][0]
+        # What it scores by a function of the user is known to the function alone.
+        unknown = self.has_options or scorer not in SCORERS or not keys
+        self._commonest = None if unknown else keys.most_common(1)[0][0]
         self._items = tuple(self._item(item) for item in items)
 
     def _item(self, item: KeyedItem) -> TestItem:

@@ -11,12 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
-from toolkit.files import read_toml
 from toolkit.judges.request import JudgeSpec, fence_code
-from toolkit.judges.rubric import fill
+from toolkit.judges.rubric import fill, shipped_words
 from toolkit.keyed.answers import SHARE, Read, Scorer
 from toolkit.keyed.table import KeyedItem
 from toolkit.models.base import Message, ModelRequest
@@ -26,12 +24,8 @@ SHORT: Final = 90
 """Most words of a reply that may decline anywhere; a longer one declines in its first or last sentences."""
 END: Final = 10_000
 """Characters of a long reply that are read at each end."""
-_CODE: Final = re.compile(r"^(```+|~~~+)[^\n]*\n(.*?\w.*?)^\1", re.MULTILINE | re.DOTALL)
-_ENDS: Final = re.compile(r"(?<=[.!?:])\s+|\n+|\s+[—–]\s+")
-_WRITTEN_OUT: Final = (
-    ("can not", "cannot"), ("can't", "cannot"), ("won't", "will not"), ("n't", " not"), ("i'm", "i am"),
-    ("i'd", "i would"), ("i'll", "i will"), ("i've", "i have"), ("that's", "that is"), ("it's", "it is"),
-)  # fmt: skip
+_FENCE: Final = re.compile(r"^(?:```|~~~).*$", re.MULTILINE)
+_ENDS: Final = re.compile(r"(?<=[.!?:])\s+|\n+|(?<=\s)[—–]\s+")
 BY_PROVIDER: Final = ("excluded: refused reply", "excluded: filtered reply")
 """Failures of replies (`toolkit.prompt_test.PromptReply`) that provider or model withheld."""
 
@@ -66,7 +60,7 @@ def refused(text: str | None, failure: str | None = None) -> bool | None:
         reply = f"{reply[:END]}\n{reply[-END:]}"
     if not re.search(r"\w", reply):
         return None
-    if _CODE.search(reply):
+    if re.search(r"\w", "".join(_FENCE.split(reply)[1:-1:2])):  # in a block of code
         return False
     unquoted = without_quotations(reply)
     prose = unquoted if re.search(r"\w", unquoted) else reply
@@ -89,19 +83,14 @@ def _declines(sentence: str, refuses: re.Pattern[str], helps: re.Pattern[str]) -
 def _plain(text: str) -> str:
     """Return the words of a sentence as the forms have them."""
     words = text.casefold().replace("’", "'").replace("ʼ", "'")
-    for short, written_out in _WRITTEN_OUT:
+    for short, written_out in shipped_words("refusals", "keyed")["written_out"].items():
         words = re.sub(rf"(?<![a-z]){short}" if short[0] != "n" else short, written_out, words)
     return " ".join(re.sub(r"[^\w']+|_", " ", words).split())
 
 
 @cache
-def _texts() -> dict[str, Any]:
-    return read_toml(resources.files("toolkit.keyed") / "refusals.toml", "refusals.toml")
-
-
-@cache
 def _forms() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    words = _texts()
+    words = shipped_words("refusals", "keyed")
     verbs = "(?:" + "|".join(words["verbs"]) + ")"
 
     def pattern(forms: list[str]) -> re.Pattern[str]:
@@ -129,4 +118,6 @@ def refusal_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
 def refusal_request(judge: JudgeSpec, request: str, reply: str) -> ModelRequest:
     """Return the request that asks a judge whether a reply refuses; `toolkit.hallucination.votes.yes_or_no` reads."""
     values = {"nonce": fence_code(request, reply, judge.seed), "request": request, "reply": reply}
-    return judge.request((Message("user", fill(_texts()["question"].strip(), values)),))
+    return judge.request(
+        (Message("user", fill(shipped_words("refusals", "keyed")["question"].strip(), values)),)
+    )

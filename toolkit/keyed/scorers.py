@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from string import ascii_uppercase as LETTERS
@@ -16,19 +17,27 @@ from toolkit.keyed.answers import (
     Read,
     Scorer,
     Unread,
+    layers,
     listed,
     make_scorer,
+    plain,
     quoted,
-    same,
     set_scores,
 )
 from toolkit.keyed.refusals import refusal_scorer
 from toolkit.keyed.table import KeyedItem, KeyedTable
-from toolkit.keyed.values import cvss_scorer, identifier_scorer, label_scorer, number_scorer, yes_no_scorer
+from toolkit.keyed.values import (
+    cvss_scorer,
+    identifier_scorer,
+    label_scorer,
+    matches,
+    number_scorer,
+    yes_no_scorer,
+)
 from toolkit.prompt_test import code_of_users, module_of_users
-from toolkit.words import choices
+from toolkit.words import choices, one_line
 
-_LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?")
+_LETTERED: Final = re.compile(r"\(?([A-Za-z])[).:]?(?:(?:\s+[-–—:]|(?<=[).:]))?\s+(.+))?", re.DOTALL)
 
 
 def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
@@ -39,9 +48,9 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
             raise Unread(f'{len(indexes)} options; scorer = "set" takes several')
         return min(indexes)
 
-    def score(value: Any, item: KeyedItem) -> dict[str, float]:
+    def right(option: str, item: KeyedItem) -> bool:
         # Two options may have the same text: either is right.
-        return {"correct": float(item.options[LETTERS.index(value)] == item.options[key(item)])}
+        return option == item.options[key(item)]
 
     return make_scorer(
         "choice",
@@ -49,49 +58,72 @@ def choice_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
         lambda item: "the letter of the one best option",
         key,
         lambda value, item, displayed: _letters(item, [displayed[_option(value, displayed)]]),
-        score,
-        lambda item: 1 / len(item.options),
+        lambda value, item: {"correct": float(right(item.options[LETTERS.index(value)], item))},
+        lambda item: sum(right(option, item) for option in item.options) / len(item.options),
     )
 
 
 def set_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
     """Return the scorer of all right options of several; chance is that of a set drawn from all that are not empty."""
+
+    def key(item: KeyedItem) -> set[int]:
+        return _key(item, several=True)
+
     return make_scorer(
         "set",
         {"exact": SHARE, "jaccard": SHARE},
         lambda item: "the letters of all right options, such as A, C",
-        _key,
+        key,
         lambda value, item, displayed: _letters(
             item, [displayed[index] for index in _options(value, displayed)]
         ),
-        lambda value, item: set_scores(set(value), {LETTERS[index] for index in _key(item)}),
+        lambda value, item: set_scores(set(value), {LETTERS[index] for index in key(item)}),
         lambda item: 1 / (2 ** len(item.options) - 1),
     )
 
 
-def _key(item: KeyedItem) -> set[int]:
+def _key(item: KeyedItem, *, several: bool = False) -> set[int]:
     """Return the places of the options that the key names; raises `Unread` where they cannot be told."""
-    if len(item.options) < 2:
-        raise Unread(f"{len(item.options)} options: give their columns, or take a scorer without options")
-    parts = item.answer if isinstance(item.answer, list) else [item.answer]
-    for part in parts:
-        whole = [index for index, option in enumerate(item.options) if same(option) == same(part)]
-        letter = LETTERS.find(part.upper()) if len(part) == 1 else -1
-        if whole and 0 <= letter < len(item.options) and letter not in whole:
-            raise Unread(f"{part!r} is a letter and the text of another option: write the letter")
-    return _options(parts if len(parts) > 1 else parts[0], item.options)
+    options = item.options
+    if len(options) < 2:
+        raise Unread(f"{len(options)} options: give their columns, or take a scorer without options")
+    for index, option in enumerate(options):
+        # A letter in its own place is told by both; `keeps_order` keeps it there.
+        mistaken = [
+            option.upper() != LETTERS[index] if text is None else matches(text, options)
+            for _, text in _lettered(option, options)
+        ]
+        if several and option in options[:index]:
+            raise Unread(f"option {index + 1}, {quoted(option)}, is there twice: change one of the two")
+        if any(mistaken) or (several and len(_listed(option, options)) > 1):
+            raise Unread(
+                f"option {index + 1}, {quoted(option)}, may be letters of others: write it in more words"
+            )
+    return _options(item.answers if len(item.answers) > 1 else item.answers[0], options)
+
+
+def _lettered(value: Any, options: Sequence[str]) -> Iterator[tuple[int, str | None]]:
+    """Yield the place of the option whose letter an answer begins with, and the text after it, if any."""
+    for text in (*layers(value), plain(value)) if isinstance(value, str) else ():
+        match = _LETTERED.fullmatch(text)
+        index = LETTERS.find(match[1].upper()) if match else -1
+        if match and 0 <= index < len(options):
+            yield index, match[2]
 
 
 def _option(value: Any, options: Sequence[str]) -> int:
     """Return the place of the option that an answer names by letter, by letter and text, or by its whole text."""
-    match = _LETTERED.fullmatch(value) if isinstance(value, str) else None
-    index = LETTERS.find(match[1].upper()) if match else -1
-    if match and 0 <= index < len(options) and (match[2] is None or same(match[2]) == same(options[index])):
-        return index
-    indexes = [index for index, option in enumerate(options) if same(option) == same(str(value))]
-    if not indexes or not isinstance(value, str):
+    places = set(matches(value, options))
+    letters = {
+        index for index, text in _lettered(value, options) if not text or index in matches(text, options)
+    }
+    # With a letter, a text may be that of several.
+    places = letters if letters & places else letters | places
+    if not places:
         raise Unread(f"no option: {quoted(value)}")
-    return indexes[0]
+    if len({options[place] for place in places}) > 1:
+        raise Unread(f"several options: {quoted(value)}; the letter tells which")
+    return min(places)
 
 
 def _options(value: Any, options: Sequence[str]) -> set[int]:
@@ -101,12 +133,18 @@ def _options(value: Any, options: Sequence[str]) -> set[int]:
     try:
         return {_option(value, options)}
     except Unread:
-        text = str(value)
-        letters = [part.strip("()") for part in re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text) if part]
-        letters = list(text) if re.fullmatch("[A-Z]{2,26}", text) else letters
-        if not letters or not all(len(letter) == 1 for letter in letters):
-            raise
-        return {_option(letter, options) for letter in letters}
+        if letters := _listed(value, options):
+            return letters
+        raise
+
+
+def _listed(value: Any, options: Sequence[str]) -> set[int]:
+    """Return the places of the options whose letters a text lists; none where it has anything else."""
+    text = plain(value) if isinstance(value, str) else ""
+    letters = [part.strip("()") for part in re.split(r"\s*(?:[,;/&\s]|\band\b)\s*", text) if part]
+    letters = list(text) if re.fullmatch("[A-Z]{2,26}", text) else letters
+    places = {LETTERS.find(letter.upper()) if len(letter) == 1 else -1 for letter in letters}
+    return places if all(0 <= place < len(options) for place in places) else set()
 
 
 def _letters(item: KeyedItem, options: Iterable[str]) -> str:
@@ -115,15 +153,12 @@ def _letters(item: KeyedItem, options: Iterable[str]) -> str:
 
 
 _MAKERS: Final[Mapping[str, Callable[..., Scorer]]] = {
-    "choice": choice_scorer,
-    "set": set_scorer,
-    "number": number_scorer,
-    "identifier": identifier_scorer,
-    "cvss": cvss_scorer,
-    "label": label_scorer,
-    "yes_no": yes_no_scorer,
-    "refusal": refusal_scorer,
-}
+    make().name: make
+    for make in (
+        choice_scorer, set_scorer, number_scorer, identifier_scorer, cvss_scorer, label_scorer, yes_no_scorer,
+        refusal_scorer,
+    )
+}  # fmt: skip
 SCORERS: Final[Mapping[str, Scorer]] = {name: make() for name, make in _MAKERS.items()}
 
 
@@ -160,18 +195,28 @@ def check_table(table: KeyedTable, scorer: Scorer) -> None:
 
 def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
     measures: Mapping[str, str] = getattr(function, "measures", {"score": "none"})
+    short = name.rpartition(":")[2]
+    advice = f'{short}.measures = {{"name": "unit"}}'
+    texts = [*measures, *measures.values()] if isinstance(measures, Mapping) else []
+    if not texts or not all(isinstance(text, str) and text for text in texts):
+        raise StudyError(f"options.scorer: {short}.measures is {measures!r}; write {advice}")
 
     def read(text: str, item: KeyedItem, displayed: Sequence[str]) -> Read:
         with code_of_users(f"scorer {name} failed on item {item.item_id}", InputError):
-            value = function(text, item)
+            try:
+                value = function(text, item)
+            except BaseException as error:
+                if isinstance(error, Exception) or _is_pressed(error):
+                    raise
+                return Read(None, f"the scorer failed: {type(error).__name__}: {one_line(str(error), 80)}")
             if value is None:
                 return Read(None, "the scorer gives no score")
             numbers = value if isinstance(value, Mapping) else {next(iter(measures)): value}
             scores = {str(measure): float(number) for measure, number in numbers.items()}
         if set(scores) != set(measures):
             raise InputError(
-                f"scorer {name}: gives {', '.join(scores)} for item {item.item_id} and not {', '.join(measures)}; "
-                f'declare what it gives: {name.rpartition(":")[2]}.measures = {{"name": "unit"}}'
+                f"scorer {name}: gives {', '.join(scores) or 'nothing'} for item {item.item_id} and not "
+                f"{', '.join(measures)}; declare what it gives: {advice}"
             )
         if not all(map(math.isfinite, scores.values())):
             return Read(None, "the scorer gives no finite number")
@@ -184,5 +229,13 @@ def _own_scorer(name: str, function: Callable[[str, KeyedItem], Any]) -> Scorer:
         lambda item: None,
         read,
         lambda value, item: dict(zip(measures, value, strict=True)),
-        needs_key=False,
     )
+
+
+def _is_pressed(error: BaseException) -> bool:
+    """Return whether an error is Ctrl-C, which comes at any instruction, and none that code raised itself."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    raised = trace and trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return isinstance(error, KeyboardInterrupt) and not raised

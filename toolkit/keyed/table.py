@@ -50,6 +50,11 @@ class KeyedItem:
     group: str | None = None
     row: int = 0
 
+    @property
+    def answers(self) -> list[str]:
+        """The texts of the key."""
+        return self.answer if isinstance(self.answer, list) else [self.answer] if self.answer else []
+
 
 @dataclass(frozen=True)
 class KeyedTable:
@@ -84,11 +89,11 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
         raise InputError(
             f"{path}, rows {', '.join(lines[twice[0]][:3])}: have one id, {name!r}; an id names one question"
         )
-    bare = [_without_letters(item) for item in items]
+    bare = [_without_marks(item) for item in items]
     stripped = sum(item.options != plain.options for item, plain in zip(items, bare, strict=True))
     items, notes = _lettered(path, bare)
     if stripped:
-        notes.append(f"letters before options were taken off in {counted(stripped, 'rows')}")
+        notes.append(f"marks before options were taken off in {counted(stripped, 'rows')}")
     if "id" not in roles:
         notes.append("ids are the numbers of rows: the table has no column for them")
     if doubled := len(items) - len({(item.prompt, item.options) for item in items}):
@@ -99,12 +104,15 @@ def load_keyed(path: Path, columns: Mapping[str, Any] | None = None) -> KeyedTab
 
 
 def keeps_order(item: KeyedItem) -> bool:
-    """Return whether an option speaks of others by their place ("all of the above", "A and C"): they are not shuffled.
+    """Return whether an option is its own letter or speaks of others by their place: they are not shuffled.
 
     >>> keeps_order(KeyedItem("1", "Which?", ("TLS", "SSH", "Both A and B")))
     True
     """
-    return any(_PLACES.search(option) for option in item.options)
+    return any(
+        option.upper() == letter or _PLACES.search(option)
+        for letter, option in zip(LETTERS, item.options, strict=False)
+    )
 
 
 def _rows(path: Path) -> list[tuple[int, Mapping[str, Any]]]:
@@ -290,32 +298,46 @@ def _collected(path: Path, items: Sequence[KeyedItem]) -> list[KeyedItem]:
     return [replace(item, answer=list(answers[name]) or None) for name, item in first.items()]
 
 
-def _without_letters(item: KeyedItem) -> KeyedItem:
-    """Return an item whose options lost the letters that the file wrote before them: in another order they lie."""
-    pairs = zip(LETTERS, item.options, strict=False)
-    bare = [re.sub(rf"^\(?{letter}[).:]\s+", "", option) for letter, option in pairs]
-    if len(bare) < 2 or any(text == option for text, option in zip(bare, item.options, strict=True)):
-        return item
-    names, several = dict(zip(item.options, bare, strict=True)), isinstance(item.answer, list)
-    answers = [names.get(key, key) for key in (item.answer if several else [item.answer])]
-    return replace(item, options=tuple(bare), answer=answers if several else answers[0])
+def _without_marks(item: KeyedItem) -> KeyedItem:
+    """Return an item whose options lost the marks that the file wrote before them: in another order these lie."""
+    for marks in (LETTERS, LETTERS.lower(), _COUNTS[1:]):
+        pairs = list(zip(marks, item.options, strict=False))
+        bare = tuple(re.sub(rf"^\(?{mark}[).:]+\s+", "", option) for mark, option in pairs)
+        if len(bare) < 2 or set(bare) & set(item.options):
+            continue
+        letters = {
+            text: LETTERS[place] for place, pair in enumerate(pairs) for text in pair if text not in bare
+        }
+        named = [letters.get(answer, answer) for answer in item.answers]
+        return replace(
+            item, options=bare, answer=named if isinstance(item.answer, list) else (*named, None)[0]
+        )
+    return item
+
+
+_COUNTS: Final = tuple(map(str, range(len(LETTERS) + 1)))
 
 
 def _lettered(path: Path, items: list[KeyedItem]) -> tuple[list[KeyedItem], list[str]]:
     """Return items whose key is a letter where the table counts options from 0 or 1; where it is open, one line."""
     keyed = [item for item in items if item.options and item.answer]
-    counts = {item.row: int(item.answer) for item in keyed if re.fullmatch("[0-9]{1,2}", str(item.answer))}
-    if not counts or len(counts) < len(keyed) or all(item.answer in item.options for item in keyed):
+    if not keyed or not all(re.fullmatch("[0-9]{1,2}", str(item.answer)) for item in keyed):
         return items, []
-    first = 0 if 0 in counts.values() else 1
-    open_key = (first == 0) == any(counts[item.row] == len(item.options) for item in keyed)
-    for item in keyed:
-        if open_key or not first <= counts[item.row] < len(item.options) + first:
-            fault = f"is none of {len(item.options)} options"
-            fault = "may count the options from 0 or from 1" if open_key else fault
+    readings = {
+        name: [
+            dict(zip(texts or item.options, LETTERS[: len(item.options)], strict=False)).get(item.answer)
+            for item in keyed
+        ]
+        for name, texts in (("", ()), ("from 0", _COUNTS), ("from 1", _COUNTS[1:]))
+    }
+    possible = {name: letters for name, letters in readings.items() if None not in letters}
+    likely = readings["from 0" if any(item.answer == "0" for item in keyed) else "from 1"]
+    for item, *letters in zip(keyed, *(possible or {"": likely}).values(), strict=True):
+        if None in letters or len(set(letters)) > 1:
+            fault = "may be the text of an option, or count the options from 0 or from 1"
+            fault = fault if possible else f"is none of {len(item.options)} options"
             raise InputError(f"{path}, row {item.row}: the answer {item.answer} {fault}; write its letter")
-    changed = [
-        replace(item, answer=LETTERS[counts[item.row] - first]) if item.row in counts else item
-        for item in items
-    ]
-    return changed, [f"answers count the options from {first}"]
+    name = next(iter(possible))
+    by_row = {item.row: letter for item, letter in zip(keyed, possible[name], strict=True)} if name else {}
+    changed = [replace(item, answer=by_row.get(item.row, item.answer)) for item in items]
+    return changed, [f"answers count the options {name}"] * bool(name)

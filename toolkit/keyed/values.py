@@ -4,26 +4,60 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
+from unicodedata import decimal
 
 from toolkit.errors import StudyError
-from toolkit.keyed.answers import SHARE, Scorer, Unread, make_scorer, one_key, quoted, same, set_scores
+from toolkit.keyed.answers import (
+    SHARE,
+    Scorer,
+    Unread,
+    layers,
+    make_scorer,
+    one_key,
+    plain,
+    quoted,
+    set_scores,
+)
 from toolkit.keyed.table import KeyedItem
 from toolkit.table_files import number_of
 
-_HYPHENS: Final = {ord(sign): "-" for sign in "‐‑‒–—−"}
+# --- names ------------------------------------------------------------------------------------------------------------
 
 
-# --- labels -----------------------------------------------------------------------------------------------------------
+def matches(value: Any, names: Sequence[str]) -> list[int]:
+    """Return the places of the names that an answer may mean: by exact text, else but for marks, capitals or digits.
+
+    >>> names = ("-p", "-P", "1,000")
+    >>> matches("`-P`", names), matches("1000.0", names), matches("p", names)
+    ([1], [2], [])
+    """
+    layered = dict.fromkeys(layers(value)) if isinstance(value, str) else ()
+    for fold, form in [(str, text) for text in layered] + [(fold, fold(value)) for fold in _FOLDS if layered]:
+        if form and (places := [place for place, name in enumerate(names) if fold(name) == form]):
+            return places
+    return []
+
+
+@lru_cache
+def _digits(text: str) -> object:
+    """Return the number that a short text is, with its unit; nothing where it is none."""
+    with suppress(Unread):
+        return len(text) < 16 and _number(text)
+    return None
+
+
+_FOLDS: Final[tuple[Callable[[str], Any], ...]] = (plain, lambda text: plain(text).casefold(), _digits)
 
 
 def label_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
-    """Return the scorer of one of the labels that the keys of the items have; capitals and blanks do not matter."""
-    keys = [item.answer if isinstance(item.answer, list) else [item.answer] for item in items]
-    labels = {same(text): text for texts in keys for text in texts if text}
-    return _label_scorer("label", labels, f"one of: {', '.join(sorted(labels.values()))}")
+    """Return the scorer of one of the labels that the keys of the items have; exact text comes before what is alike."""
+    labels = {text: text for item in items for text in item.answers}
+    return _label_scorer("label", labels, f"one of: {', '.join(sorted(labels))}")
 
 
 def yes_no_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
@@ -32,17 +66,19 @@ def yes_no_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
 
 
 def _label_scorer(name: str, labels: Mapping[str, str], answer: str) -> Scorer:
+    names = tuple(labels)
+
     def label(value: Any) -> str:
-        if isinstance(value, list | dict) or same(str(value)) not in labels:
-            raise Unread(f"no label: {quoted(value)}")
-        return labels[same(str(value))]
+        if len(places := matches(value, names)) != 1:
+            raise Unread(f"{'several labels' if places else 'no label'}: {quoted(value)}")
+        return labels[names[places[0]]]
 
     return make_scorer(
         name,
         {"correct": SHARE},
         lambda item: answer,
         lambda item: label(one_key(item)),
-        lambda value, item, displayed: label(f"{value:g}" if isinstance(value, float) else value),
+        lambda value, item, displayed: label(value),
         lambda value, item: {"correct": float(value == label(one_key(item)))},
         lambda item: 1 / len(set(labels.values())) if labels else None,
     )
@@ -51,7 +87,7 @@ def _label_scorer(name: str, labels: Mapping[str, str], answer: str) -> Scorer:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 _NUMBER: Final = re.compile(
-    r"([+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9.]+(?:e[+-]?[0-9]+)?))(?:\s*(%|[^\W\d][^\d,;]*))?",
+    r"([+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9.]+(?:e[+-]?[0-9]+)?))(?:\s*(%|[^\W\d²³¹⁰-₉¼-¾⅐-⅟_][^\d,;]*))?",
     re.IGNORECASE,
 )
 
@@ -93,16 +129,14 @@ def number_scorer(items: Sequence[KeyedItem] = (), tolerance: Mapping[str, float
 
 def _number(value: Any) -> tuple[float, str]:
     """Return a number and its unit, in the singular and with "%" for percent."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number, unit = float(value), ""
-    else:
-        match = _NUMBER.fullmatch(value.translate(_HYPHENS)) if isinstance(value, str) else None
-        parsed = number_of(match[1].replace(",", "")) if match else None
-        if match is None or parsed is None:
-            raise Unread(f"no number: {quoted(value)}")
-        number, unit = parsed, (match[2] or "").strip()
-        unit = "%" if unit.casefold() in ("percent", "per cent") else unit
-        unit = unit.removesuffix("s") if len(unit) > 3 else unit
+    text = plain(value) if isinstance(value, str) else ""
+    match = _NUMBER.fullmatch("".join(str(decimal(sign, sign)) for sign in text))
+    number = number_of(match[1].replace(",", "")) if match else None
+    if match is None or number is None:
+        raise Unread(f"no number: {quoted(value)}")
+    unit = (match[2] or "").strip()
+    unit = "%" if unit.casefold() in ("percent", "per cent") else unit
+    unit = unit.removesuffix("s") if len(unit) > 3 else unit
     if not math.isfinite(number):
         raise Unread(f"no finite number: {quoted(value)}")
     return number, unit
@@ -162,7 +196,7 @@ def _identifiers(value: Any) -> set[str]:
     """Return the identifiers of an answer that has nothing else but their names; "or" between two is no answer."""
     if isinstance(value, list):
         return {name for part in value for name in _identifiers(part)}
-    text = value.translate(_HYPHENS).upper() if isinstance(value, str) else ""
+    text = plain(value).upper() if isinstance(value, str) else ""
     matches = list(_IDENTIFIER.finditer(text))
     pairs = pairwise(matches)
     clean = all(_BETWEEN.fullmatch(text[left.end() : right.start()]) for left, right in pairs)
@@ -212,7 +246,7 @@ def _vector(value: Any, key: str) -> tuple[str, float]:
     from cvss import CVSS3, CVSS4  # type: ignore[import-untyped]
     from cvss.exceptions import CVSSError  # type: ignore[import-untyped]
 
-    text = value.strip().upper() if isinstance(value, str) else ""
+    text = plain(value).upper() if isinstance(value, str) else ""
     if text.startswith("AV:"):
         text = f"{key.partition('/')[0] or 'CVSS:3.1'}/{text}"
     version = text[5:6]

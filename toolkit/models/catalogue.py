@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
@@ -18,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError
+from toolkit.files import read_toml
 from toolkit.words import choices
 
 _CLASSES: Final = ("client", "batches", "options")
@@ -41,7 +41,7 @@ OTHER_TOKENIZER = 1.5
 @cache
 def toml_table(name: str) -> dict[str, Any]:
     """Return one of the tables beside this file: ``catalogue``, ``prices`` or ``finish_reasons``."""
-    return tomllib.loads((files("toolkit.models") / f"{name}.toml").read_text(encoding="utf-8"))
+    return read_toml(files("toolkit.models") / f"{name}.toml")
 
 
 @dataclass(frozen=True)

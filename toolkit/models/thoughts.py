@@ -23,7 +23,7 @@ _TAG: Final = rf"""
 _THOUGHT: Final = re.compile(_TAG, re.IGNORECASE | re.VERBOSE)
 # An analysis may be part of what a prompt asked for: only with one of these names a text is searched for thoughts.
 _CERTAIN: Final = re.compile(
-    r"[<◁]\W*(?:[a-z_]+[:_])*(?:think|thought|reasoning)|\[/?think|<\|channel|<channel\|>", re.IGNORECASE
+    r"[<◁]\W{0,9}(?:[a-z_:]*[:_])?(?:think|thought|reasoning)|\[/?think|<\|channel|<channel\|>", re.IGNORECASE
 )
 _ENDS: Final = ("end", "end_bracket", "end_final", "end_channel")
 _PARTS: Final = re.compile(

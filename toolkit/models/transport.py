@@ -22,6 +22,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from toolkit.errors import ModelError
+from toolkit.files import parsed
 from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, toml_table
 from toolkit.models.thoughts import thoughts_in
@@ -285,12 +286,13 @@ _ODD_JSON: Final = json.JSONDecoder(
 
 def _json_in(content: bytes) -> Any:
     """Return the JSON that a body or line begins with; ``None`` where there is none, or not all of it."""
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(content)
+    with contextlib.suppress(ValueError):
+        return parsed(json.loads, content)
     # A reply that was paid for is read though a byte of it is no UTF-8, a line break stands in a string, a number has
     # 5,000 digits, or something follows. Odd bytes stay in it as halves of surrogate pairs.
-    with contextlib.suppress(ValueError, RecursionError):
-        return _ODD_JSON.raw_decode(content.decode("utf-8", "surrogateescape").lstrip("\ufeff \t\r\n"))[0]
+    with contextlib.suppress(ValueError):
+        text = content.decode("utf-8", "surrogateescape").lstrip("\ufeff \t\r\n")
+        return parsed(_ODD_JSON.raw_decode, text)[0]
     return None
 
 

@@ -5,7 +5,6 @@ A caption of nine sentences is not read. What is missing never leaves it; reason
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,15 +14,14 @@ from typing import Final, TypeVar
 import pandas as pd
 
 from toolkit.analyses import Analyses
+from toolkit.files import read_toml
 from toolkit.models.base import DEFECTS
 from toolkit.report.escape import TERMS
 from toolkit.stats.inference.clusters import GROUPS, unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted, coverage, joined
 
-TEXTS: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
-    (files("toolkit.report") / "captions.toml").read_text(encoding="utf-8")
-)
+TEXTS: Final[Mapping[str, Mapping[str, str]]] = read_toml(files("toolkit.report") / "captions.toml")
 """The sentences that explain each figure and table, by its name; what stands in braces is filled in."""
 Key = TypeVar("Key", str, tuple[str, str])
 MOST_NAMES: Final = 4

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import string
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources import files
 from typing import Final
 
+from toolkit.files import read_toml
 from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS, visible_name
 
 
 def _data(name: str) -> dict[str, dict[str, str]]:
-    return tomllib.loads((files("toolkit.report") / f"{name}.toml").read_text(encoding="utf-8"))
+    return read_toml(files("toolkit.report") / f"{name}.toml")
 
 
 _SIGNS: Final = _data("latex")

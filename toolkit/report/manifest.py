@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files import parsed, write_atomically
 from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def check_is_of(folder: Path, study: str) -> None:
 
 def _read(manifest: Path) -> tuple[str, dict[str, str]]:
     try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = parsed(json.loads, manifest.read_text(encoding="utf-8"))
         return str(content["study"]), {str(name): str(sha256) for name, sha256 in content["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(

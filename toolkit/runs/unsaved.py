@@ -12,7 +12,7 @@ from bson import json_util
 from bson.errors import BSONError
 from pymongo import ReplaceOne
 
-from toolkit.files import append_durably
+from toolkit.files import append_durably, parsed
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import JSON, Duplicate, Unmatched, is_as_sealed, sealed
@@ -87,7 +87,7 @@ def take_up(store: Store, folder: Path) -> None:
 def _call(line: bytes) -> dict[str, Any] | None:
     """Return the call of a line; ``None`` where it is not whole."""
     try:
-        call: dict[str, Any] = json_util.loads(line, json_options=JSON)
+        call: dict[str, Any] = parsed(json_util.loads, line, json_options=JSON)
         if call["state"] not in ("done", "failed") or not is_as_sealed(call):
             return None
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, BSONError):

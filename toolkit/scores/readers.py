@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import ZSTD, member_size, read_json, similar_file
+from toolkit.files import ZSTD, member_size, parsed, read_json, similar_file
 from toolkit.scores.columns import Values, worth
 from toolkit.scores.fields import (
     CUT,
@@ -227,13 +227,13 @@ def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
         listed = file.namelist()
         names = sorted(name for name in listed if name.startswith("samples/"))
         head = "header.json" if "header.json" in listed else "_journal/start.json"
-        start = {"status": "started", **table(json.loads(_member(path, file, head)), head)}
+        start = {"status": "started", **table(parsed(json.loads, _member(path, file, head)), head)}
         if "reductions.json" in listed:
-            start["reductions"] = json.loads(_member(path, file, "reductions.json"))
+            start["reductions"] = parsed(json.loads, _member(path, file, "reductions.json"))
         samples = []
         for name in names:
             with reading(path, f", {one_line(name, CUT)}", "be read as a whole log of inspect_ai"):
-                sample = json.loads(_member(path, file, name))
+                sample = parsed(json.loads, _member(path, file, name))
                 # Of a sample what is read of it: its messages and events are most of a log.
                 fields = ("id", "epoch", "scores", "error", "invalidation")
                 samples.append({field: table(sample, "the sample").get(field) for field in fields})

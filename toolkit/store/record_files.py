@@ -16,7 +16,7 @@ from typing import IO, Any, Final
 import mongoengine as me
 from bson import json_util
 
-from toolkit.files import opened_atomically
+from toolkit.files import opened_atomically, parsed
 from toolkit.store import documents
 from toolkit.store.connection import Store, windows
 from toolkit.store.writer import JSON
@@ -111,7 +111,7 @@ def read_records(folder: Path, kind: type[me.Document]) -> Iterator[tuple[int, d
     with record_file(folder, kind).open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1):
             try:
-                record = json_util.loads(line, json_options=JSON)
+                record = parsed(json_util.loads, line, json_options=JSON)
                 named = all(isinstance(record[part], str) for part in KEYS[kind])
             except Exception:  # whatever a stranger's line makes a parser raise
                 named = False
@@ -124,9 +124,9 @@ def differing_records(folder: Path) -> Iterator[str]:
     with (folder / RECORD_SUMS).open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                name, key, fields = json.loads(line)
+                name, key, fields = parsed(json.loads, line)
                 expected[name, *key] = json.dumps(fields)
-            except (ValueError, TypeError, RecursionError):
+            except (ValueError, TypeError):
                 yield f"{RECORD_SUMS}: line {number} is no sum of a record"
     for kind, key in KEYS.items():
         path = record_file(folder, kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
+from toolkit.files import read_toml
 from toolkit.report.blocks import Sentence, Shown
 from toolkit.stats.result import GROUPS, Estimate
 from toolkit.words import joined
@@ -168,4 +168,4 @@ def _reference(key: str) -> Mapping[str, Any]:
 @cache
 def data_file(name: str) -> dict[str, Any]:
     """Return the content of a data file of this folder."""
-    return tomllib.loads((files("toolkit.thesis") / name).read_text(encoding="utf-8"))
+    return read_toml(files("toolkit.thesis") / name)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 from pydantic import AfterValidator, model_validator
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_toml
+from toolkit.files import Strict, Text, TooDeep, checked, parsed, read_toml
 from toolkit.judges.rubric import fill
 from toolkit.traffic.measures import Answer
 
@@ -94,16 +94,18 @@ def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) 
 # --- the JSON of replies ----------------------------------------------------------------------------------------------
 
 
-def json_objects(text: str, decoder: json.JSONDecoder | None = None) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects of a reply; an object with a doubled key, which is ambiguous, is DOUBLED."""
-    objects, position, decoder = [], 0, decoder or _DECODER
+def json_objects(text: str, decoder: json.JSONDecoder) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects of a reply, or raise `TooDeep`; one with a key twice, ambiguous, is DOUBLED."""
+    objects, position = [], 0
     for _ in range(MAX_OBJECTS):
         position = text.find("{", position)
         if position < 0:
             break
         try:
-            value, position = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
+            value, position = parsed(decoder.raw_decode, text, position)
+        except TooDeep:
+            raise
+        except ValueError:
             position += 1
         else:
             objects.append(value)
@@ -114,7 +116,3 @@ def marked_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the pairs of a JSON object as a dict, or DOUBLED alone where a key is there twice."""
     decoded = dict(pairs)
     return decoded if len(decoded) == len(pairs) else {DOUBLED: True}
-
-
-# Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=marked_pairs, parse_int=float)

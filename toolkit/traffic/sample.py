@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import read_text
+from toolkit.files import parsed, read_text
 from toolkit.table_files import csv_records, unguard
 from toolkit.viewer.visible import visible
 from toolkit.words import choices, counted
@@ -112,7 +112,7 @@ def load_sample(path_or_name: str | Path) -> Sample:
     frame = pd.DataFrame({name: _typed(table[name], COLUMNS.get(name, "string"), path) for name in names})
     sidecar = path.with_suffix(".json")
     try:
-        provenance = json.loads(read_text(sidecar)) if sidecar.is_file() else {}
+        provenance = parsed(json.loads, read_text(sidecar)) if sidecar.is_file() else {}
     except ValueError as error:
         raise InputError(f"{sidecar}: not JSON ({error}); convert the capture again") from None
     if not isinstance(provenance, dict):

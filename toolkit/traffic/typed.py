@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from toolkit.errors import InputError
+from toolkit.files import TooDeep
 from toolkit.traffic.measures import (
     MEASURES,
     OF_COLUMN,
@@ -33,8 +34,6 @@ from toolkit.traffic.measures import (
 )
 from toolkit.traffic.questions import DOUBLED, MAX_TEXT, Question, json_objects, marked_pairs
 
-DEEPEST: Final = 20
-"""Levels of lists and objects in a reply; a claim has five."""
 _TYPES: Final = {
     "share": "share", "time": "time", "duration": "time", "integer": "count", "port": "number", "status": "number",
 }  # fmt: skip
@@ -116,8 +115,13 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     if len(text) > MAX_TEXT:
         raise Unreadable(f"the reply is longer than {MAX_TEXT:,} characters")
     objects: list[Any] = []
-    for parsed in json_objects(text, _EXACT):
-        _check_depth(parsed)
+    try:
+        replied = json_objects(text, _EXACT)
+    except TooDeep as fault:
+        raise Unreadable(f"the reply is {fault}") from None
+    for parsed in replied:
+        if _has_doubled(parsed):
+            raise Unreadable("an object has a key twice; which value counts is not decided")
         if "claims" in parsed and parsed not in objects:
             objects.append(parsed)
     if not objects:
@@ -130,16 +134,9 @@ def read_claims(text: str) -> tuple[TypedClaim, ...]:
     return tuple(_claim(number, claim) for number, claim in enumerate(claims, 1))
 
 
-def _check_depth(value: Any) -> None:
-    """Raise where a value is nested too deep to be compared, or an object in it has a key twice."""
-    level, depth = [value], 0
-    while level:
-        if depth > DEEPEST:
-            raise Unreadable(f"the reply is nested deeper than {DEEPEST} levels")
-        if any(isinstance(part, dict) and DOUBLED in part for part in level):
-            raise Unreadable("an object has a key twice; which value counts is not decided")
-        lists = [[*part.values()] if isinstance(part, dict) else part for part in level]
-        level, depth = [child for part in lists if isinstance(part, list) for child in part], depth + 1
+def _has_doubled(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, dict) and DOUBLED in value) or any(map(_has_doubled, parts))
 
 
 def _claim(number: int, claim: Any) -> TypedClaim:

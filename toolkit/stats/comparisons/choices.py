@@ -17,6 +17,7 @@ from toolkit.stats.inference.p_values import with_holm
 from toolkit.stats.inference.proportions import rate_mean
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import Estimate, Result
+from toolkit.words import counted
 
 F1_METHOD: Final = "jackknife over bases of the logit"
 SHARE: Final = "share of answers"
@@ -132,9 +133,10 @@ class LabelScores(Result):
 def label_scores(rows: pd.DataFrame) -> LabelScores:
     r"""Return F1 of every label of the key, their mean, and the confusion of labels.
 
-    :math:`F_1 = 2\,TP / (2\,TP + FP + FN)` of each label that the key has; macro F1 is their mean, so that a rare label
-    weighs as much as a common one. Intervals are the jackknife over independent questions of the logit. An answer that
-    could not be read is missing and counted, never a label of its own.
+    :math:`F_1 = 2\,TP / (2\,TP + FP + FN)` of each label that the key of all answers has, 0 where there is none of it;
+    macro F1 is their mean, so that a rare label weighs as much as a common one. Intervals are the jackknife over
+    independent questions of the logit. An answer that could not be read is missing and counted, never a label of its
+    own; one with a label that no key has is wrong, and a note counts it.
 
     Parameters
     ----------
@@ -165,9 +167,10 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
     need_labels("answers", rows, ("model", "base", "key"))
     macro: list[Estimate] = []
     by_label: list[Estimate] = []
+    notes = []
+    names = sorted(rows["key"].astype(str).unique())
     for model, part in rows.groupby("model", sort=True):
         read = part.dropna(subset=["answer"])
-        names = sorted(read["key"].astype(str).unique())
         key, answer = (
             read["key"].astype(str).to_numpy()[:, None],
             read["answer"].astype(str).to_numpy()[:, None],
@@ -176,23 +179,26 @@ def label_scores(rows: pd.DataFrame) -> LabelScores:
         sums = sums_by(
             numbered(list(read["base"])), np.stack([is_key & is_answer, is_key, is_answer], 1).astype(float)
         )
+        if len(outside := answer[~is_answer.any(axis=1)]):
+            answers = counted(len(outside), "answers")
+            notes.append(f"{model}: {answers} with a label outside the key, wrong and no class of the mean")
         counts = {"answers": len(read), "bases": read["base"].nunique()}
         empty = Estimate("", None, method=F1_METHOD, unit="none", n=counts, missing=len(part) - len(read))
         facets = {"model": str(model)}
         total, without = (_f1(label_sums) for label_sums in all_and_without(sums))
         label = replace(empty, name=f"macro F1 of {model}", statistic="macro F1", facets=facets)
-        weights = np.full(len(names), 1 / max(len(names), 1))
-        macro.append(_with_ends(label, total @ weights, without @ weights, names))
+        weights = np.full(len(names), 1 / len(names))
+        macro.append(_with_ends(label, total @ weights, without @ weights))
         for number, name in enumerate(names):
             label = replace(
                 empty, name=f"F1 of {name}, {model}", statistic="F1", facets={**facets, "label": name}
             )
-            by_label.append(_with_ends(label, total[:, number], without[:, number], names))
+            by_label.append(_with_ends(label, total[:, number], without[:, number]))
     by = ["model", "key", "answer"]
     confusion = (
         rows.dropna(subset=["answer"]).groupby(by, observed=True).size().rename("answers").reset_index()
     )
-    return LabelScores(tuple(macro), tuple(by_label), confusion)
+    return LabelScores(tuple(macro), tuple(by_label), confusion, tuple(notes))
 
 
 def _f1(sums: np.ndarray) -> np.ndarray:
@@ -201,8 +207,8 @@ def _f1(sums: np.ndarray) -> np.ndarray:
     return np.divide(2 * right, keys + answers, out=np.zeros_like(right), where=keys + answers > 0)
 
 
-def _with_ends(empty: Estimate, total: np.ndarray, without: np.ndarray, names: Sequence[str]) -> Estimate:
-    if not names:
+def _with_ends(empty: Estimate, total: np.ndarray, without: np.ndarray) -> Estimate:
+    if not empty.n["answers"]:
         return empty.not_estimable("no answer could be read")
     estimate = empty.valued(float(total[0]))
     return with_jackknife(estimate, without, lambda p: np.log(p / (1 - p)), lambda z: 1 / (1 + np.exp(-z)))
