@@ -14,11 +14,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolkit.errors import ToolkitError
+from toolkit.secrets import redacted, redacted_words
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
@@ -147,7 +149,7 @@ def _check_choice(bundle: bool, format: str, choice: Mapping[str, Any]) -> None:
 def _finish(summary: Summary, as_json: bool) -> int:
     if as_json:
         # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
-        click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
+        click.echo(redacted(json.dumps(summary.fields, default=str, allow_nan=False)))
     else:
         # A command that comes next can be typed as it is printed.
         path = shlex.quote(click.get_current_context().meta.get("study", "STUDY"))
@@ -582,6 +584,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     # After the name of the command it is not ours: of `samples capture OUT -- COMMAND` it is the command's.
     debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), words)
+    sys.excepthook = lambda *error: click.echo(redacted_words("".join(format_exception(*error))), err=True)
     try:
         code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -602,7 +605,7 @@ def _visible(text: str) -> str:
     """Return text that no terminal acts on: models, servers and files may have had a hand in it."""
     from toolkit.viewer.visible import visible
 
-    return visible(text)
+    return visible(redacted(text))
 
 
 def _visible_line(text: str) -> str:
@@ -622,11 +625,11 @@ def _line(error: BaseException) -> str:
     if isinstance(error, Exception) and type(error).__module__ == "pymongo.errors":
         from toolkit.store.writer import reason_of, what_to_do
 
-        return f"the store failed ({_visible_line(reason_of(error))}); {what_to_do(error)}"
+        return f"the store failed ({_visible_line(redacted_words(reason_of(error)))}); {what_to_do(error)}"
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that is not the user's
         fault = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         return f"{_visible_line(fault)}; what was saved before stays, mend it and run again"
-    unexpected = f"unexpected {type(error).__name__}: {_visible_line(str(error))}"
+    unexpected = f"unexpected {type(error).__name__}: {_visible_line(redacted_words(str(error)))}"
     return f"{unexpected}; `toolkit --debug COMMAND ...` shows where"
 
 

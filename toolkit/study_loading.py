@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
+from toolkit.secrets import secret_fault
 from toolkit.study_file import StudyFile
 from toolkit.study_models import ModelEntry
 
@@ -53,6 +54,8 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
         raise StudyError(
             f"{path}: {key}: holds a control character, which no name and no path has; take it out"
         )
+    if fault := secret_fault(content):
+        raise StudyError(f"{path}: {fault}")
     try:
         study = StudyFile.model_validate(content)
     except ValidationError as error:
