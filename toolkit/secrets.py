@@ -1,0 +1,167 @@
+"""Keys and passwords: refused in what people write before a call, blacked out in what comes back and in every message.
+
+This is the one place that knows what a secret looks like. In a text that is data, such as a reply, only values of the
+environment and forms that nothing else has are secrets: an incident with "password: hunter2" in it stays as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+MARK: Final = "[key]"
+ADVICE: Final = "put it into an environment variable and name that by api_key_env"
+_VARIABLE: Final = re.compile(
+    r"(?<![A-Z])(PASS|PWD|AUTH)(?![A-Z])|KEY(?![A-Z])|TOKEN(?!I)|SECRET|PASSW|PASSPHRASE|CREDENTIAL",
+    re.IGNORECASE,
+)
+_FIELD: Final = re.compile(
+    r".*((api|access|secret|private|auth|subscription|account|shared|signing|functions)key(id)?|password|passwd|"
+    r"passphrase|secret|credentials?|authorization|cookies?)|(pwd|pass|jwt|bearer)"
+)
+_FIELD_OF_MANY: Final = re.compile(
+    r"(x?(access|auth|refresh|bearer|session|security|id|api|csrf|hf|github|gitlab|slack|private)*)token|auth|key"
+)
+"""Names that fields of replies have too: a token of a tokenizer, the key of a row."""
+_AWS_ID: Final = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
+_FORMS: Final = (
+    r"(?<![\w-])(?:(?:sk-|[sr]k_(?:live|test)_|(?:gsk|hf|r8|nvapi|npm)[-_]|(?:xai|pplx|glpat)-)(?=[\w-]*\d)[\w-]{16,}|"
+    r"gh[opsur]_\w{16,}|github_pat_\w{16,}|AIza[\w-]{20,}|ya29\.[\w-]{16,}|x(?:ox[a-z]|app)-[\w-]{10,}|"
+    rf"eyJ[\w-]{{8,}}\.eyJ[\w-]{{8,}}\.[\w-]*)|{_AWS_ID}|hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+|"
+    r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*"
+)
+_SAID: Final = (
+    r"(?<![a-z0-9])(?:(?:g?sk|[pr]k|xai|pplx|hf|r8|ghp|glpat)[-_][\w*.-]{8,}|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]*|"
+    r"Bearer\s+[^\s\"',;]{6,}|Basic\s+(?=[\w+/]*[\d=+/])[\w+/=]{8,}|"
+    r"(?:api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)=[^\s&\"',;]+)|(?<=://)[^/@\s\"']+(?=@)"
+)
+"""What else is blacked out in messages of servers and libraries, where nothing is lost by it."""
+_FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_SAID}", re.IGNORECASE)
+_AWS: Final = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
+_MASKED: Final = re.compile(r"\w*\*{3,}\w*")
+_IN_PATH: Final = re.compile(
+    r"(?<![a-z0-9])(bearer|(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|"
+    r"(api[-_]?key|key|token|secret)/.)",
+    re.IGNORECASE,
+)
+_PAIR: Final = re.compile(r'"([\w.-]{1,60})"(\s*:\s*\[?\s*)"((?:[^"\\]|\\.)+)"')
+_PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
+_KNOWN: Final[dict[str, str]] = {}
+
+
+def remember(variables: Mapping[str, str], key: str = "") -> None:
+    """Take the secrets of a file of variables, and the value of the variable ``key``, for secrets of this process."""
+    _KNOWN.update(_secrets_of(variables, key))
+
+
+def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
+    """Return the variables that have a secret, by its value; a path, a number or a plain word is none."""
+    values = {}
+    for name, text in variables.items():
+        value = text.strip()
+        is_path = value.startswith(("/", "~/", "./", "../")) and (value.count("/") > 1 or len(value) != 40)
+        is_plain = value.isdecimal() or (
+            len(value) < 20 and re.fullmatch("[A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+", value)
+        )
+        if (name == key or _VARIABLE.search(name)) and len(value) >= 8 and not is_path and not is_plain:
+            values[value] = name
+        for match in _PASSWORD.finditer(value):
+            values |= {match[1]: name, unquote(match[1]): name}
+    return values
+
+
+def _values() -> dict[str, str]:
+    return _KNOWN | _secrets_of(os.environ)
+
+
+@lru_cache(maxsize=8)
+def _pattern(values: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds values as they are, in an address, in JSON and in Base64; of several the longest first."""
+    forms = {
+        form
+        for value in values
+        for form in (
+            value, quote(value, safe=""), json.dumps(value)[1:-1], base64.b64encode(value.encode()).decode()
+        )
+    }  # fmt: skip
+    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
+
+
+def redacted(text: str, asked: str = "") -> str:
+    """Return a text without values of the environment, and without forms that only keys have and nobody asked with."""
+    return _without(text, _FORM, asked)
+
+
+def redacted_words(text: str) -> str:
+    """Return what a server or a library said without anything that looks like a key."""
+    return _MASKED.sub(MARK, _without(text, _WORDS))
+
+
+def redacted_json(text: str, asked: str = "") -> str:
+    """Return JSON without secrets: without values of fields that have the name of one, too."""
+    return _PAIR.sub(_pair, redacted(text, asked))
+
+
+def _pair(match: re.Match[str]) -> str:
+    name, between, value = match.groups()
+    is_random = re.fullmatch(r"(?=\D*\d)[^\s\\]{16,}", value) and _FIELD_OF_MANY.fullmatch(_plain(name))
+    return f'"{name}"{between}"{MARK}"' if is_random or _FIELD.fullmatch(_plain(name)) else match[0]
+
+
+def _without(text: str, forms: re.Pattern[str], asked: str = "") -> str:
+    def mark(match: re.Match[str]) -> str:
+        return match[0] if match[0].replace("\\n", "\n") in asked else MARK
+
+    has_id = re.search(_AWS_ID, text)
+    text = forms.sub(mark, _pattern(tuple(_values())).sub(MARK, text))
+    return _AWS.sub(mark, text) if has_id else text
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def variable_in(text: str) -> str | None:
+    """Return the environment variable whose value a text holds, ``None`` where it holds none."""
+    values = _values()
+    match = _pattern(tuple(values)).search(text)
+    return match and next((name for value, name in values.items() if value in text), "of a key")
+
+
+def in_address(path: str) -> bool:
+    """Return whether the path of an address looks like it holds a key: it names one, or has the form of one."""
+    return bool(_WORDS.search(path) or _IN_PATH.search(path) or variable_in(path))
+
+
+def secret_fault(content: Any) -> str | None:
+    """Return where what people wrote holds a secret, and what to do; the secret itself is not in it.
+
+    In a table ``extra``, which is sent as it is, more names and forms are those of secrets than elsewhere.
+    """
+    pending = [("", "", content)]
+    while pending:
+        place, name, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending += [(f"{place}.{key}".lstrip("."), str(key), part) for key, part in value.items()]
+            pending += [(place, "", str(key)) for key in value]
+        elif isinstance(value, list | tuple):
+            pending += [(f"{place}[{number}]", name, part) for number, part in enumerate(value)]
+        elif isinstance(value, str) and value:
+            is_sent = "extra" in re.split(r"\W", place)
+            fault = "looks like a key, which would be stored with every call"
+            if variable := variable_in(value):
+                fault = f"holds the value of the variable {variable}, which would be stored with every call"
+            elif not (
+                _FIELD.fullmatch(_plain(name))
+                or (_WORDS if is_sent else _FORM).search(value)
+                or (is_sent and _FIELD_OF_MANY.fullmatch(_plain(name)))
+            ):
+                continue
+            return f"{redacted_words(place)} {fault}; {ADVICE}"
+    return None
