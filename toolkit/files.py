@@ -34,6 +34,8 @@ from toolkit.errors import InputError
 from toolkit.words import choices, suggestion
 
 M = TypeVar("M", bound=BaseModel)
+DRAFT: Final = r"\..+\.[0-9a-f]{8}-[a-z0-9_]{8}"
+"""The name of a file that is being written, with the mark of its system."""
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
 DAMAGED_ZIP: Final = (
@@ -142,7 +144,7 @@ def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
 @functools.cache
 def _sweep(folder: Path) -> None:
     """Remove what killed processes left in a folder: once in a process, for it may hold 100,000 records."""
-    for draft in left(folder, rf"\..+\.{mark()}-[a-z0-9_]{{8}}"):
+    for draft in left(folder, DRAFT.replace("[0-9a-f]{8}", mark())):
         with contextlib.suppress(OSError):  # whoever writes has no part in it
             draft.unlink()
 
@@ -170,8 +172,13 @@ def workspace() -> Path:
     if (templates.parent / "pyproject.toml").is_file():
         return templates.parent
     for folder in (templates, shipped("notebooks")):
-        shutil.copytree(folder, current / folder.name, dirs_exist_ok=True)
+        shutil.copytree(folder, current / folder.name, dirs_exist_ok=True, copy_function=_copied_once)
     return current
+
+
+def _copied_once(source: str, target: str) -> None:
+    if not Path(target).exists():  # what is there is somebody's
+        shutil.copy2(source, target)
 
 
 def similar_file(path: Path | Traversable) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml, write_atomically
-from toolkit.report.manifest import write_manifest
+from toolkit.report.manifest import claim_folder, write_manifest
 from toolkit.secrets import variable_in
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
 from toolkit.store.record_files import write_records
@@ -32,11 +32,10 @@ _DATA: Final = (".toml", ".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".txt", ".m
 def export_study(study: Study, folder: Path | str) -> Summary:
     """Write every frame and all records of a study into a folder, with the SHA-256 of each file in its manifest."""
     out = Path(folder)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; name a folder to export study {study.name} into")
     calls = study.calls()
     if calls.empty:
         raise InputError(f"{study.name}: nothing of this study is in the store; run it first")
+    claim_folder(study.name, out)
     paths, rows = [*_copied_inputs(study, out / STUDY_FOLDER)], {}
     paths += write_records(study.store, study.name, out, calls["call_id"])
     scheme = study.plan.rubric.scheme

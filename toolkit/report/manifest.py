@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files import DRAFT, write_atomically
 from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:
@@ -118,13 +119,29 @@ def read_sums(manifest: Path) -> dict[str, str]:
     return _read(manifest)[1]
 
 
-def check_is_of(folder: Path, study: str) -> None:
-    """Make sure that a folder holds no bundle of another study, which a new one would take the place of."""
-    path = folder / MANIFEST
-    if path.exists() and (owner := _read(path)[0]) != study:
-        raise InputError(
-            f"{folder}: holds the bundle of study {owner}; choose another folder for that of {study}"
-        )
+def claim_folder(owner: str, *folders: Path) -> None:
+    """Make sure that what is written into folders takes the place of nothing but earlier files of the same owner.
+
+    Each is empty, or carries a manifest of the owner, a study or a batch, and carries one from now on: what was killed
+    half-way may go on.
+    """
+    for folder in folders:
+        path = folder / MANIFEST
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; name a folder for what is written of {owner}")
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        foreign = sorted(name for name in names if not re.fullmatch(DRAFT, name))
+        if not path.is_file():
+            if foreign:
+                advice = f"not of {owner}, such as {foreign[0]}; name an empty or a new folder"
+                raise InputError(f"{folder}: has files that are {advice}")
+            write_atomically(path, json.dumps({"study": owner, "files": {}}).encode())
+        if (other := _read(path)[0]) != owner:
+            raise InputError(f"{folder}: holds files of {other}; choose another folder for those of {owner}")
+        if links := [entry for entry in folder.rglob("*") if entry.is_symlink()]:
+            raise InputError(
+                f"{links[0]}: is a link, which leads elsewhere; remove it or choose another folder"
+            )
 
 
 def _read(manifest: Path) -> tuple[str, dict[str, str]]:
@@ -133,7 +150,7 @@ def _read(manifest: Path) -> tuple[str, dict[str, str]]:
         return str(content["study"]), {str(name): str(sha256) for name, sha256 in content["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
-            f"{manifest}: is no manifest of a bundle; remove it or choose another folder"
+            f"{manifest}: is no manifest of a study; remove it or choose another folder"
         ) from None
 
 
