@@ -36,6 +36,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, Optional, Union
 
@@ -404,13 +405,13 @@ def plain(value: Any, location: str) -> Any:
             return str.__str__(value)
         case int():
             return int(value)
-        case float():
+        case float() | Decimal():
             if not math.isfinite(value):
                 raise InputError(f"{location}: {value} cannot stand in a notebook; leave the parameter out")
             return float(value)
         case PurePath():
             return str(value)
-        case datetime.date() | datetime.time():  # a datetime is a date
+        case datetime.date() | datetime.time() if value == value:  # a datetime is a date; pandas' NaT is none
             return value.isoformat()
         case Mapping():
             if wrong := [key for key in value if not isinstance(key, str)]:
