@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -73,7 +74,7 @@ def take_columns(
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
     names = [str(name) for name in rows]
-    if twice := [name for name in names if names.count(name) > 1]:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
@@ -124,8 +125,9 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         judges = judges if len(judges) > 1 else []
     if not judges:
         return rows, []
+    counts = Counter(names)
     for name in judges:
-        if names.count(name) != 1:
+        if counts[name] != 1:
             message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
             raise InputError(message)
     if doubled := [name for name in ("judge", "score") if name in names]:
@@ -133,7 +135,7 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
     wide = rows.set_axis(names, axis=1)
-    columns = [name for name in names if name not in judges]
+    columns = list(counts - Counter(judges))
     long = wide.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 
