@@ -36,14 +36,17 @@ _NATURAL = click.IntRange(min=0)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
+def _read_study(ctx: click.Context, param: click.Parameter, path: str, looks: bool = False) -> Any:
     from toolkit.study import Study
 
+    if ctx.resilient_parsing:  # the Tab key asks what may follow, and needs no study for that
+        return None
     ctx.meta["study"] = path
-    return Study.load(path)
+    return Study.load(path, looks=looks)
 
 
 _STUDY = click.argument("study", callback=_read_study, type=click.Path())  # a shell completes paths
+_LOOKED_AT = click.argument("study", callback=functools.partial(_read_study, looks=True), type=click.Path())
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
@@ -195,7 +198,7 @@ def lab() -> None:
 
 
 @cli.command(short_help="Read the answers of STUDY in a browser.")
-@_STUDY
+@_LOOKED_AT
 def view(study: Study) -> None:
     """Serve the answers of STUDY as a page that only this machine can open, until Ctrl-C; it changes nothing.
 
@@ -248,7 +251,7 @@ def judge(study: Study) -> Summary:
 
 
 @_command(short_help="Say how far STUDY is and what was spent.")
-@_STUDY
+@_LOOKED_AT
 @click.option("--watch", type=_SECONDS, metavar="S", help="Look every S seconds until nobody works on STUDY.")
 def status(study: Study, watch: float | None) -> Iterator[Summary]:
     """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
@@ -261,7 +264,7 @@ def status(study: Study, watch: float | None) -> Iterator[Summary]:
 
 
 @_command(short_help="Settle what STUDY may have been billed for calls without a reply.")
-@_STUDY
+@_LOOKED_AT
 @click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
 @click.option("--note", required=True, help="How that is known; kept with the settlement.")
 def settle(study: Study, billed: bool, note: str) -> Summary:

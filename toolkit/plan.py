@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
+    RecordedTest,
     TestItem,
     code_of_users,
     find_test,
@@ -299,10 +300,14 @@ class Plan:
         }
 
 
-def make_plan(study: StudyFile, folder: Path) -> Plan:
-    """Plan a study: load its dataset, models, judges and rubric, and list every run."""
-    test_class = find_test(study.test, folder)
-    parameters = parameters_of(test_class)
+def make_plan(study: StudyFile, folder: Path, recorded: RecordedTest | None = None) -> Plan:
+    """Plan a study: load its dataset, models, judges and rubric, and list every run; a recorded test runs no code."""
+    parameters: Collection[str]
+    if recorded:
+        parameters = recorded.parameters
+    else:
+        test_class = find_test(study.test, folder)
+        parameters = parameters_of(test_class)
     dataset = None
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
@@ -359,7 +364,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     if manner.reference:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
-    test = make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
+    test = recorded or make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
     if not test.judged and study.judges.mode != "scores":
         raise StudyError(
             f"judges.mode: test {test.name} has no replies that judges compare; leave out "

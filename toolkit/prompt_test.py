@@ -10,20 +10,23 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
 import math
 import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
+from pydantic import TypeAdapter
+
 from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, ToolkitError
-from toolkit.files import similar_file
+from toolkit.files import similar_file, write_atomically
 from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
@@ -243,11 +246,71 @@ ENTRY_POINTS: Final = "toolkit.tests"
 """A package offers a test under this group: ``[project.entry-points."toolkit.tests"] mine = "package:MyTest"``."""
 
 
+RECORD: Final = "plan.json"
+"""File in the output folder with what code of a study's own planned at its last run."""
+
+
+@dataclass(frozen=True)
+class RecordedTest(PromptResponseTest):
+    """What a test with code of its own planned at its last run: looking at a study reads this and runs no code."""
+
+    name: str
+    parameters: tuple[str, ...]
+    items: tuple[TestItem, ...]
+    default_repeats: int  # type: ignore[misc]
+    judged: bool  # type: ignore[misc]
+    repeats_together: bool  # type: ignore[misc]
+    asks_judges: bool
+
+    def make_test_items(self) -> tuple[TestItem, ...]:
+        """Return the items as they were planned, without their context."""
+        return self.items
+
+    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
+        """Return nothing: only the code itself can measure."""
+        return []
+
+    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
+        """Return nothing."""
+        return []
+
+    def result_types(self) -> tuple[ResultType, ...]:
+        """Return nothing."""
+        return ()
+
+
+def has_own_code(test: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a study names code that does not ship, by its test or its scorer."""
+    offered = entry_points(group=ENTRY_POINTS, name=test)
+    return test not in SHIPPED or bool(offered) or ":" in str(options.get("scorer"))
+
+
+def record_test(test: PromptResponseTest, folder: Path) -> None:
+    """Write what a test plans into the output folder of its study, for those who look at it."""
+    items = tuple(
+        replace(item, context=None, prompts=tuple(replace(prompt, context=None) for prompt in item.prompts))
+        for item in test.make_test_items()
+    )
+    flags = (test.default_repeats, test.judged, test.repeats_together, test.asks_judges)
+    record = RecordedTest(test.name, tuple(parameters_of(type(test))), items, *flags)
+    write_atomically(folder / RECORD, json.dumps(asdict(record)).encode())
+
+
+def recorded_test(folder: Path) -> RecordedTest:
+    """Return the test that `record_test` wrote."""
+    try:
+        return TypeAdapter(RecordedTest).validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValueError):
+        message = "its test or scorer is code of its own, which looking does not run, and no run has recorded its plan"
+        raise StudyError(f"{message}; run it first: `toolkit run STUDY`") from None
+
+
 def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     """Return the class of the test that a study names."""
-    target = SHIPPED.get(name, name)
+    installed = SHIPPED.get(name)
     for offered in entry_points(group=ENTRY_POINTS, name=name):
-        target = offered.value
+        installed = offered.value
+    target = installed or name
     source, separator, class_name = target.rpartition(":")
     if not separator:
         source, _, class_name = target.rpartition(".")
@@ -255,7 +318,9 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
         allowed = f"{choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         raise StudyError(f"test: {name!r} is not known; {allowed}")
     with code_of_users(f"test: {name!r} cannot be imported"):
-        test_class = getattr(module_of_users(source, folder), class_name, None)
+        # What is installed is not looked for beside the study, and neither is what it imports.
+        module = importlib.import_module(source) if installed else module_of_users(source, folder)
+        test_class = getattr(module, class_name, None)
     if not (inspect.isclass(test_class) and issubclass(test_class, PromptResponseTest)):
         raise StudyError(f"test: {name!r}: {source} has no class {class_name} that is a PromptResponseTest")
     if inspect.isabstract(test_class):

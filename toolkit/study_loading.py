@@ -41,8 +41,8 @@ def _odd_text(value: Any, key: str = "") -> str | None:
 Entry = TypeVar("Entry", bound=ModelEntry)
 
 
-def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
-    """Read and check a study file; paths in it are relative to the file itself."""
+def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile, Path]:
+    """Read and check a study file, whose paths are relative to it; whoever ``looks`` runs no code of its own."""
     file = Path(path).expanduser()
     if not file.exists():
         raise StudyError(f"{path}: no such study file; {similar_file(file)}start from one in templates/")
@@ -69,10 +69,11 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())
-    from toolkit.prompt_test import find_test
+    from toolkit.prompt_test import find_test, has_own_code, recorded_test
 
     try:
-        test = find_test(study.test, file.parent)
+        is_recorded = looks and has_own_code(study.test, study.options)
+        test = recorded_test(output) if is_recorded else find_test(study.test, file.parent)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from None
     judges = {role: _at(judge, file.parent) for role, judge in study.judges.by_role().items()}
