@@ -32,6 +32,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
+from toolkit.secrets import prompt_fault
 from toolkit.study_file import StudyFile
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
@@ -375,6 +376,8 @@ def make_plan(study: StudyFile, folder: Path, recorded: RecordedTest | None = No
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
+    if fault := prompt_fault((prompt.prompt_id, prompt.text) for _, prompt in planned):
+        raise StudyError(fault)
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 

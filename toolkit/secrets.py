@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -23,18 +23,18 @@ _VARIABLE: Final = re.compile(
 )
 _FIELD: Final = re.compile(
     r".*((api|access|secret|private|auth|subscription|account|shared|signing|functions)key(id)?|password|passwd|"
-    r"passphrase|secret|credentials?|authorization|cookies?)|(pwd|pass|jwt|bearer)"
+    r"passphrase|secret|credential|authorization|cookie|"
+    r"(access|auth|refresh|bearer|session|security|api|csrf|hf|github|gitlab|slack|private)token)s?|(pwd|jwt|bearer)"
 )
-_FIELD_OF_MANY: Final = re.compile(
-    r"(x?(access|auth|refresh|bearer|session|security|id|api|csrf|hf|github|gitlab|slack|private)*)token|auth|key"
-)
+_FIELD_OF_MANY: Final = re.compile("(id)?tokens?|auth|key|pass")
 """Names that fields of replies have too: a token of a tokenizer, the key of a row."""
 _AWS_ID: Final = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
 _FORMS: Final = (
     r"(?<![\w-])(?:(?:sk-|[sr]k_(?:live|test)_|(?:gsk|hf|r8|nvapi|npm)[-_]|(?:xai|pplx|glpat)-)(?=[\w-]*\d)[\w-]{16,}|"
-    r"gh[opsur]_\w{16,}|github_pat_\w{16,}|AIza[\w-]{20,}|ya29\.[\w-]{16,}|x(?:ox[a-z]|app)-[\w-]{10,}|"
+    r"gh[opsur]_\w{16,}|github_pat_\w{16,}|(?<![+/])AIza[\w-]{20,}|ya29\.[\w-]{16,}|x(?:ox[a-z]|app)-[\w-]{10,}|"
     rf"eyJ[\w-]{{8,}}\.eyJ[\w-]{{8,}}\.[\w-]*)|{_AWS_ID}|hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+|"
-    r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*"
+    r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*?(?:-----END[ A-Z]*PRIVATE KEY-----|\Z|"
+    r"(?![\\\w+/=\s:,.-]))"
 )
 _SAID: Final = (
     r"(?<![a-z0-9])(?:(?:g?sk|[pr]k|xai|pplx|hf|r8|ghp|glpat)[-_][\w*.-]{8,}|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]*|"
@@ -134,6 +134,16 @@ def variable_in(text: str) -> str | None:
     return match and next((name for value, name in values.items() if value in text), "of a key")
 
 
+def prompt_fault(prompts: Iterable[tuple[str, str]]) -> str | None:
+    """Return which prompt, of names and texts, holds the value of an environment variable, and what to do."""
+    values = [(value, name) for value, name in _values().items() if len(value) >= 12]
+    for prompt, text in prompts:
+        for value, name in values:
+            if value in text:
+                return f"prompt {prompt}: holds the value of the variable {name}, which no prompt may have; take it out"
+    return None
+
+
 def in_address(path: str) -> bool:
     """Return whether the path of an address looks like it holds a key: it names one, or has the form of one."""
     return bool(_WORDS.search(path) or _IN_PATH.search(path) or variable_in(path))
@@ -148,19 +158,22 @@ def secret_fault(content: Any) -> str | None:
     while pending:
         place, name, value = pending.pop()
         if isinstance(value, Mapping):
-            pending += [(f"{place}.{key}".lstrip("."), str(key), part) for key, part in value.items()]
+            # In a table of cookies or credentials every value is one.
+            names = {key: name if _FIELD.fullmatch(_plain(name)) else str(key) for key in value}
+            pending += [(f"{place}.{key}".lstrip("."), names[key], part) for key, part in value.items()]
             pending += [(place, "", str(key)) for key in value]
         elif isinstance(value, list | tuple):
             pending += [(f"{place}[{number}]", name, part) for number, part in enumerate(value)]
-        elif isinstance(value, str) and value:
+        elif isinstance(value, str | int | float) and value not in ("", True, False):
+            text = str(value)
             is_sent = "extra" in re.split(r"\W", place)
-            fault = "looks like a key, which would be stored with every call"
-            if variable := variable_in(value):
-                fault = f"holds the value of the variable {variable}, which would be stored with every call"
+            fault = "looks like a key, which would be stored"
+            if variable := variable_in(text):
+                fault = f"holds the value of the variable {variable}, which would be stored"
             elif not (
                 _FIELD.fullmatch(_plain(name))
-                or (_WORDS if is_sent else _FORM).search(value)
-                or (is_sent and _FIELD_OF_MANY.fullmatch(_plain(name)))
+                or (_WORDS if is_sent else _FORM).search(text)
+                or (is_sent and isinstance(value, str) and _FIELD_OF_MANY.fullmatch(_plain(name)))
             ):
                 continue
             return f"{redacted_words(place)} {fault}; {ADVICE}"

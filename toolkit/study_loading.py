@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +11,8 @@ from pydantic import ValidationError
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
-from toolkit.secrets import secret_fault
+from toolkit.models.registry import read_environment
+from toolkit.secrets import remember, secret_fault
 from toolkit.study_file import StudyFile
 from toolkit.study_models import ModelEntry
 
@@ -50,12 +52,14 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
         content = read_toml(file, str(path))
     except InputError as error:
         raise StudyError(str(error)) from None
+    with suppress(InputError):  # a file of variables that cannot be read is said where a key is needed
+        remember(read_environment(file.parent))
+    if fault := secret_fault(content):
+        raise StudyError(f"{path}: {fault}")
     if key := _odd_text(content):
         raise StudyError(
             f"{path}: {key}: holds a control character, which no name and no path has; take it out"
         )
-    if fault := secret_fault(content):
-        raise StudyError(f"{path}: {fault}")
     try:
         study = StudyFile.model_validate(content)
     except ValidationError as error:

@@ -45,6 +45,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import read_toml, sha256_of, similar_file
+from toolkit.secrets import secret_fault
 from toolkit.words import choices
 
 if TYPE_CHECKING:
@@ -377,6 +378,8 @@ def fitting(
         accepted = choices(unknown[0], sorted(parameters), "this template takes")
         raise InputError(f"{location}: unknown parameter {unknown[0]!r}; {accepted}")
     values = {name: plain(value, f"{location}: {name}") for name, value in arguments.items()}
+    if fault := secret_fault(values):
+        raise InputError(f"{location}: {fault}")
     if missing := [name for name, parameter in parameters.items() if parameter.needed and name not in values]:
         message = f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
         raise InputError(message)
