@@ -17,6 +17,7 @@ from notebook_files import write_notebook
 from stub_server import Fault, StubServer
 
 from toolkit.audit.verify import verify_study
+from toolkit.batch import run_batch
 from toolkit.batch.plan import check_parameters
 from toolkit.cli import main
 from toolkit.errors import InputError, ModelError, StudyError
@@ -347,3 +348,20 @@ def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path: Path
     with pytest.raises(StudyError, match="holds the value of the variable MY_SERVICE_SECRET") as caught:
         repr(Study.load(path).plan)
     assert OF_A_VARIABLE not in str(caught.value)
+
+
+@pytest.mark.usefixtures("_variables")
+def test_a_notebook_of_a_batch_holds_no_secret_and_takes_the_place_of_nothing(tmp_path: Path) -> None:
+    """Neither its outputs, nor its traceback, nor its record; a folder of others is refused before anything runs."""
+    printed = "import os\nx = 0\nsecret = os.environ['MY_SERVICE_SECRET']\nprint('it is', secret)"
+    template = write_notebook(tmp_path / "t.ipynb", printed, "raise ValueError(f'no {secret}')")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "summary.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"not of batch t, such as summary.csv"):
+        run_batch(template, {"list": [{"x": 1}]}, out=tmp_path / "mine", progress=False)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["summary.csv"]
+    done = run_batch(template, {"list": [{"x": 1}]}, out=tmp_path / "out", progress=False)
+    assert "ValueError: no [key]" in done.cells[0].error
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert any(b"it is [key]" in path.read_bytes() for path in files)
+    assert not [path for path in files if OF_A_VARIABLE.encode() in path.read_bytes()]

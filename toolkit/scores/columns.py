@@ -56,6 +56,7 @@ _CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.
 """What people and programs write for a score that is missing."""
 _NAMES: Final = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
+MOST_JUDGES: Final = 1000
 _INTEGER: Final = re.compile(r"-?\d+\.0+", re.ASCII)
 Values = Mapping[str | float, float | None]
 
@@ -125,6 +126,11 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         judges = judges if len(judges) > 1 else []
     if not judges:
         return rows, []
+    if len(judges) > MOST_JUDGES:
+        raise InputError(
+            f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
+            "name yours by --judges"
+        )
     counts = Counter(names)
     for name in judges:
         if counts[name] != 1:
