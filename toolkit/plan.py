@@ -6,11 +6,11 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from toolkit.errors import StudyError
 from toolkit.judges.judgement import judgement_requests
@@ -23,7 +23,6 @@ from toolkit.models.prices import table_exchange
 from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
-    RecordedTest,
     TestItem,
     code_of_users,
     find_test,
@@ -32,7 +31,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
-from toolkit.secrets import prompt_fault
+from toolkit.secrets import variables
 from toolkit.study_file import StudyFile
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
@@ -301,14 +300,10 @@ class Plan:
         }
 
 
-def make_plan(study: StudyFile, folder: Path, recorded: RecordedTest | None = None) -> Plan:
+def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     """Plan a study: load its dataset, models, judges and rubric, and list every run; a recorded test runs no code."""
-    parameters: Collection[str]
-    if recorded:
-        parameters = recorded.parameters
-    else:
-        test_class = find_test(study.test, folder)
-        parameters = parameters_of(test_class)
+    test_class = recorded or find_test(study.test, folder)
+    parameters = recorded.parameters if recorded else parameters_of(test_class)
     dataset = None
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
@@ -376,8 +371,11 @@ def make_plan(study: StudyFile, folder: Path, recorded: RecordedTest | None = No
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
-    if fault := prompt_fault((prompt.prompt_id, prompt.text) for _, prompt in planned):
-        raise StudyError(fault)
+    secrets = variables().items()
+    for _, prompt in planned:
+        if held := next((name for value, name in secrets if value in prompt.text), None):
+            message = f"holds the value of the variable {held}, which no prompt may have; take it out"
+            raise StudyError(f"prompt {prompt.prompt_id}: {message}")
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 

@@ -17,10 +17,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, Final, TypeAlias
 
 from pydantic import TypeAdapter
@@ -247,62 +247,38 @@ ENTRY_POINTS: Final = "toolkit.tests"
 
 
 RECORD: Final = "plan.json"
-"""File in the output folder with what code of a study's own planned at its last run."""
-
-
-@dataclass(frozen=True)
-class RecordedTest(PromptResponseTest):
-    """What a test with code of its own planned at its last run: looking at a study reads this and runs no code."""
-
-    name: str
-    parameters: tuple[str, ...]
-    items: tuple[TestItem, ...]
-    default_repeats: int  # type: ignore[misc]
-    judged: bool  # type: ignore[misc]
-    repeats_together: bool  # type: ignore[misc]
-    asks_judges: bool
-
-    def make_test_items(self) -> tuple[TestItem, ...]:
-        """Return the items as they were planned, without their context."""
-        return self.items
-
-    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
-        """Return nothing: only the code itself can measure."""
-        return []
-
-    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
-        """Return nothing."""
-        return []
-
-    def result_types(self) -> tuple[ResultType, ...]:
-        """Return nothing."""
-        return ()
+"""File in the output folder with what code of a study's own planned at its last run: looking reads it and runs none."""
+_RECORDED: Final = ("name", "default_repeats", "judged", "repeats_together", "asks_judges")
 
 
 def has_own_code(test: str, options: Mapping[str, Any]) -> bool:
     """Return whether a study names code that does not ship, by its test or its scorer."""
-    offered = entry_points(group=ENTRY_POINTS, name=test)
-    return test not in SHIPPED or bool(offered) or ":" in str(options.get("scorer"))
+    return bool(test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test)) or ":" in str(
+        options.get("scorer")
+    )
 
 
 def record_test(test: PromptResponseTest, folder: Path) -> None:
     """Write what a test plans into the output folder of its study, for those who look at it."""
-    items = tuple(
-        replace(item, context=None, prompts=tuple(replace(prompt, context=None) for prompt in item.prompts))
+    record = {name: getattr(test, name) for name in _RECORDED} | {"parameters": [*parameters_of(type(test))]}
+    # Without a context, which may be any object.
+    record["items"] = [
+        vars(item) | {"context": None, "prompts": [vars(p) | {"context": None} for p in item.prompts]}
         for item in test.make_test_items()
-    )
-    flags = (test.default_repeats, test.judged, test.repeats_together, test.asks_judges)
-    record = RecordedTest(test.name, tuple(parameters_of(type(test))), items, *flags)
-    write_atomically(folder / RECORD, json.dumps(asdict(record)).encode())
+    ]
+    write_atomically(folder / RECORD, json.dumps(record).encode())
 
 
-def recorded_test(folder: Path) -> RecordedTest:
-    """Return the test that `record_test` wrote."""
+def recorded_test(folder: Path) -> Any:
+    """Return what `record_test` wrote as a test that measures nothing."""
     try:
-        return TypeAdapter(RecordedTest).validate_json((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
+        record = json.loads((folder / RECORD).read_bytes())
+        items = TypeAdapter(tuple[TestItem, ...]).validate_python(record["items"])
+        fields = {name: record[name] for name in (*_RECORDED, "parameters")}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         message = "its test or scorer is code of its own, which looking does not run, and no run has recorded its plan"
         raise StudyError(f"{message}; run it first: `toolkit run STUDY`") from None
+    return SimpleNamespace(**fields, make_test_items=lambda: items)
 
 
 def find_test(name: str, folder: Path) -> type[PromptResponseTest]:

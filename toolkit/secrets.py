@@ -6,11 +6,10 @@ environment and forms that nothing else has are secrets: an incident with "passw
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -52,6 +51,9 @@ _IN_PATH: Final = re.compile(
 )
 _PAIR: Final = re.compile(r'"([\w.-]{1,60})"(\s*:\s*\[?\s*)"((?:[^"\\]|\\.)+)"')
 _PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
+_PLAIN: Final = re.compile(
+    r"\d+|(?=.{8,19}$)([A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+)|(?!.{40}$)(~|\.{0,2})/.*", re.DOTALL
+)
 _KNOWN: Final[dict[str, str]] = {}
 
 
@@ -65,42 +67,39 @@ def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
     values = {}
     for name, text in variables.items():
         value = text.strip()
-        is_path = value.startswith(("/", "~/", "./", "../")) and (value.count("/") > 1 or len(value) != 40)
-        is_plain = value.isdecimal() or (
-            len(value) < 20 and re.fullmatch("[A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+", value)
-        )
-        if (name == key or _VARIABLE.search(name)) and len(value) >= 8 and not is_path and not is_plain:
+        if (name == key or _VARIABLE.search(name)) and len(value) >= 8 and not _PLAIN.fullmatch(value):
             values[value] = name
-        for match in _PASSWORD.finditer(value):
-            values |= {match[1]: name, unquote(match[1]): name}
+        for password in _PASSWORD.findall(value):
+            values |= {password: name, unquote(password): name}
     return values
 
 
-def _values() -> dict[str, str]:
+def variables() -> dict[str, str]:
+    """Return the environment variables that hold a secret, by their values."""
     return _KNOWN | _secrets_of(os.environ)
 
 
 @lru_cache(maxsize=8)
 def _pattern(values: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what finds values as they are, in an address, in JSON and in Base64; of several the longest first."""
-    forms = {
-        form
-        for value in values
-        for form in (
-            value, quote(value, safe=""), json.dumps(value)[1:-1], base64.b64encode(value.encode()).decode()
-        )
-    }  # fmt: skip
-    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
+    """Return what finds values as they are, in an address and in JSON; of several the longest first."""
+    forms = {form for value in values for form in (value, quote(value, safe=""), json.dumps(value)[1:-1])}
+    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)")
 
 
-def redacted(text: str, asked: str = "") -> str:
+def redacted(text: str, asked: str = "", forms: re.Pattern[str] = _FORM) -> str:
     """Return a text without values of the environment, and without forms that only keys have and nobody asked with."""
-    return _without(text, _FORM, asked)
+
+    def mark(match: re.Match[str]) -> str:
+        return match[0] if match[0].replace("\\n", "\n") in asked else MARK
+
+    has_id = re.search(_AWS_ID, text)
+    text = forms.sub(mark, _pattern(tuple(variables())).sub(MARK, text))
+    return _AWS.sub(mark, text) if has_id else text
 
 
 def redacted_words(text: str) -> str:
     """Return what a server or a library said without anything that looks like a key."""
-    return _MASKED.sub(MARK, _without(text, _WORDS))
+    return _MASKED.sub(MARK, redacted(text, forms=_WORDS))
 
 
 def redacted_json(text: str, asked: str = "") -> str:
@@ -114,34 +113,13 @@ def _pair(match: re.Match[str]) -> str:
     return f'"{name}"{between}"{MARK}"' if is_random or _FIELD.fullmatch(_plain(name)) else match[0]
 
 
-def _without(text: str, forms: re.Pattern[str], asked: str = "") -> str:
-    def mark(match: re.Match[str]) -> str:
-        return match[0] if match[0].replace("\\n", "\n") in asked else MARK
-
-    has_id = re.search(_AWS_ID, text)
-    text = forms.sub(mark, _pattern(tuple(_values())).sub(MARK, text))
-    return _AWS.sub(mark, text) if has_id else text
-
-
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def variable_in(text: str) -> str | None:
     """Return the environment variable whose value a text holds, ``None`` where it holds none."""
-    values = _values()
-    match = _pattern(tuple(values)).search(text)
-    return match and next((name for value, name in values.items() if value in text), "of a key")
-
-
-def prompt_fault(prompts: Iterable[tuple[str, str]]) -> str | None:
-    """Return which prompt, of names and texts, holds the value of an environment variable, and what to do."""
-    values = [(value, name) for value, name in _values().items() if len(value) >= 12]
-    for prompt, text in prompts:
-        for value, name in values:
-            if value in text:
-                return f"prompt {prompt}: holds the value of the variable {name}, which no prompt may have; take it out"
-    return None
+    return next((name for value, name in variables().items() if value in unquote(text)), None)
 
 
 def in_address(path: str) -> bool:
@@ -154,27 +132,22 @@ def secret_fault(content: Any) -> str | None:
 
     In a table ``extra``, which is sent as it is, more names and forms are those of secrets than elsewhere.
     """
-    pending = [("", "", content)]
+    pending: list[tuple[str, str, Any]] = [("", "", content)]
     while pending:
         place, name, value = pending.pop()
+        is_secret, is_sent = _FIELD.fullmatch(_plain(name)), "extra" in place
         if isinstance(value, Mapping):
-            # In a table of cookies or credentials every value is one.
-            names = {key: name if _FIELD.fullmatch(_plain(name)) else str(key) for key in value}
-            pending += [(f"{place}.{key}".lstrip("."), names[key], part) for key, part in value.items()]
-            pending += [(place, "", str(key)) for key in value]
+            for key, part in value.items():  # in a table of cookies or credentials every value is one
+                below = f"{place}.{key}".lstrip(".")
+                pending += [(below, name if is_secret else str(key), part), (place, "", str(key))]
         elif isinstance(value, list | tuple):
             pending += [(f"{place}[{number}]", name, part) for number, part in enumerate(value)]
-        elif isinstance(value, str | int | float) and value not in ("", True, False):
-            text = str(value)
-            is_sent = "extra" in re.split(r"\W", place)
-            fault = "looks like a key, which would be stored"
+        elif value not in ("", None, True, False):
+            text, held = str(value), "looks like a key"
+            if isinstance(value, str) and is_sent:
+                is_secret = is_secret or _FIELD_OF_MANY.fullmatch(_plain(name))
             if variable := variable_in(text):
-                fault = f"holds the value of the variable {variable}, which would be stored"
-            elif not (
-                _FIELD.fullmatch(_plain(name))
-                or (_WORDS if is_sent else _FORM).search(text)
-                or (is_sent and isinstance(value, str) and _FIELD_OF_MANY.fullmatch(_plain(name)))
-            ):
-                continue
-            return f"{redacted_words(place)} {fault}; {ADVICE}"
+                held = f"holds the value of the variable {variable}"
+            if is_secret or variable or (_WORDS if is_sent else _FORM).search(text):
+                return f"{redacted_words(place)} {held}, which would be stored; {ADVICE}"
     return None
