@@ -34,8 +34,6 @@ from toolkit.errors import InputError
 from toolkit.words import choices, suggestion
 
 M = TypeVar("M", bound=BaseModel)
-DRAFT: Final = r"\..+\.[0-9a-f]{8}-[a-z0-9_]{8}"
-"""The name of a file that is being written, with the mark of its system."""
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
 DAMAGED_ZIP: Final = (
@@ -144,7 +142,7 @@ def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
 @functools.cache
 def _sweep(folder: Path) -> None:
     """Remove what killed processes left in a folder: once in a process, for it may hold 100,000 records."""
-    for draft in left(folder, DRAFT.replace("[0-9a-f]{8}", mark())):
+    for draft in left(folder, rf"\..+\.{mark()}-[a-z0-9_]{{8}}"):
         with contextlib.suppress(OSError):  # whoever writes has no part in it
             draft.unlink()
 

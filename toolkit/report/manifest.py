@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import DRAFT, write_atomically
+from toolkit.files import write_atomically
 from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:
@@ -129,12 +128,11 @@ def claim_folder(owner: str, *folders: Path) -> None:
         path = folder / MANIFEST
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: is a file; name a folder for what is written of {owner}")
-        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        foreign = sorted(name for name in names if not re.fullmatch(DRAFT, name))
+        # Hidden ones are drafts, or of the system. The manifest is looked for last: another process may just begin.
+        if (foreign := sorted(entry.name for entry in folder.glob("[!.]*"))) and not path.is_file():
+            advice = f"not of {owner}, such as {foreign[0]}; name an empty or a new folder"
+            raise InputError(f"{folder}: has files that are {advice}")
         if not path.is_file():
-            if foreign:
-                advice = f"not of {owner}, such as {foreign[0]}; name an empty or a new folder"
-                raise InputError(f"{folder}: has files that are {advice}")
             write_atomically(path, json.dumps({"study": owner, "files": {}}).encode())
         if (other := _read(path)[0]) != owner:
             raise InputError(f"{folder}: holds files of {other}; choose another folder for those of {owner}")
