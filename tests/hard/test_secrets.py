@@ -222,14 +222,11 @@ def _variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def study_of(folder: Path, extra: str, more: str = "", server: StubServer | None = None) -> Path:
-    """Write a study of six runs, with this extra of its model."""
-    address = server.openai_url if server else "http://127.0.0.1:9/v1"
-    judges = "\n".join(f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in JUDGE_ROLES)
-    path = folder / "s.toml"
+    """Write such a study, with this extra of its model."""
+    path = keyed_study(folder, server or StubServer(url="http://127.0.0.1:9"), "compatible", "single")
+    text = path.read_text().replace(', api_key_env = "CANARY_KEY"', f", extra = {extra}" if extra else "")
     path.write_text(
-        f'name = "hidden"\noutput = "results/hidden"\nscenarios = ["CTI_ANALYSIS"]\n{more}\nmodels = [{{ name = "m", '
-        f'provider = "compatible", base_url = "{address}", usd_per_million_input = 1.0, usd_per_million_output = 2.0'
-        f"{', extra = ' if extra else ''}{extra} }}]\n[judges]\n{judges}\n"
+        text.replace("batch_poll", f"{more}\nbatch_poll") if "[" not in more[:1] else f"{text}{more}"
     )
     return path
 
@@ -262,7 +259,7 @@ def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes
         study_of(tmp_path, f"{{ harmless = {text} }}"),
         study_of(tmp_path, f"{{ {text} = 1 }}"),
         study_of(tmp_path, "", more=f"note = {json.dumps(f'With {secret} in it')}"),
-        study_of(tmp_path, "", more=f"[sampling.extra]\nx = [{text}]\n[bias_controls]"),
+        study_of(tmp_path, "", more=f"[sampling.extra]\nx = [{text}]"),
     ):
         with pytest.raises(StudyError, match="environment variable") as caught:
             Study.load(path)

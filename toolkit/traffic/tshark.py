@@ -292,18 +292,11 @@ class _Capture(FileCapture):
 def packet_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
     """Yield one record a packet, in the order of the capture, in constant memory; its number is that of Wireshark."""
     check_capture(capture)
-    start = None
-    if display_filter:  # which may leave out the first packet
-        with closing(_packets(capture, None)) as packets:
-            start = next(map(_time, packets), None)
+    # To tshark times begin at the first frame, which may be no packet, and a filter may leave out the first packet.
+    with closing(_packets(capture, None)) as packets:
+        start = next((Decimal(record[1] or 0) for record in packets), 0)
     for record in _packets(capture, display_filter):
-        start = _time(record) if start is None else start
-        # To tshark times begin at the first frame, which may be no packet.
-        yield (record[0], f"{_time(record) - start:f}", *record[2:]) if start and record[1] else record
-
-
-def _time(record: Record) -> Decimal:
-    return Decimal(record[_AT["frame.time_relative"]] or 0)
+        yield (record[0], f"{Decimal(record[1]) - start:f}", *record[2:]) if start and record[1] else record
 
 
 def _packets(capture: Path, display_filter: str | None) -> Generator[Record, None, None]:
