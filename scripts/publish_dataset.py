@@ -46,8 +46,20 @@ def publish_dataset(source: str | Path, folder: Path) -> list[Path]:
     contents = {f"{name}.csv": table for name in _TABLES if (table := _table(dataset, name))} | documents
     title = documents["LICENSE"].decode().split("\n", 1)[0].strip()
     croissant = metadata(dataset, contents, _LICENCE if str(source) in SHIPPED else title)
-    files = contents | {"croissant.json": json.dumps(croissant, indent=2, ensure_ascii=False).encode()}
+    # The metadata first: a folder that was written in part is known by them.
+    files = {"croissant.json": json.dumps(croissant, indent=2, ensure_ascii=False).encode()} | contents
+    _check_place(folder, dataset.name)
     return [write_atomically(folder / name, content) for name, content in files.items()]
+
+
+def _check_place(folder: Path, name: str) -> None:
+    """Make sure that a folder is empty, or has an earlier publication of the dataset."""
+    path = folder / "croissant.json"
+    present = sorted(folder.iterdir()) if folder.is_dir() else [folder] if folder.exists() else []
+    published = read_json(path) if path.is_file() else None
+    if present and not (isinstance(published, dict) and published.get("name") == name):
+        message = f"has files that are not of dataset {name}, such as {present[0].name}"
+        raise InputError(f"{folder}: {message}; name an empty or a new folder")
 
 
 def metadata(dataset: Dataset, contents: dict[str, bytes], licence: str) -> dict[str, Any]:

@@ -14,11 +14,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toolkit.errors import ToolkitError
+from toolkit.secrets import redacted, redacted_words
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
@@ -34,14 +36,17 @@ _NATURAL = click.IntRange(min=0)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
+def _read_study(ctx: click.Context, param: click.Parameter, path: str, looks: bool = False) -> Any:
     from toolkit.study import Study
 
+    if ctx.resilient_parsing:  # the Tab key asks what may follow, and needs no study for that
+        return None
     ctx.meta["study"] = path
-    return Study.load(path)
+    return Study.load(path, looks=looks)
 
 
 _STUDY = click.argument("study", callback=_read_study, type=click.Path())  # a shell completes paths
+_LOOKED_AT = click.argument("study", callback=functools.partial(_read_study, looks=True), type=click.Path())
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _STUDY_OPTION = functools.partial(
     click.option, "--study", required=True, callback=_read_study, type=click.Path(), metavar="PATH"
@@ -147,7 +152,7 @@ def _check_choice(bundle: bool, format: str, choice: Mapping[str, Any]) -> None:
 def _finish(summary: Summary, as_json: bool) -> int:
     if as_json:
         # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
-        click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
+        click.echo(redacted(json.dumps(summary.fields, default=str, allow_nan=False)))
     else:
         # A command that comes next can be typed as it is printed.
         path = shlex.quote(click.get_current_context().meta.get("study", "STUDY"))
@@ -193,7 +198,7 @@ def lab() -> None:
 
 
 @cli.command(short_help="Read the answers of STUDY in a browser.")
-@_STUDY
+@_LOOKED_AT
 def view(study: Study) -> None:
     """Serve the answers of STUDY as a page that only this machine can open, until Ctrl-C; it changes nothing.
 
@@ -246,7 +251,7 @@ def judge(study: Study) -> Summary:
 
 
 @_command(short_help="Say how far STUDY is and what was spent.")
-@_STUDY
+@_LOOKED_AT
 @click.option("--watch", type=_SECONDS, metavar="S", help="Look every S seconds until nobody works on STUDY.")
 def status(study: Study, watch: float | None) -> Iterator[Summary]:
     """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
@@ -259,7 +264,7 @@ def status(study: Study, watch: float | None) -> Iterator[Summary]:
 
 
 @_command(short_help="Settle what STUDY may have been billed for calls without a reply.")
-@_STUDY
+@_LOOKED_AT
 @click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
 @click.option("--note", required=True, help="How that is known; kept with the settlement.")
 def settle(study: Study, billed: bool, note: str) -> Summary:
@@ -582,6 +587,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     # After the name of the command it is not ours: of `samples capture OUT -- COMMAND` it is the command's.
     debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), words)
+    sys.excepthook = lambda *error: click.echo(redacted_words("".join(format_exception(*error))), err=True)
     try:
         code = cli.main(args=words, prog_name="toolkit", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -602,7 +608,7 @@ def _visible(text: str) -> str:
     """Return text that no terminal acts on: models, servers and files may have had a hand in it."""
     from toolkit.viewer.visible import visible
 
-    return visible(text)
+    return visible(redacted(text))
 
 
 def _visible_line(text: str) -> str:
@@ -622,11 +628,11 @@ def _line(error: BaseException) -> str:
     if isinstance(error, Exception) and type(error).__module__ == "pymongo.errors":
         from toolkit.store.writer import reason_of, what_to_do
 
-        return f"the store failed ({_visible_line(reason_of(error))}); {what_to_do(error)}"
+        return f"the store failed ({_visible_line(redacted_words(reason_of(error)))}); {what_to_do(error)}"
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that is not the user's
         fault = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         return f"{_visible_line(fault)}; what was saved before stays, mend it and run again"
-    unexpected = f"unexpected {type(error).__name__}: {_visible_line(str(error))}"
+    unexpected = f"unexpected {type(error).__name__}: {_visible_line(redacted_words(str(error)))}"
     return f"{unexpected}; `toolkit --debug COMMAND ...` shows where"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from toolkit.secrets import redacted
+
 
 class ToolkitError(Exception):
     """Anything the user can act on; the command line prints it as one line without a traceback.
@@ -10,6 +12,9 @@ class ToolkitError(Exception):
     """
 
     exit_code = 2
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__(*map(redacted, messages))
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows in a notebook in place of the traceback: the one line."""

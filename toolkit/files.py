@@ -175,8 +175,13 @@ def workspace() -> Path:
     if (templates.parent / "pyproject.toml").is_file():
         return templates.parent
     for folder in (templates, shipped("notebooks")):
-        shutil.copytree(folder, current / folder.name, dirs_exist_ok=True)
+        shutil.copytree(folder, current / folder.name, dirs_exist_ok=True, copy_function=_copied_once)
     return current
+
+
+def _copied_once(source: str, target: str) -> None:
+    if not Path(target).exists():  # what is there is somebody's
+        shutil.copy2(source, target)
 
 
 def similar_file(path: Path | Traversable) -> str:

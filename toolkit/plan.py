@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from toolkit.errors import StudyError
 from toolkit.judges.judgement import judgement_requests
@@ -31,6 +31,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset, without_arms
+from toolkit.secrets import variables
 from toolkit.study_file import StudyFile
 from toolkit.words import SCENARIOS, choices, counted, scenario_key
 
@@ -299,10 +300,10 @@ class Plan:
         }
 
 
-def make_plan(study: StudyFile, folder: Path) -> Plan:
-    """Plan a study: load its dataset, models, judges and rubric, and list every run."""
-    test_class = find_test(study.test, folder)
-    parameters = parameters_of(test_class)
+def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
+    """Plan a study: load its dataset, models, judges and rubric, and list every run; a recorded test runs no code."""
+    test_class = recorded or find_test(study.test, folder)
+    parameters = recorded.parameters if recorded else parameters_of(test_class)
     dataset = None
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
@@ -359,7 +360,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     if manner.reference:
         _refuse_without_reference(prompts, dataset.name if dataset else "", study.test)
     arguments = {"prompts": prompts, "judges": tuple(judges.values()), "manner": manner, "rubric": rubric}
-    test = make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
+    test = recorded or make_test(test_class, study.options, {**arguments, "folder": folder, "study": study})
     if not test.judged and study.judges.mode != "scores":
         raise StudyError(
             f"judges.mode: test {test.name} has no replies that judges compare; leave out "
@@ -370,6 +371,11 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
+    secrets = variables().items()
+    for _, prompt in planned:
+        if held := next((name for value, name in secrets if value in prompt.text), None):
+            message = f"holds the value of the variable {held}, which no prompt may have; take it out"
+            raise StudyError(f"prompt {prompt.prompt_id}: {message}")
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import json
 import math
 import sys
 import threading
@@ -20,11 +21,13 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from statistics import fmean
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, Final, TypeAlias
 
+from pydantic import TypeAdapter
+
 from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, ToolkitError
-from toolkit.files import similar_file
+from toolkit.files import similar_file, write_atomically
 from toolkit.models.base import Ask
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import rate_mean
@@ -250,11 +253,47 @@ ENTRY_POINTS: Final = "toolkit.tests"
 """A package offers a test under this group: ``[project.entry-points."toolkit.tests"] mine = "package:MyTest"``."""
 
 
+RECORD: Final = "plan.json"
+"""File in the output folder with what code of a study's own planned at its last run: looking reads it and runs none."""
+_RECORDED: Final = ("name", "default_repeats", "judged", "repeats_together", "asks_judges")
+
+
+def has_own_code(test: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a study names code that does not ship, by its test or its scorer."""
+    return bool(test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test)) or ":" in str(
+        options.get("scorer")
+    )
+
+
+def record_test(test: PromptResponseTest, folder: Path) -> None:
+    """Write what a test plans into the output folder of its study, for those who look at it."""
+    record = {name: getattr(test, name) for name in _RECORDED} | {"parameters": [*parameters_of(type(test))]}
+    # Without a context, which may be any object.
+    record["items"] = [
+        vars(item) | {"context": None, "prompts": [vars(p) | {"context": None} for p in item.prompts]}
+        for item in test.make_test_items()
+    ]
+    write_atomically(folder / RECORD, json.dumps(record).encode())
+
+
+def recorded_test(folder: Path) -> Any:
+    """Return what `record_test` wrote as a test that measures nothing."""
+    try:
+        record = json.loads((folder / RECORD).read_bytes())
+        items = TypeAdapter(tuple[TestItem, ...]).validate_python(record["items"])
+        fields = {name: record[name] for name in (*_RECORDED, "parameters")}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        message = "its test or scorer is code of its own, which looking does not run, and no run has recorded its plan"
+        raise StudyError(f"{message}; run it first: `toolkit run STUDY`") from None
+    return SimpleNamespace(**fields, make_test_items=lambda: items)
+
+
 def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
     """Return the class of the test that a study names."""
-    target = SHIPPED.get(name, name)
+    installed = SHIPPED.get(name)
     for offered in entry_points(group=ENTRY_POINTS, name=name):
-        target = offered.value
+        installed = offered.value
+    target = installed or name
     source, separator, class_name = target.rpartition(":")
     if not separator:
         source, _, class_name = target.rpartition(".")
@@ -262,7 +301,9 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
         allowed = f"{choices(name, SHIPPED)}, file.py:Class or package.module:Class"
         raise StudyError(f"test: {name!r} is not known; {allowed}")
     with code_of_users(f"test: {name!r} cannot be imported"):
-        test_class = getattr(module_of_users(source, folder), class_name, None)
+        # What is installed is not looked for beside the study, and neither is what it imports.
+        module = importlib.import_module(source) if installed else module_of_users(source, folder)
+        test_class = getattr(module, class_name, None)
     if not (inspect.isclass(test_class) and issubclass(test_class, PromptResponseTest)):
         raise StudyError(f"test: {name!r}: {source} has no class {class_name} that is a PromptResponseTest")
     if inspect.isabstract(test_class):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.analyses import QUESTIONS, Analysable, Analyses
 from toolkit.errors import InputError
+from toolkit.report.manifest import claim_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,6 +107,7 @@ class Reported(Analysable):
         page, points = width or PAGE_MM, font or FONT_PT
         if folder is None and (page, points) != (PAGE_MM, FONT_PT):
             target /= f"{page:g}mm_{points:g}pt"
+        claim_folder(self.name, target / "figures", target / "tables")
         with sized(width, font):
             return self._draw(self.frames(), target, only, progress=progress)
 
@@ -120,7 +122,9 @@ class Reported(Analysable):
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic as a table and as a sentence, and return the paths."""
-        return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
+        target = Path(folder) if folder is not None else self.output
+        claim_folder(self.name, target / "statistics")
+        return self._write_statistics(self.frames(), target)
 
     def _write_statistics(self, frames: Analyses, folder: Path) -> Files:
         from toolkit.report.escape import names_kept

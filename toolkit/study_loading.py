@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ from pydantic import ValidationError
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
+from toolkit.models.registry import read_environment
+from toolkit.secrets import remember, secret_fault
 from toolkit.study_file import StudyFile
 from toolkit.study_models import ModelEntry
 
@@ -40,8 +43,8 @@ def _odd_text(value: Any, key: str = "") -> str | None:
 Entry = TypeVar("Entry", bound=ModelEntry)
 
 
-def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
-    """Read and check a study file; paths in it are relative to the file itself."""
+def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile, Path]:
+    """Read and check a study file, whose paths are relative to it; whoever ``looks`` runs no code of its own."""
     file = Path(path).expanduser()
     if not file.exists():
         raise StudyError(f"{path}: no such study file; {similar_file(file)}start from one in templates/")
@@ -49,6 +52,10 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
         content = read_toml(file, str(path))
     except InputError as error:
         raise StudyError(str(error)) from None
+    with suppress(InputError):  # a file of variables that cannot be read is said where a key is needed
+        remember(read_environment(file.parent))
+    if fault := secret_fault(content):
+        raise StudyError(f"{path}: {fault}")
     if key := _odd_text(content):
         raise StudyError(
             f"{path}: {key}: holds a control character, which no name and no path has; take it out"
@@ -66,10 +73,11 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())
-    from toolkit.prompt_test import find_test
+    from toolkit.prompt_test import find_test, has_own_code, recorded_test
 
     try:
-        test = find_test(study.test, file.parent)
+        is_recorded = looks and has_own_code(study.test, study.options)
+        test = recorded_test(output) if is_recorded else find_test(study.test, file.parent)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from None
     judges = {role: _at(judge, file.parent) for role, judge in study.judges.by_role().items()}

@@ -13,6 +13,7 @@ import json
 import re
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Number
 from pathlib import Path
@@ -173,7 +174,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
             continue
         if not header:
             header = ["" if cell is None else visible_name(str(cell)) for cell in cells]
-            if twice := [name for name in header if name and header.count(name) > 1]:
+            if twice := [name for name, count in Counter(header).items() if name and count > 1]:
                 raise InputError(
                     f"{path}, line {line}, column {one_line(twice[0], 80)!r}: is there twice; name each column once"
                 )
@@ -189,7 +190,7 @@ def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 "point, and put text that holds a comma between quotes"
             )
         if len(named) < len(header) and (
-            odd := [cells[at] for at in range(len(header)) if at not in named and cells[at] not in nothing]
+            odd := [cells[at] for at in {*range(len(header))}.difference(named) if cells[at] not in nothing]
         ):
             raise InputError(
                 f"{path}, line {line}: {one_line(str(odd[0]), 80)!r} stands in a column without a name; name it in "

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from notebook_files import write_notebook
 
@@ -59,9 +62,23 @@ def test_values_become_what_papermill_can_write(template: Path) -> None:
     assert (
         check_parameters(template, fits) == fits
     )  # a default of None, or one that is calculated, says no type
-    values = [np.float32(0.5), np.bool_(True), np.str_("s"), np.datetime64("2026-11-22T00:00", "ns")]
-    assert plain(values, "x") == [0.5, True, "s", "2026-11-22T00:00:00.000000000"]
-    assert [type(value) for value in plain(values, "x")] == [float, bool, str, str]
+    values = [
+        np.float32(0.5),
+        np.bool_(True),
+        np.str_("s"),
+        np.datetime64("2026-11-22T00:00", "ns"),
+        Decimal("1.5"),
+    ]
+    assert plain(values, "x") == [0.5, True, "s", "2026-11-22T00:00:00.000000000", 1.5]
+    assert [type(value) for value in plain(values, "x")] == [float, bool, str, str, float]
+    dates = tomllib.loads(
+        "x = [2026-11-22, 07:32:00, [2026-11-22T07:32:00Z], { a = 1979-05-27T00:32:00.999999 }]"
+    )
+    texts = ["2026-11-22", "07:32:00", ["2026-11-22T07:32:00+00:00"], {"a": "1979-05-27T00:32:00.999999"}]
+    assert plain(dates["x"], "x") == texts
+    for nothing in (pd.NaT, Decimal("NaN")):
+        with pytest.raises(InputError, match=r"x: .* cannot stand in a notebook"):
+            plain(nothing, "x")
 
 
 @pytest.mark.parametrize(("source", "tag", "says"), [

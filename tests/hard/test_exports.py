@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from small_study import STUDY, finished_study
+from small_study import STUDY, finished_study, without_pictures
 
 from toolkit.audit import verify_export as verify_module
 from toolkit.audit.export import export_study
@@ -23,7 +23,7 @@ from toolkit.audit.verify_export import verify_export
 from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
-from toolkit.report.manifest import MANIFEST, write_manifest
+from toolkit.report.manifest import MANIFEST, claim_folder, write_manifest
 from toolkit.store.record_files import KEYS, RECORD_SUMS, _sums, record_file
 from toolkit.store.writer import sealed
 from toolkit.study import Study
@@ -225,6 +225,53 @@ def test_no_key_is_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(InputError, match="holds the key of a provider") as caught:
             export_study(study, tmp_path / "other")
         assert KEY not in str(caught.value)
+
+
+WRITERS: dict[str, tuple[Callable[[Study, Path], object], str]] = {
+    "an export": (export_study, ""),
+    "a bundle": (lambda study, folder: study.bundle(folder), ""),
+    "figures": (lambda study, folder: study.figures(folder, only=["model_means"]), "figures"),
+    "tables": (lambda study, folder: study.figures(folder, only=["model_means"]), "tables"),
+    "statistics": (lambda study, folder: study.statistics(folder), "statistics"),
+}
+
+
+def test_what_is_written_takes_the_place_of_nothing_that_is_not_of_the_study(tmp_path: Path) -> None:
+    """A folder of others, of another study, a file or a link is refused and stays; what was begun is written again."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with without_pictures(), finished_study(tmp_path) as study:
+        for name, (write, part) in WRITERS.items():
+            foreign = tmp_path / f"{name} of others" / part / "runs.csv"
+            foreign.parent.mkdir(parents=True)
+            foreign.write_text("mine")
+            with pytest.raises(
+                InputError, match=r"not of small, such as runs.csv; name an empty or a new folder"
+            ):
+                write(study, tmp_path / f"{name} of others")
+            assert [path.read_text() for path in foreign.parent.rglob("*") if path.is_file()] == ["mine"]
+            with pytest.raises((InputError, NotADirectoryError)):
+                write(study, foreign)
+            assert foreign.read_text() == "mine"
+            folder, owned = tmp_path / name, tmp_path / name / part
+            (owned / f".{MANIFEST}.0123abcd-abcdefgh").parent.mkdir(parents=True)
+            (owned / f".{MANIFEST}.0123abcd-abcdefgh").write_text("left by one that was killed")
+            claim_folder("small", owned)  # as one does that is killed then
+            (owned / "runs.csv").write_text("half")
+            write(study, folder)
+            before = {path: path.read_bytes() for path in owned.rglob("*.*")}
+            write(study, folder)
+            assert {path: path.read_bytes() for path in owned.rglob("*.*")} == before
+            (owned / "link").symlink_to(elsewhere)
+            with pytest.raises(InputError, match="link: is a link"):
+                write(study, folder)
+            (owned / "link").unlink()
+            (owned / MANIFEST).write_text('{"study": "other", "files": {}}')
+            with pytest.raises(
+                InputError, match="holds files of other; choose another folder for those of small"
+            ):
+                write(study, folder)
+    assert not [*elsewhere.iterdir()]
 
 
 def test_a_dataset_beside_the_study_file_goes_with_it(

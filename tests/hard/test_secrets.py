@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,15 +13,22 @@ from typing import Any
 
 import pytest
 import stub_batches
+from notebook_files import write_notebook
 from stub_server import Fault, StubServer
 
+from toolkit.audit.verify import verify_study
+from toolkit.batch import run_batch
+from toolkit.batch.plan import check_parameters
 from toolkit.cli import main
-from toolkit.errors import ModelError
+from toolkit.errors import InputError, ModelError, StudyError
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
+from toolkit.secrets import redacted, redacted_json, redacted_words
+from toolkit.store.documents import Call
+from toolkit.study import Study
 from toolkit.words import JUDGE_ROLES
 
 # Not in the form of any provider's key: nothing but knowing it can black it out.
@@ -167,3 +175,190 @@ def test_an_exception_shows_no_key_even_with_its_variables(provider: str, way: s
     assert any("toolkit" in frame.filename for frame in frames)
     assert not [frame for frame in frames if KEY in str(frame) + str(frame.locals)]
     assert KEY not in "".join(traceback.format_exception(error))
+
+
+OF_A_VARIABLE = "hunter2hunter2"
+# Put together here, or whoever looks for keys in a source would find them.
+FORMS = {
+    "AWS": "AKIA" + "ABCDEFGHIJKLMN12",
+    "AWS for a while": "ASIA" + "ABCDEFGHIJKLMN12",
+    "Slack": "xoxb-" + "123456789012-abcdefABCDEF",
+    "a hook of Slack": "hooks.slack.com/services/" + "T000/B000/XXXX",
+    "GitHub": "ghp_" + "a1B2" * 9,
+    "GitHub, fine": "github_pat_" + "11ABCDEFG0abcdefghij",
+    "Google": "AIza" + "Sy0a" * 9,
+    "OpenAI": "sk-proj-" + "abcdef0123456789abcdef",
+    "Anthropic": "sk-ant-api03-" + "AbC123def456",
+    "Hugging Face": "hf_" + "aB3c" * 8,
+    "JWT": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3",
+    "PEM": "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+    "a variable": OF_A_VARIABLE,
+    "a password of an address": "pa55word99",
+}
+NAMES = (
+    "api_key", "apikey", "X-API-Key", "x-goog-api-key", "password", "Passwd", "AUTHORIZATION", "proxy-authorization",
+    "token", "access_token", "id-token", "secret", "client_secret", "Cookie", "set-cookie", "aws_secret_access_key",
+    "private_key", "Ocp-Apim-Subscription-Key", "credentials",
+)  # fmt: skip
+ORDINARY = (
+    "The password: hunter2 stood in the mail, and password=Winter2024! in the body of the POST.",
+    "max_tokens = 2000; 12 tokens; key_findings: none; the bearer of bad news; Basic training was given.",
+    "mongodb://admin:Spring24@10.0.0.5/ was in the log of the proxy; hf_hub_download; pk_customer_2024_table.",
+    "SHA-256 b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53, commit 4b825dc642cb6eb9a060e54bf8d69288",
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----, CVE-2024-3094, task-20240101-abcdef0123456789",
+    "AKIAIOSFODNN7EXAMPLE is what the pages of AWS have; sk-learn-compatible-estimators; false-but-long-1; lm-studio",
+)
+
+
+@pytest.fixture
+def _variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        "MY_SERVICE_SECRET": OF_A_VARIABLE, "MONGODB_URI_OF_A_TEST": "mongodb://me:pa55word99@h/db",
+        "TOKENIZERS_PARALLELISM": "false-but-long-1", "LM_API_KEY": "lm-studio", "KEY_FOLDER": "/tmp/keys/mine",
+        "MAX_TOKENS": "200000000",
+    }  # fmt: skip
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+
+
+def study_of(folder: Path, extra: str, more: str = "", server: StubServer | None = None) -> Path:
+    """Write such a study, with this extra of its model."""
+    path = keyed_study(folder, server or StubServer(url="http://127.0.0.1:9"), "compatible", "single")
+    text = path.read_text().replace(', api_key_env = "CANARY_KEY"', f", extra = {extra}" if extra else "")
+    path.write_text(
+        text.replace("batch_poll", f"{more}\nbatch_poll") if "[" not in more[:1] else f"{text}{more}"
+    )
+    return path
+
+
+@pytest.mark.usefixtures("_variables")
+@pytest.mark.parametrize(
+    "shape", ["{{ {} = {} }}", "{{ deep = {{ er = [1, {{ {} = {} }}] }} }}", "{{ {} = [{}] }}"]
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_with_the_name_of_a_secret_is_refused_before_a_call(
+    tmp_path: Path, name: str, shape: str
+) -> None:
+    """Whatever its value is; the line names the field and says where the key belongs."""
+    path = study_of(tmp_path, shape.format(f'"{name}"', '"Qx7"'))
+    with pytest.raises(StudyError, match="put it into an environment variable") as caught:
+        Study.load(path)
+    assert f"{name}" in str(caught.value)
+    assert "Qx7" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("_variables")
+@pytest.mark.parametrize("kind", FORMS)
+def test_a_secret_is_refused_in_a_study_file_and_a_grid_and_goes_from_what_comes_back(
+    tmp_path: Path, kind: str
+) -> None:
+    """Under any name, as a value and as a name, in a note as in an extra; in text, in JSON and in a message."""
+    secret = FORMS[kind]
+    text = json.dumps(secret)
+    for path in (
+        study_of(tmp_path, f"{{ harmless = {text} }}"),
+        study_of(tmp_path, f"{{ {text} = 1 }}"),
+        study_of(tmp_path, "", more=f"note = {json.dumps(f'With {secret} in it')}"),
+        study_of(tmp_path, "", more=f"[sampling.extra]\nx = [{text}]"),
+    ):
+        with pytest.raises(StudyError, match="environment variable") as caught:
+            Study.load(path)
+        assert secret not in str(caught.value)
+    template = write_notebook(tmp_path / "t.ipynb", "x = None")
+    with pytest.raises(InputError, match=r"x\[0\] .*environment variable") as refused:
+        check_parameters(template, {"x": [secret]})
+    assert secret not in str(refused.value)
+    for shown in (redacted(f"see {secret} there"), redacted_json(json.dumps({"a": f"see {secret} there"}))):
+        assert secret.split("\n")[-1] not in shown
+        assert "see " in shown
+        assert " there" in shown
+    assert secret not in redacted_words(secret) + str(InputError(secret))
+    # What was asked with is in the store anyway; a value of the environment is refused before it is asked.
+    assert (redacted(secret, f"quote {secret}") == secret) == (
+        kind not in ("a variable", "a password of an address")
+    )
+
+
+@pytest.mark.usefixtures("_variables")
+def test_ordinary_text_and_parameters_stay_as_they_are(tmp_path: Path) -> None:
+    """Incidents tell of passwords, tokenizers have tokens, datasets have hashes."""
+    for text in ORDINARY:
+        assert redacted(text) == text
+        reply = {
+            "content": text,
+            "logprobs": [{"token": "abc"}, {"token": "\u4f60\u597d\u5417"}],
+            "key": "a-1",
+        }
+        assert redacted_json(json.dumps(reply)) == json.dumps(reply)
+    extra = (
+        '{ max_tokens_to_sample = 5, key_findings = "yes", prompt_cache_key = "study-1", stop = ["</s>"], pad_token = '
+        '"<pad>", tokenizer = "o200k", user = "researcher", pass_k = 3, logit_bias = { 50256 = -100 } }'
+    )
+    note = json.dumps(" ".join(ORDINARY))
+    assert Study.load(study_of(tmp_path, extra, more=f"note = {note}")).file.models[0].extra
+
+
+@pytest.mark.usefixtures("_variables")
+def test_a_secret_echoed_in_a_reply_that_was_paid_for_is_in_no_file_and_no_output(
+    tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In model, id, text and fields beside them; the call is what it was, and the ledger gives the study again."""
+    secrets = [secret for kind, secret in FORMS.items() if kind != "PEM"]
+
+    def echoing(reply: dict[str, Any]) -> dict[str, Any]:
+        said = f"{ORDINARY[0]} {' '.join(secrets)}"
+        reply["choices"][0]["message"]["content"] = said
+        more = {
+            "id": f"id-{OF_A_VARIABLE}",
+            "model": f"m {OF_A_VARIABLE}",
+            "headers": {"Authorization": "Qx7Qx7"},
+        }
+        return {**reply, **more}
+
+    with StubServer(change=echoing) as server:
+        path = study_of(tmp_path, "", server=server)
+        with pytest.raises(SystemExit) as ended:
+            main(["run", str(path), "--yes", "--json"])
+        assert ended.value.code == 0
+    with Study.load(path) as study:
+        calls = list(study.store.each_where(Call, {"purpose": "run"}))
+        assert {call["_id"] for call in calls} == set(study.plan.call_ids)
+        assert all(call["text"].startswith(ORDINARY[0]) for call in calls)
+        assert verify_study(study).fields["differences"] == []
+        study.figures(only=["model_means"])
+    out, err = capfd.readouterr()
+    content = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file != path]
+    for secret in [*secrets, "Qx7Qx7"]:
+        assert secret not in out + err
+        assert not [part for part in content if secret.encode() in part], secret
+
+
+@pytest.mark.usefixtures("_variables")
+def test_a_prompt_with_the_value_of_a_variable_is_asked_of_nobody(tmp_path: Path, store_folder: Path) -> None:
+    """It would be sent and stored, and no reply could be told from it."""
+    (tmp_path / "q.csv").write_text(f"prompt,answer\nWho has {OF_A_VARIABLE}?,a\nWho?,b\n")
+    path = tmp_path / "s.toml"
+    model = '{ name = "m", provider = "scripted", replies = ["a"] }'
+    path.write_text(
+        f'name = "s"\ntest = "keyed"\ndataset = "q.csv"\nmodels = [{model}]\n[options]\nscorer = "label"\n'
+    )
+    with pytest.raises(StudyError, match="holds the value of the variable MY_SERVICE_SECRET") as caught:
+        repr(Study.load(path).plan)
+    assert OF_A_VARIABLE not in str(caught.value)
+
+
+@pytest.mark.usefixtures("_variables")
+def test_a_notebook_of_a_batch_holds_no_secret_and_takes_the_place_of_nothing(tmp_path: Path) -> None:
+    """Neither its outputs, nor its traceback, nor its record; a folder of others is refused before anything runs."""
+    printed = "import os\nx = 0\nsecret = os.environ['MY_SERVICE_SECRET']\nprint('it is', secret)"
+    template = write_notebook(tmp_path / "t.ipynb", printed, "raise ValueError(f'no {secret}')")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "summary.csv").write_text("mine")
+    with pytest.raises(InputError, match=r"not of batch t, such as summary.csv"):
+        run_batch(template, {"list": [{"x": 1}]}, out=tmp_path / "mine", progress=False)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["summary.csv"]
+    done = run_batch(template, {"list": [{"x": 1}]}, out=tmp_path / "out", progress=False)
+    assert "ValueError: no [key]" in done.cells[0].error
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert any(b"it is [key]" in path.read_bytes() for path in files)
+    assert not [path for path in files if OF_A_VARIABLE.encode() in path.read_bytes()]

@@ -20,6 +20,7 @@ from mutations import every_kind
 from waiting import wait_for
 
 from toolkit.errors import InputError
+from toolkit.traffic.capture import capture as record
 from toolkit.traffic.convert import convert
 from toolkit.traffic.sample import COLUMNS, NAMES, load_sample
 
@@ -92,6 +93,24 @@ def test_what_cannot_be_done_is_one_line_and_no_file(capture, tmp_path, given, s
         convert(source, tmp_path / target, **given)
     assert len(str(raised.value).splitlines()) == 1
     assert not list(tmp_path.glob("out/*"))
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.json"])
+def test_a_file_that_is_no_earlier_sample_is_not_overwritten(
+    capture: Path, tmp_path: Path, name: str
+) -> None:
+    """Nor is any file by a recording; an earlier sample is, by the same command again."""
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match=f"{name}: is there, and no earlier sample; name another target"):
+        convert(capture, tmp_path / "x.csv")
+    (tmp_path / "y.pcapng").write_text("mine")
+    with pytest.raises(InputError, match=r"y\.pcapng: is there; a capture takes the place of no file"):
+        record(tmp_path / "y.pcapng", seconds=1)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.read_bytes() == b"mine") == sorted(
+        (name, "y.pcapng")
+    )
+    (tmp_path / name).unlink()
+    assert convert(capture, tmp_path / "x.csv") == convert(capture, tmp_path / "x.csv")
 
 
 @pytest.mark.parametrize("name", handmade.tunnels())

@@ -121,6 +121,13 @@ def test_an_own_dataset_needs_its_datasheet_and_terms(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"no {name} in it"):
             publish_dataset(own, tmp_path / "out")
         (own / name).write_text(content)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "LICENSE").write_text("mine")
+    with pytest.raises(InputError, match="has files that are not of dataset demo, such as LICENSE"):
+        publish_dataset(own, tmp_path / "out")
+    assert (tmp_path / "out" / "LICENSE").read_text() == "mine"
+    (tmp_path / "out" / "LICENSE").unlink()
+    publish_dataset(own, tmp_path / "out")
     publish_dataset(own, tmp_path / "out")
     assert json.loads((tmp_path / "out" / "croissant.json").read_text())["license"] == "CC0-1.0"
     with (tmp_path / "out" / "prompts.csv").open() as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from openpyxl import Workbook
 from toolkit import Scores
 from toolkit.cli import cli
 from toolkit.errors import InputError
+from toolkit.table_files import read_records
 
 FULL = functools.partial(pytest.param, marks=pytest.mark.full)
 FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
@@ -204,6 +206,25 @@ def test_numbers_as_people_write_them(tmp_path) -> None:
         else:
             frame.to_json(file, orient="records", lines=True)
         assert Scores.load(file).judgements()["composite"].sum() == frame["score"].sum()
+
+
+def test_a_table_of_very_many_columns_is_read_or_refused_at_once(tmp_path) -> None:
+    """In a time that grows as its columns do: the header alone took ten seconds, for each name was counted anew."""
+    names = [f"c{number}" for number in range(20_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(f"item,{','.join(names)},,score\na,{'1,' * 20_000},2\n")
+    begun = time.process_time()
+    header, row = (cells for _, cells in read_records(path))
+    assert (header, row) == (["item", *names, "score"], ["a", *["1"] * 20_000, "2"])
+    assert time.process_time() - begun < 3
+    path.write_text(f"item,{','.join(f'judge_{number}' for number in range(1001))}\na,{'1,' * 1000}2\n")
+    with pytest.raises(
+        InputError, match="1,001 columns would be a judge each, more than the 1,000 that are read"
+    ):
+        Scores.load(path)
+    path.write_text(f"item,{','.join(names)},c7\n")
+    with pytest.raises(InputError, match="column 'c7': is there twice"):
+        Scores.load(path)
 
 
 def test_judges_of_a_wide_table_are_named(tmp_path) -> None:

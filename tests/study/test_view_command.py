@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -53,6 +54,33 @@ def ask(
     content = reply.read()
     connection.close()
     return reply.status, reply.msg, content
+
+
+LINES = (
+    b"GET http://[ HTTP/1.1", b"GET //[ HTTP/1.1", b"GET http://[::g]/ HTTP/1.1", b"\x00\xff", b"GET / HTTP/9.9",
+    b"GET / HTTP/x", b"BREW / HTTP/1.1", b"GET /" + b"a" * 70_000, b"\x16\x03\x01\x02", b"GET / HTTP/1.1\r\nno colon",
+    b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 300, b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000,
+    b"GET /\xe9 HTTP/1.1\r\nHost: \xff",
+)  # fmt: skip
+
+
+def test_a_bad_request_is_answered_and_leaves_the_server_and_the_terminal_as_they_are(
+    address: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Lines that are no HTTP, too much of it, wrong hosts, clients that go away before the answer."""
+    port, right = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", address).groups()
+    for line in LINES:
+        for waits in (True, False):
+            with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as connection:
+                head = b"" if b"Host" in line else f"\r\nHost: 127.0.0.1:{port}".encode()
+                connection.sendall(line + head + b"\r\n\r\n")
+                if waits:
+                    connection.shutdown(socket.SHUT_WR)
+                    reply = b"".join(iter(lambda: connection.recv(65_536), b""))
+                    assert re.search(rb"\b(4\d\d|501|505|Not found)\b", reply), line[:40]
+                    assert right.encode() not in reply
+    assert ask(address)[0] == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_page_is_the_exported_one_with_a_policy_that_a_file_cannot_have(

@@ -6,14 +6,14 @@ whenever they are written.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import read_toml, write_atomically
-from toolkit.report.manifest import write_manifest
+from toolkit.report.manifest import claim_folder, write_manifest
+from toolkit.secrets import variable_in
 from toolkit.store.frame_files import FORMATS, KINDS, dictionary_text, save_frame
 from toolkit.store.record_files import write_records
 from toolkit.words import Summary
@@ -27,17 +27,15 @@ STUDY_FOLDER: Final = "study"
 """Folder of an export with the study file and the files beside it that it names."""
 _DATA: Final = (".toml", ".csv", ".tsv", ".xlsx", ".json", ".jsonl", ".txt", ".md")
 """Kinds of files that a study file may name and an export takes along: data, and no code."""
-_LONG: Final = 12  # signs of a secret, at least
 
 
 def export_study(study: Study, folder: Path | str) -> Summary:
     """Write every frame and all records of a study into a folder, with the SHA-256 of each file in its manifest."""
     out = Path(folder)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file; name a folder to export study {study.name} into")
     calls = study.calls()
     if calls.empty:
         raise InputError(f"{study.name}: nothing of this study is in the store; run it first")
+    claim_folder(study.name, out)
     paths, rows = [*_copied_inputs(study, out / STUDY_FOLDER)], {}
     paths += write_records(study.store, study.name, out, calls["call_id"])
     scheme = study.plan.rubric.scheme
@@ -75,9 +73,8 @@ def _copied_inputs(study: Study, folder: Path) -> Iterator[Path]:
         files += [
             file for file in (path, path.with_suffix(".json")) if file.suffix in _DATA and file.is_file()
         ]
-    secrets = [value for name, value in os.environ.items() if name.endswith(("KEY", "TOKEN", "SECRET"))]
     for path in sorted({path for path in files if path.is_relative_to(home)}):
         content = path.read_bytes()
-        if any(len(secret) >= _LONG and secret.encode() in content for secret in secrets):
+        if variable_in(content.decode(errors="replace")):
             raise InputError(f"{path}: holds the key of a provider, which no export may have; take it out")
         yield write_atomically(folder / path.relative_to(home), content)

@@ -128,7 +128,11 @@ def _figures(study: Study, drawn: Path) -> Iterator[str]:
 def _files(folder: Path) -> list[Path]:
     """Return the files of figures and tables in an output folder, without the LaTeX that a bundle adds to figures."""
     paths = [path for name in _KINDS for path in sorted((folder / name).glob("*")) if path.is_file()]
-    return [path for path in paths if not (path.parent.name == "figures" and path.suffix == ".tex")]
+    return [
+        path
+        for path in paths
+        if path.name != MANIFEST and (path.parent.name, path.suffix) != ("figures", ".tex")
+    ]
 
 
 def _differing_inputs(study: Study, path: Path) -> Iterator[str]:

@@ -36,6 +36,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, Optional, Union
 
@@ -44,6 +45,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import parsed, read_toml, sha256_of, similar_file
+from toolkit.secrets import secret_fault
 from toolkit.words import choices
 
 if TYPE_CHECKING:
@@ -375,6 +377,8 @@ def fitting(
         accepted = choices(unknown[0], sorted(parameters), "this template takes")
         raise InputError(f"{location}: unknown parameter {unknown[0]!r}; {accepted}")
     values = {name: plain(value, f"{location}: {name}") for name, value in arguments.items()}
+    if fault := secret_fault(values):
+        raise InputError(f"{location}: {fault}")
     if missing := [name for name, parameter in parameters.items() if parameter.needed and name not in values]:
         message = f"{location}: parameter {missing[0]!r} is missing; the template has no default for it"
         raise InputError(message)
@@ -403,13 +407,13 @@ def plain(value: Any, location: str) -> Any:
             return str.__str__(value)
         case int():
             return int(value)
-        case float():
+        case float() | Decimal():
             if not math.isfinite(value):
                 raise InputError(f"{location}: {value} cannot stand in a notebook; leave the parameter out")
             return float(value)
         case PurePath():
             return str(value)
-        case datetime.date() | datetime.time():  # a datetime is a date
+        case datetime.date() | datetime.time() if value == value:  # a datetime is a date; pandas' NaT is none
             return value.isoformat()
         case Mapping():
             if wrong := [key for key in value if not isinstance(key, str)]:

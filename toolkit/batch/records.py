@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.files import parsed, write_atomically
+from toolkit.secrets import redacted, redacted_words
 from toolkit.words import one_line
 
 QUEUED: Final = "queued"
@@ -124,6 +125,8 @@ class Order:
     def settle(self, status: str, error: str, record: Record) -> None:
         """Name the file by its status and write the record; the caller must hold the claim."""
         output, failed = Path(self.output), Path(self.output).with_suffix(".failed.ipynb")
+        if self.draft.exists():  # a cell may have printed the environment
+            write_atomically(self.draft, redacted(self.draft.read_text(encoding="utf-8")).encode())
         if status == COMPLETED:
             self.draft.replace(output)
             failed.unlink(missing_ok=True)  # of an earlier attempt
@@ -134,7 +137,7 @@ class Order:
             seconds = max(0.0, ended - record.began)  # the clock may have been set back
         relative = os.path.relpath(final, Path(self.records).parent) if final.exists() else ""
         record = replace(record, status=status, notebook=relative, seconds=seconds, ended=ended)
-        self.write(replace(record, error=one_line(_COLOURS.sub("", error), 300)))
+        self.write(replace(record, error=one_line(redacted_words(_COLOURS.sub("", error)), 300)))
 
 
 def ending(code: int | None) -> str:

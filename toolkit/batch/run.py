@@ -22,6 +22,7 @@ from toolkit.batch.records import AT_ONCE, COMPLETED, FAILED, LOOK_SECONDS, Orde
 from toolkit.batch.result import BatchResult, CellResult
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import write_atomically
+from toolkit.report.manifest import claim_folder
 from toolkit.runs.progress import Progress
 
 STOP_SECONDS = 25.0
@@ -53,6 +54,7 @@ def run_batch(
     if workers is not None and workers < 1:
         raise InputError(f"workers: {workers} notebooks at once run none; give 1 or more")
     plan = plan_batch(template, cells, folder, str(source or "grid"))
+    claim_folder(f"batch {template.stem}", output)
     batch, version, records = uuid.uuid4().hex, _toolkit(), output / "records"
     orders = [
         Order(

@@ -25,6 +25,7 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan
+from toolkit.report.manifest import claim_folder
 from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.inference.p_values import LEVEL
@@ -169,6 +170,7 @@ class HallucinationComparison:
         from toolkit.hallucination.figures import hallucination_figure, hallucination_table
         from toolkit.report.figure import About, save_all
 
+        claim_folder(self.study, Path(folder) / "figures", Path(folder) / "tables")
         context = About(source=f"Study {self.study}", note=self.note)
         figure = hallucination_figure(self.deciders, self.baselines, k=self.k, context=context)
         table = hallucination_table(self.deciders, self.baselines, k=self.k, context=context)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -18,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError
 from toolkit.files import read_toml
+from toolkit.secrets import in_address, secret_fault, variable_in
 from toolkit.words import choices
 
 _CLASSES: Final = ("client", "batches", "options")
@@ -32,8 +32,6 @@ _OF_WEIGHTS: Final = [
     "efforts",
 ]
 _OF_ROW: Final = ("aliases", "source", "as_of")  # of a model: what is said of its row
-_LONG: Final = 12
-"""Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
@@ -221,12 +219,10 @@ def _options_fault(spec: ModelSpec) -> str | None:
     if own := [name for name in extra if name in _SENT]:
         return f"extra.{own[0]} is set by the toolkit; use the key of the study file, or leave it out"
     try:
-        text = json.dumps(extra, allow_nan=False)
+        json.dumps(extra, allow_nan=False)
     except (TypeError, ValueError):
         return "extra holds what JSON has no form for, such as a date; write a text"
-    if _KEY.search(text):
-        return "extra holds what looks like a key, which would be stored with every call; take it out"
-    return None
+    return secret_fault({"extra": extra})
 
 
 _OPTIONS: Final = ("reasoning_effort", "thinking_level", "verbosity")
@@ -250,12 +246,6 @@ _SENT: Final = [
     "verbosity",
 ]
 """Keys of a request that the toolkit sets itself."""
-_KEY: Final = re.compile(
-    r"(?<![a-z0-9])((sk|gsk|xai|pplx|hf|r8|ghp|glpat)[-_][a-z0-9_-]{8,}|AIza[\w-]{16,}|eyJ[\w-]{8,}\.|bearer|"
-    r"(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|(api[-_]?key|key|token|secret)/.)",
-    re.IGNORECASE,
-)
-"""Beginnings of keys of providers, and a name of a key with its value."""
 _VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*|(?!(?:sk|gsk|hf|r8|ghp|xai)_)[A-Za-z_][A-Za-z0-9_]*")
 """Names of variables; a key of some providers looks like one in small letters."""
 
@@ -270,13 +260,12 @@ def address_fault(url: str) -> str | None:
     if not plain or not url.isprintable() or " " in url:
         return "is no address: write http(s)://host[:port]/path"
     path = unquote(unquote(parts.path))
-    secrets = [value for name, value in os.environ.items() if name.endswith(("KEY", "TOKEN", "SECRET"))]
     if (
         "@" in parts.netloc
         or any(sign in url for sign in "?#;")
         or any(sign in path for sign in "?#;@")
-        or _KEY.search(path)
-        or any(len(value) >= _LONG and value in unquote(url) for value in secrets)
+        or in_address(path)
+        or variable_in(url)
     ):
         return (
             "has a user name, a password, a query or a key in it, which would stand in every call, manifest and "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toolkit.errors import InputError
 from toolkit.models.base import Model
 from toolkit.models.catalogue import ModelSpec, class_of
+from toolkit.secrets import remember
 
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient
@@ -69,6 +70,7 @@ def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None, folder: Path 
             f"model {spec.name!r} {fault}: export it, or write {spec.api_key_env}=... into a .env file in the working "
             "folder or beside the study"
         )
+    remember(env, spec.api_key_env or "")
     return env[spec.api_key_env].strip() if spec.api_key_env else None
 
 

@@ -28,9 +28,9 @@ from toolkit.models.catalogue import ModelSpec, toml_table
 from toolkit.models.thoughts import thoughts_in
 from toolkit.models.tokens import is_panic
 from toolkit.models.usage import usage_of
+from toolkit.secrets import MARK, redacted_words
 
 T = TypeVar("T")
-_KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
 STATUS_OF = {
     **dict.fromkeys(("rate_limit_error", "rate_limit_exceeded"), 429),
     **dict.fromkeys(("api_error", "internal_error", "internal_server_error", "server_error"), 500),
@@ -273,7 +273,7 @@ class ClientModel:
         except Exception as error:  # aiohttp's, zlib's or a codec's, which the client lets through
             failed = transport_failure(self.spec, error)
         if self._key and self._key in str(failed):  # a server may send it as the name of another host
-            failed.args = (str(failed).replace(self._key, "[key]"),)
+            failed.args = (str(failed).replace(self._key, MARK),)
         # Raised here and not above: the client's error holds the request with its key and must not ride along.
         failed.__cause__ = failed.__context__ = None
         raise failed.with_traceback(None)
@@ -378,9 +378,8 @@ def _said(message: Any, key: str | None) -> str:
     """Return the provider's own words, on one line, short, and without anything that looks like a key."""
     if not isinstance(message, str) or not message.strip():
         return ""
-    text = message if not key else message.replace(key, "[key]")
-    text = _KEY_LIKE.sub("[key]", " ".join(text.split()))
-    return f": {text[:300]}"
+    text = message if not key else message.replace(key, MARK)
+    return f": {redacted_words(' '.join(text.split()))[:300]}"
 
 
 def text_of(content: Any, depth: int = 9) -> str:

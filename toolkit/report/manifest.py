@@ -118,13 +118,28 @@ def read_sums(manifest: Path) -> dict[str, str]:
     return _read(manifest)[1]
 
 
-def check_is_of(folder: Path, study: str) -> None:
-    """Make sure that a folder holds no bundle of another study, which a new one would take the place of."""
-    path = folder / MANIFEST
-    if path.exists() and (owner := _read(path)[0]) != study:
-        raise InputError(
-            f"{folder}: holds the bundle of study {owner}; choose another folder for that of {study}"
-        )
+def claim_folder(owner: str, *folders: Path) -> None:
+    """Make sure that what is written into folders takes the place of nothing but earlier files of the same owner.
+
+    Each is empty, or carries a manifest of the owner, a study or a batch, and carries one from now on: what was killed
+    half-way may go on.
+    """
+    for folder in folders:
+        path = folder / MANIFEST
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; name a folder for what is written of {owner}")
+        # Hidden ones are drafts, or of the system. The manifest is looked for last: another process may just begin.
+        if (foreign := sorted(entry.name for entry in folder.glob("[!.]*"))) and not path.is_file():
+            advice = f"not of {owner}, such as {foreign[0]}; name an empty or a new folder"
+            raise InputError(f"{folder}: has files that are {advice}")
+        if not path.is_file():
+            write_atomically(path, json.dumps({"study": owner, "files": {}}).encode())
+        if (other := _read(path)[0]) != owner:
+            raise InputError(f"{folder}: holds files of {other}; choose another folder for those of {owner}")
+        if links := [entry for entry in folder.rglob("*") if entry.is_symlink()]:
+            raise InputError(
+                f"{links[0]}: is a link, which leads elsewhere; remove it or choose another folder"
+            )
 
 
 def _read(manifest: Path) -> tuple[str, dict[str, str]]:
@@ -133,7 +148,7 @@ def _read(manifest: Path) -> tuple[str, dict[str, str]]:
         return str(content["study"]), {str(name): str(sha256) for name, sha256 in content["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
-            f"{manifest}: is no manifest of a bundle; remove it or choose another folder"
+            f"{manifest}: is no manifest of a study; remove it or choose another folder"
         ) from None
 
 

@@ -20,6 +20,7 @@ from pymongo import DeleteMany, InsertOne, UpdateOne
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.runs.owner import Owner, is_alive
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
+from toolkit.secrets import redacted, redacted_json, redacted_words
 from toolkit.store.connection import Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.documents import Owner as Lock
@@ -160,14 +161,20 @@ class Ledger:
     ) -> Answer:
         """Write a reply as received and return its answer once it is durable."""
         # The text as it can be kept, and from now on the only one: what is asked about it must be the same later.
-        reply = replace(reply, text=_storable(reply.text), model=_storable(reply.model))
+        asked = "\n".join(message.content for message in claim.request.messages)
+        reply = replace(
+            reply,
+            text=redacted(_storable(reply.text), asked),
+            model=redacted_words(_storable(reply.model)),
+            raw=json.loads(redacted_json(json.dumps(reply.raw, default=str), asked)),
+        )
         document = self._document(
             claim,
             "done",
             text=reply.text,
             finish_reason=reply.finish_reason,
             answered_by=reply.model,
-            raw=json.dumps(reply.raw, default=str),
+            raw=json.dumps(reply.raw),
             input_tokens=reply.usage.input,
             output_tokens=reply.usage.output,
             tokens_estimated=reply.usage.estimated,

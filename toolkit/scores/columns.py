@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -59,6 +60,7 @@ _CODES: Final = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.
 """What people and programs write for a score that is missing."""
 _NAMES: Final = ("base", "model", "judge", "dimension")
 """Columns that every row needs: a text in them is a name, ``NA`` and ``none`` too."""
+MOST_JUDGES: Final = 1000
 _INTEGER: Final = re.compile(r"-?\d+\.0+", re.ASCII)
 Values = Mapping[str | float, float | None]
 
@@ -79,7 +81,7 @@ def take_columns(
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
     names: list[str] = rows.columns.tolist()
-    if twice := [name for name in names if names.count(name) > 1]:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{source}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in USUAL_NAMES:
@@ -132,15 +134,21 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
     if not judges:
         return rows, []
     judges = [visible_name(name) for name in judges]
+    if len(judges) > MOST_JUDGES:
+        raise InputError(
+            f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
+            "name yours by --judges"
+        )
+    counts = Counter(names)
     for name in judges:
-        if names.count(name) != 1:
+        if counts[name] != 1:
             message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
             raise InputError(message)
     if doubled := [name for name in ("judge", "score") if name in names]:
         raise InputError(
             f"{source}: has a column {doubled[0]!r} and a column for each judge; leave out one or the other"
         )
-    columns = [name for name in names if name not in judges]
+    columns = list(counts - Counter(judges))
     long = rows.melt(columns, list(judges), var_name="judge", value_name="score", ignore_index=False)
     return long, [f"each column is a judge: {_listed(judges)}"]
 

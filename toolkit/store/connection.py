@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import re
 import threading
 import uuid
 import weakref
@@ -37,6 +36,7 @@ from toolkit.errors import StoreError
 from toolkit.judges.rubric import scheme_in
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.scoring import SEED_SCHEME, Scheme
+from toolkit.secrets import redacted_words
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
@@ -79,15 +79,15 @@ class Store:
                 _check_version(self.database)
             except StoreError as error:
                 me.disconnect(alias)
-                raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
+                raise StoreError(f"{folder or redacted_words(uri)}: {error}") from None
             except (PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
-                reason = _without_password(reason_of(error))
+                reason = redacted_words(reason_of(error))
                 if folder:
                     mend = what_to_do(error) if "disk is full" in reason else embedded.MEND
                     raise StoreError(f"{folder}: the store cannot be used ({reason}); {mend}") from None
                 raise StoreError(
-                    f"{_without_password(uri)}: the store does not answer ({reason}); "
+                    f"{redacted_words(uri)}: the store does not answer ({reason}); "
                     "check MONGODB_URI or remove it to use the embedded server"
                 ) from None
         # A database object of its own, or the thread would hold the one whose end ends it.
@@ -311,7 +311,3 @@ def open_store(folder: Path) -> Store:
     """Open the store of a results folder, or the one that ``MONGODB_URI`` names."""
     uri = os.environ.get("MONGODB_URI")
     return Store(uri, None) if uri else Store(embedded.address(folder), folder)
-
-
-def _without_password(text: str) -> str:
-    return re.sub(r"//[^/@\s]*@", "//***@", text)

@@ -13,7 +13,7 @@ from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.blocks import Block, Bullets, Grid, Heading, Paragraph, Picture, Shown
 from toolkit.report.escape import escape_breaking, label_of, readable
-from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
+from toolkit.report.manifest import DOCUMENT, claim_folder, write_manifest
 from toolkit.report.show import Files
 from toolkit.table_files import csv_bytes
 from toolkit.thesis.document import write_document
@@ -28,13 +28,11 @@ Numbered = tuple[str, str]
 
 def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
     """Return the folder of a bundle where it may be written, and there is something to write."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; a bundle needs a folder")
-    check_is_of(folder, status["study"])
     if not status["done"]:
         raise InputError(
             f"study {status['study']}: no run has succeeded yet, so there is nothing to bundle; run it first"
         )
+    claim_folder(status["study"], folder)
     return folder
 
 

@@ -87,6 +87,8 @@ def capture(
     words = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
     if final.suffix != ".pcapng":
         raise InputError(f"{final}: name a target that ends in .pcapng")
+    if final.exists():
+        raise InputError(f"{final}: is there; a capture takes the place of no file, name a new one")
     if not words and packets is None and seconds is None:
         raise InputError("capture: name a command or URLs to request, or packets or seconds to stop at")
     if packets is not None and packets < 1:

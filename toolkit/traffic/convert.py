@@ -122,6 +122,10 @@ def convert(
             (staging / f"{stem}.json").write_text(text, encoding="utf-8")
             files.append(final.with_name(f"{stem}.csv"))
         for path in files:
+            for written in (path, path.with_suffix(".json")):
+                if written.exists() and not _is_provenance(path.with_suffix(".json")):
+                    raise InputError(f"{written}: is there, and no earlier sample; name another target")
+        for path in files:
             # Killed half-way, a table has no provenance, never another's.
             path.with_suffix(".json").unlink(missing_ok=True)
             for written in (path, path.with_suffix(".json")):
@@ -165,6 +169,13 @@ def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms | None) -> Sequence[str
         cut = shown[name].endswith(CUT)  # half an address would pass for a text
         shown[name] = CUT if cut else pseudonyms.text(shown[name], versions=name == "user_agent")
     return list(shown.values())
+
+
+def _is_provenance(path: Path) -> bool:
+    try:
+        return {"capture", "tools"} <= json.loads(path.read_text(encoding="utf-8")).keys()
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 @contextmanager

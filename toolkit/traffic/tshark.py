@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from decimal import Decimal
 from functools import cache, lru_cache
 from io import BufferedReader
 from pathlib import Path
@@ -35,6 +36,7 @@ _FIELDS: Final = (
     "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol", "frame.len", "tcp.flags",
     "tcp.stream", "http.request.method", "http.host", "http.request.uri", "http.response.code", "http.content_type",
     "http.user_agent", "tcp.len", "frame.cap_len", "http.request.version", "http.request.line", "http.response.line",
+    "frame.encap_type",
 )  # fmt: skip
 _AT: Final = {field: index for index, field in enumerate(_FIELDS)}
 _HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
@@ -288,8 +290,16 @@ class _Capture(FileCapture):
 
 
 def packet_records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
-    """Yield one record a packet, in the order of the capture, in constant memory."""
+    """Yield one record a packet, in the order of the capture, in constant memory; its number is that of Wireshark."""
     check_capture(capture)
+    # To tshark times begin at the first frame, which may be no packet, and a filter may leave out the first packet.
+    with closing(_packets(capture, None)) as packets:
+        start = next((Decimal(record[1] or 0) for record in packets), 0)
+    for record in _packets(capture, display_filter):
+        yield (record[0], f"{Decimal(record[1]) - start:f}", *record[2:]) if start and record[1] else record
+
+
+def _packets(capture: Path, display_filter: str | None) -> Generator[Record, None, None]:
     options = [word for field in tshark_fields(tshark_version()) for word in ("-e", field)]
     source = _Capture(
         str(capture.absolute()), use_ek=True, display_filter=display_filter, custom_parameters=options,
@@ -297,4 +307,7 @@ def packet_records(capture: Path, display_filter: str | None = None) -> Generato
     )  # fmt: skip
     with _running_tshark(source.arguments(), capture.absolute()) as tshark:
         output = _Output(cast(BufferedReader, tshark.stdout))
-        yield from source._packets_from_tshark_sync(existing_process=output)
+        for record in source._packets_from_tshark_sync(existing_process=output):
+            # Custom blocks, a journal and reports of a device are frames to tshark; only packets came over a link.
+            if record[_AT["frame.encap_type"]]:
+                yield record

@@ -37,7 +37,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         port = self.connection.getsockname()[1]
-        path, right = urlsplit(self.path).path.encode(), f"/{self.token}/".encode()
+        try:
+            path, right = urlsplit(self.path).path.encode(), f"/{self.token}/".encode()
+        except ValueError:  # brackets that hold no address
+            return self._send(400, b"Bad request.", "text/plain")
         is_local = self.headers.get("Host") in {f"{LOOPBACK}:{port}", f"localhost:{port}"}
         if not is_local or not secrets.compare_digest(path, right):
             return self._send(404, b"Not found.", "text/plain")

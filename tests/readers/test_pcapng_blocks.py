@@ -1,0 +1,95 @@
+"""Blocks of a pcapng that hold no packet are none, whatever tshark numbers; capinfos is the other counter."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.traffic.convert import convert
+from toolkit.traffic.sample import load_sample
+
+
+def block(order: str, kind: int, body: bytes) -> bytes:
+    """Return a block of a pcapng in one order of bytes (draft-ietf-opsawg-pcapng, section 3.1)."""
+    body += bytes(-len(body) % 4)
+    length = len(body) + 12
+    return struct.pack(f"{order}II", kind, length) + body + struct.pack(f"{order}I", length)
+
+
+def section(order: str) -> bytes:
+    """Return the head of a section with one interface of Ethernet."""
+    head = block(order, 0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+    return head + block(order, 1, struct.pack(f"{order}HHI", 1, 0, 262144))
+
+
+def packet(order: str, number: int) -> bytes:
+    """Return a packet of UDP from 192.0.2.NUMBER, so many milliseconds after the first second."""
+    data = struct.pack(">HHHH", 1000 + number, 9999, 13, 0) + b"hello"
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(data), number, 0, 64, 17, 0) + bytes([192, 0, 2, number])
+    frame = b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + bytes([198, 51, 100, 2]) + data
+    at = 1_700_000_000_000_000 + number * 1000
+    return block(
+        order, 6, struct.pack(f"{order}IIIII", 0, at >> 32, at & 0xFFFFFFFF, len(frame), len(frame)) + frame
+    )
+
+
+SECRETS = b"CLIENT_RANDOM 00 11\n"
+OTHERS = {
+    "custom, copied": lambda order: block(order, 0x0BAD, struct.pack(f"{order}I", 32473) + b"a note"),
+    "custom, not copied": lambda order: block(order, 0x40000BAD, struct.pack(f"{order}I", 32473)),
+    "custom of a known maker": lambda order: block(order, 0x0BAD, struct.pack(f"{order}I", 1) + b"note"),
+    "names": lambda order: block(order, 4, struct.pack(f"{order}HH", 1, 8) + b"\xc0\0\2\1abc\0" + bytes(4)),
+    "statistics": lambda order: block(order, 5, bytes(16)),
+    "journal": lambda order: block(order, 9, b"__REALTIME_TIMESTAMP=1700000000000500\nMESSAGE=hello\n"),
+    "secrets": lambda order: block(order, 10, struct.pack(f"{order}II", 0x544C534B, len(SECRETS)) + SECRETS),
+    "unknown": lambda order: block(order, 0x77777777, b"what"),
+    "event": lambda order: block(
+        order, 0x204, struct.pack(f"{order}HQQIH", 0, 1700000000, 1, 10, 3) + bytes(8)
+    ),
+}
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_block_without_a_packet_is_no_packet(tmp_path: Path, kind: str, order: str) -> None:
+    """Before, between and after packets, of two sections; the times begin at the first packet, filtered or not."""
+    other, path = OTHERS[kind](order), tmp_path / "x.pcapng"
+    parts = [
+        section(order),
+        other,
+        packet(order, 1),
+        other,
+        packet(order, 2),
+        other,
+        section("<"),
+        packet("<", 4),
+    ]
+    path.write_bytes(b"".join(parts))
+    counted = subprocess.run(
+        ["capinfos", "-cM", str(path)], capture_output=True, text=True, check=True
+    ).stdout
+    done = convert(path, tmp_path / "x.csv")
+    assert str(done.packets) == re.findall(r"packets:\s*(\d+)", counted)[0] == "3"
+    sample = load_sample(tmp_path / "x.csv")
+    assert sample.frame["source"].tolist() == ["192.0.2.1", "192.0.2.2", "192.0.2.4"]
+    assert sample.frame["time"].tolist() == [0.0, 0.001, 0.003]
+    assert convert(path, tmp_path / "y.csv", display_filter="udp.srcport != 1001").packets == 2
+    assert load_sample(tmp_path / "y.csv").frame["time"].tolist() == [0.001, 0.003]
+    assert b"hello" not in (tmp_path / "x.csv").read_bytes()
+    assert b"CLIENT_RANDOM" not in (tmp_path / "x.csv").read_bytes()
+
+
+def test_blocks_without_packets_alone_hold_no_packet_and_a_cut_one_is_said(tmp_path: Path) -> None:
+    """A line, and the packets before the damage."""
+    path = tmp_path / "x.pcapng"
+    path.write_bytes(section("<") + OTHERS["custom of a known maker"]("<") + OTHERS["journal"]("<"))
+    with pytest.raises(InputError, match="it holds no packet; nothing was written"):
+        convert(path, tmp_path / "x.csv")
+    path.write_bytes(section(">") + packet(">", 1) + OTHERS["custom, copied"](">")[:-6])
+    done = convert(path, tmp_path / "x.csv")
+    assert (done.packets, done.truncated) == (1, True)

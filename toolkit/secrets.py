@@ -1,0 +1,153 @@
+"""Keys and passwords: refused in what people write before a call, blacked out in what comes back and in every message.
+
+This is the one place that knows what a secret looks like. In a text that is data, such as a reply, only values of the
+environment and forms that nothing else has are secrets: an incident with "password: hunter2" in it stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+MARK: Final = "[key]"
+ADVICE: Final = "put it into an environment variable and name that by api_key_env"
+_VARIABLE: Final = re.compile(
+    r"(?<![A-Z])(PASS|PWD|AUTH)(?![A-Z])|KEY(?![A-Z])|TOKEN(?!I)|SECRET|PASSW|PASSPHRASE|CREDENTIAL",
+    re.IGNORECASE,
+)
+_FIELD: Final = re.compile(
+    r".*((api|access|secret|private|auth|subscription|account|shared|signing|functions)key(id)?|password|passwd|"
+    r"passphrase|secret|credential|authorization|cookie|"
+    r"(access|auth|refresh|bearer|session|security|api|csrf|hf|github|gitlab|slack|private)token)s?|(pwd|jwt|bearer)"
+)
+_FIELD_OF_MANY: Final = re.compile("(id)?tokens?|auth|key|pass")
+"""Names that fields of replies have too: a token of a tokenizer, the key of a row."""
+_AWS_ID: Final = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
+_FORMS: Final = (
+    r"(?<![\w-])(?:(?:sk-|[sr]k_(?:live|test)_|(?:gsk|hf|r8|nvapi|npm)[-_]|(?:xai|pplx|glpat)-)(?=[\w-]*\d)[\w-]{16,}|"
+    r"gh[opsur]_\w{16,}|github_pat_\w{16,}|(?<![+/])AIza[\w-]{20,}|ya29\.[\w-]{16,}|x(?:ox[a-z]|app)-[\w-]{10,}|"
+    rf"eyJ[\w-]{{8,}}\.eyJ[\w-]{{8,}}\.[\w-]*)|{_AWS_ID}|hooks\.slack\.com/(?:services|workflows|triggers)/[\w/-]+|"
+    r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*?(?:-----END[ A-Z]*PRIVATE KEY-----|\Z|"
+    r"(?![\\\w+/=\s:,.-]))"
+)
+_SAID: Final = (
+    r"(?<![a-z0-9])(?:(?:g?sk|[pr]k|xai|pplx|hf|r8|ghp|glpat)[-_][\w*.-]{8,}|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]*|"
+    r"Bearer\s+[^\s\"',;]{6,}|Basic\s+(?=[\w+/]*[\d=+/])[\w+/=]{8,}|"
+    r"(?:api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)=[^\s&\"',;]+)|(?<=://)[^/@\s\"']+(?=@)"
+)
+"""What else is blacked out in messages of servers and libraries, where nothing is lost by it."""
+_FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_SAID}", re.IGNORECASE)
+_AWS: Final = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
+_MASKED: Final = re.compile(r"\w*\*{3,}\w*")
+_IN_PATH: Final = re.compile(
+    r"(?<![a-z0-9])(bearer|(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|"
+    r"(api[-_]?key|key|token|secret)/.)",
+    re.IGNORECASE,
+)
+_PAIR: Final = re.compile(r'"([\w.-]{1,60})"(\s*:\s*\[?\s*)"((?:[^"\\]|\\.)+)"')
+_PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
+_PLAIN: Final = re.compile(
+    r"\d+|(?=.{8,19}$)([A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+)|(?!.{40}$)(~|\.{0,2})/.*", re.DOTALL
+)
+_KNOWN: Final[dict[str, str]] = {}
+
+
+def remember(variables: Mapping[str, str], key: str = "") -> None:
+    """Take the secrets of a file of variables, and the value of the variable ``key``, for secrets of this process."""
+    _KNOWN.update(_secrets_of(variables, key))
+
+
+def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
+    """Return the variables that have a secret, by its value; a path, a number or a plain word is none."""
+    values = {}
+    for name, text in variables.items():
+        value = text.strip()
+        if (name == key or _VARIABLE.search(name)) and len(value) >= 8 and not _PLAIN.fullmatch(value):
+            values[value] = name
+        for password in _PASSWORD.findall(value):
+            values |= {password: name, unquote(password): name}
+    return values
+
+
+def variables() -> dict[str, str]:
+    """Return the environment variables that hold a secret, by their values."""
+    return _KNOWN | _secrets_of(os.environ)
+
+
+@lru_cache(maxsize=8)
+def _pattern(values: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds values as they are, in an address and in JSON; of several the longest first."""
+    forms = {form for value in values for form in (value, quote(value, safe=""), json.dumps(value)[1:-1])}
+    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)")
+
+
+def redacted(text: str, asked: str = "", forms: re.Pattern[str] = _FORM) -> str:
+    """Return a text without values of the environment, and without forms that only keys have and nobody asked with."""
+
+    def mark(match: re.Match[str]) -> str:
+        return match[0] if match[0].replace("\\n", "\n") in asked else MARK
+
+    has_id = re.search(_AWS_ID, text)
+    text = forms.sub(mark, _pattern(tuple(variables())).sub(MARK, text))
+    return _AWS.sub(mark, text) if has_id else text
+
+
+def redacted_words(text: str) -> str:
+    """Return what a server or a library said without anything that looks like a key."""
+    return _MASKED.sub(MARK, redacted(text, forms=_WORDS))
+
+
+def redacted_json(text: str, asked: str = "") -> str:
+    """Return JSON without secrets: without values of fields that have the name of one, too."""
+    return _PAIR.sub(_pair, redacted(text, asked))
+
+
+def _pair(match: re.Match[str]) -> str:
+    name, between, value = match.groups()
+    is_random = re.fullmatch(r"(?=\D*\d)[^\s\\]{16,}", value) and _FIELD_OF_MANY.fullmatch(_plain(name))
+    return f'"{name}"{between}"{MARK}"' if is_random or _FIELD.fullmatch(_plain(name)) else match[0]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def variable_in(text: str) -> str | None:
+    """Return the environment variable whose value a text holds, ``None`` where it holds none."""
+    return next((name for value, name in variables().items() if value in unquote(text)), None)
+
+
+def in_address(path: str) -> bool:
+    """Return whether the path of an address looks like it holds a key: it names one, or has the form of one."""
+    return bool(_WORDS.search(path) or _IN_PATH.search(path) or variable_in(path))
+
+
+def secret_fault(content: Any) -> str | None:
+    """Return where what people wrote holds a secret, and what to do; the secret itself is not in it.
+
+    In a table ``extra``, which is sent as it is, more names and forms are those of secrets than elsewhere.
+    """
+    pending: list[tuple[str, str, Any]] = [("", "", content)]
+    while pending:
+        place, name, value = pending.pop()
+        is_secret, is_sent = _FIELD.fullmatch(_plain(name)), "extra" in place
+        if isinstance(value, Mapping):
+            for key, part in value.items():  # in a table of cookies or credentials every value is one
+                below = f"{place}.{key}".lstrip(".")
+                pending += [(below, name if is_secret else str(key), part), (place, "", str(key))]
+        elif isinstance(value, list | tuple):
+            pending += [(f"{place}[{number}]", name, part) for number, part in enumerate(value)]
+        elif value not in ("", None, True, False):
+            text, held = str(value), "looks like a key"
+            if isinstance(value, str) and is_sent:
+                is_secret = is_secret or _FIELD_OF_MANY.fullmatch(_plain(name))
+            if variable := variable_in(text):
+                held = f"holds the value of the variable {variable}"
+            if is_secret or variable or (_WORDS if is_sent else _FORM).search(text):
+                return f"{redacted_words(place)} {held}, which would be stored; {ADVICE}"
+    return None
