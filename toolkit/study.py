@@ -367,8 +367,9 @@ class Study(Reported):
             return dict.fromkeys((name for name in QUESTIONS if name not in answered), reason)
         reasons = frames.absent
         reasons |= dict.fromkeys(("model_power",) if "compare_models" in reasons else (), "one model")
-        if frames.judgements["judge"].nunique() < 2:
-            reasons |= dict.fromkeys(BY_JUDGES, "one judge")
+        judges = frames.judgements.drop_duplicates("judge")["judge_model"]
+        if len(judges) < 2:
+            reasons |= dict.fromkeys(BY_JUDGES, f"one judge ({''.join(judges)}): not estimable")
         if frames.runs["length_bin"].nunique() < 2:
             reasons |= dict.fromkeys(BY_LENGTH, "one prompt length")
         return {**reasons, **self._without_judges}
