@@ -49,6 +49,8 @@ BY_LENGTH: Final = _needing("lengths")
 """Analyses that need two prompt lengths."""
 BY_KEY: Final = _needing("key")
 """Analyses of answers that were compared with a key."""
+LATER: Final = _needing("later")
+"""Analyses of what is done after a study was run."""
 ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
 PAIRWISE: Final = _needing("votes")

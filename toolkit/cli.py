@@ -229,10 +229,10 @@ def estimate(study: Study) -> Summary:
 @click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
-    from toolkit.runs.estimate import confirm_needed
+    from toolkit.runs.estimate import confirm_needed, estimate_frame
 
     if not (yes or replay):
-        confirm_needed(study.estimate(), study.file.budget.confirm_above_aud)
+        confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
     outcome = study.execute(limit=limit, replay=replay)
     # What a part of the runs would say may change with the next ones.
     return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())

@@ -114,7 +114,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
     ):
         assert study.estimate().attrs["contexts"] == {}
         study.execute(progress=False)
-        assert study.status()["runs"]["succeeded"] == 12
+        assert study.status()["runs"]["succeeded"] == 18
         assert study.status()["judgements"]["scored"] == 0
         assert any(
             "404" in reason or "not_found" in reason for reason in study.status()["judgement_failures"]
@@ -124,8 +124,8 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
         status = study.status()
         assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
             0.0,
-            12,
-            12,
+            18,
+            18,
         )
         has_results(study)
         assert set().union(*(call.body for call in server.seen)) <= OLLAMA_TAKES
@@ -193,7 +193,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
         study.execute(progress=False)
         status = study.status()
         failed = status["runs"]["failed"]
-        assert 0 < failed < 12
+        assert 0 < failed < 18
         assert sum(status["failures"].values()) == failed
         runs = study.runs()
         (said,) = {re.sub(r"\d+", "N", text) for text in runs.loc[runs["status"] == "failed", "failure"]}
@@ -206,8 +206,8 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
         status = study.status()
         assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
             0.0,
-            12,
-            12,
+            18,
+            18,
         )
         has_results(study)
         runs = study.runs(replies=True)
