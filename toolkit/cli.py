@@ -618,7 +618,7 @@ def _line(error: BaseException) -> str:
         command = error.ctx.command_path if error.ctx else "toolkit"
         return f"{_visible_line(error.format_message())} ({command} --help shows how)"
     if isinstance(error, ToolkitError):
-        return _visible_line(str(error))
+        return "\n".join(map(_visible_line, getattr(error, "faults", [str(error)])))
     if isinstance(error, Exception) and type(error).__module__ == "pymongo.errors":
         from toolkit.store.writer import reason_of, what_to_do
 

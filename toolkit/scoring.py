@@ -143,8 +143,8 @@ def aggregate_ensemble_scores(
     """Aggregate one score of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
 
     A judge is missing when it failed, gave no such score, or gave one outside the scale; a missing judge never
-    counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None. A judge
-    who is alone is enough for a mean, without spread and interval.
+    counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None. A
+    judge who is alone is enough for a mean, without spread and interval.
     ``score`` is ``composite``, as in the seed, or another member of a result or of its ``scores``.
 
     Examples

@@ -21,7 +21,9 @@ primary = { name = "a", provider = "scripted", family = "f" }
 secondary = { name = "b", provider = "scripted", family = "g" }
 tertiary = false
 """
-TWO = 'models = [{ name = "m", provider = "scripted", family = "f" }, { name = "n", provider = "scripted" }]\n'
+TWO = (
+    'models = [{ name = "m", provider = "scripted", family = "f" }, { name = "n", provider = "scripted" }]\n'
+)
 OWN = """
 from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem, mean_result
 
@@ -70,7 +72,7 @@ def lines_of(folder: Path, text: str, *, priced: bool = True) -> list[str]:
         (f'length_bins = ["M"]\n{TWO}{JUDGES}',
          ["Prompt length, compared within bases; Reply length and score; What this study can tell apart; Prompt "
           "length, of each model by itself: one prompt length"]),
-        (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges); Prompt length, of each model by itself: 0 bases with a score"]),
+        (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges); Prompt length, of each model by itself: 0 bases"]),
         (f'{TWO}{JUDGES}mode = "pairs"', ["Judges, each beside the others: judges compare replies in pairs here"]),
         (f"bases = 1\n{TWO}{JUDGES}", ["What is missing; Prompt length, of each model by itself: 1 base with a score"]),
         ('test = "own.py:Own"\n' + TWO, ["a few items do not run to the end: test own: measure_quality failed"]),
@@ -109,7 +111,15 @@ ALLOWED = {
     "ollama": {LOCAL, "one judge (gemma3-12b): not estimable"},
     "vllm": {LOCAL, "one judge (gemma3-12b): not estimable"},
     # With the one base that shows how bases are written; the file says that three are needed.
-    "local": {LOCAL, "one model", "1 base", "1 bases", "do not determine it", "0 bases with the scores of all models"},
+    "local": {
+        LOCAL,
+        "one model",
+        "1 base",
+        "1 bases",
+        "do not determine it",
+        "0 bases with the scores of all models",
+        "needs two of them",
+    },
     "own_server.md": {LOCAL},
     "try_design.md": {LOCAL},
     "pairs.md": {"judges compare replies in pairs here"},
@@ -140,7 +150,8 @@ def test_no_shipped_study_ends_without_the_result_that_it_is_for(tmp_path: Path,
     if not names.endswith("toml"):
         shutil.copy(ROOT / "templates" / "rubrics" / "example.toml", folder / "incident.toml")
         write_studies_of_pages(folder)
-    assert (paths := sorted(folder.glob(names)))
+    paths = sorted(folder.glob(names))
+    assert paths
     for path in paths:
         with Study.load(path) as study:
             lines = study._without_result()

@@ -432,9 +432,9 @@ def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> Non
 
 
 def test_true_zeros_are_counted_and_only_the_strict_composite_feels_them() -> None:
-    aggregated = ensemble_evaluation(
-        [said("primary", 4, clarity=0), said("secondary", 4)], judges=2
-    )["aggregated"]
+    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)], judges=2)[
+        "aggregated"
+    ]
     means = aggregated["mean_scores"]
     assert (aggregated["zeros"], means["composite"], means["clarity"]) == (1, 4, 2)
     assert means["composite_strict"] == pytest.approx((24 / 7 + 4) / 2)

@@ -210,7 +210,13 @@ def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, share
     silent = {label for label in judgements.keys() - rebuilt.keys() if not judgements[label]["answered"]}
     if expected and (lacking or silent):
         ensemble = [judgement_of(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
-        context = (None, expected["output_blob_id"], expected["bias_controls"], plan.rubric.scheme, len(plan.judges))
+        context = (
+            None,
+            expected["output_blob_id"],
+            expected["bias_controls"],
+            plan.rubric.scheme,
+            len(plan.judges),
+        )
         evaluation = evaluation_fields(ensemble, *context) if ensemble else dict.fromkeys(EVALUATION)
         expected = {**expected, **evaluation}
     pairs = {name: (run, expected)}
