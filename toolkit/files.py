@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError
 from toolkit.words import choices, suggestion
@@ -291,12 +291,6 @@ def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
         return message
     values = [part for part in _parts(annotation_at(model, keys)) if isinstance(part, str)]
     return f"{message}; {suggestion(value, values)}".rstrip("; ")
-
-
-def refuse(faults: Sequence[str]) -> None:
-    """Raise the faults of a table or a file, of which a model of pydantic takes one message alone."""
-    if faults:
-        raise PydanticCustomError("faults", "it has faults", {"faults": faults})
 
 
 def checked(model: type[M], data: Any, where: str) -> M:

@@ -25,13 +25,12 @@ from toolkit.analyses import (
     Analyses,
 )
 from toolkit.analysis_frames import Results, without_arms
-from toolkit.dry_run import scripted_plan
 from toolkit.errors import InputError, Stopped, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.pipeline import run_plan
-from toolkit.plan import Plan, make_plan
+from toolkit.plan import Plan, make_plan, scripted_plan
 from toolkit.prompt_test import MeasuredTestItem
 from toolkit.reporting import Reported, rooms_on_top
 from toolkit.runs.decisions import decisions_of
@@ -162,7 +161,7 @@ class Study(Reported):
         try:
             with temporary_store() as store:
                 dry = Study(self.file, self.path)
-                dry.plan, dry.store = scripted_plan(self.plan, self.output), store
+                dry.plan, dry.store = scripted_plan(self.plan, store.folder), store
                 results, judges = dry.execute(progress=False).results, dry.plan.judges
                 if not dry._is_scored:  # what a test makes of replies that it cannot read is its own affair
                     return []

@@ -13,6 +13,7 @@ from page_reader import DOCS, ROOT
 from stub_server import StubServer
 
 from toolkit.getting_started.folder import init_folder
+from toolkit.runs.unsaved import UNSAVED
 from toolkit.store.documents import Call, Run
 from toolkit.study import Study
 
@@ -72,7 +73,7 @@ def lines_of(folder: Path, text: str, *, priced: bool = True) -> list[str]:
         (f'length_bins = ["M"]\n{TWO}{JUDGES}',
          ["Prompt length, compared within bases; Reply length and score; What this study can tell apart; Prompt "
           "length, of each model by itself: one prompt length"]),
-        (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges); Prompt length, of each model by itself: 0 bases"]),
+        (f'{TWO}{JUDGES}related = "exclude"', ["m (by 1 of 2 judges); Prompt length, of each model by itself: 0"]),
         (f'{TWO}{JUDGES}mode = "pairs"', ["Judges, each beside the others: judges compare replies in pairs here"]),
         (f"bases = 1\n{TWO}{JUDGES}", ["What is missing; Prompt length, of each model by itself: 1 base with a score"]),
         ('test = "own.py:Own"\n' + TWO, ["a few items do not run to the end: test own: measure_quality failed"]),
@@ -95,12 +96,15 @@ def test_nobody_is_asked_and_the_store_of_the_study_stays_as_it_is(
     """Nor is anything written beside it; where something is paid the study itself shows what it gives."""
     study = open_study()
     assert not study.store.has(Call, {})  # it is open before another server is named
+    study.output.mkdir()
+    (study.output / UNSAVED).write_text("a reply that was paid for while the store was away")
     before = {path for path in study.path.parent.rglob("*") if ".store" not in path.parts}
     monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:9/never")
     assert "Models, compared in pairs within prompts: one model" in study.estimate().attrs["without_result"]
     assert server.count == 0
     assert (study.store.has(Call, {}), study.store.has(Run, {})) == (False, False)
     assert {path for path in study.path.parent.rglob("*") if ".store" not in path.parts} == before
+    (study.output / UNSAVED).unlink()
     study.execute(progress=False, limit=1)
     assert study.estimate().attrs["without_result"] == []
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, checked, read_toml, refuse
+from toolkit.files import Strict, checked, read_toml
 from toolkit.scoring import SEED_SCHEME, Scheme
 from toolkit.words import DIMENSIONS, SCALE, choices, scale_words
 
@@ -185,7 +186,9 @@ class Rubric(Strict):
 
     @model_validator(mode="after")
     def _usable(self) -> Rubric:
-        refuse([*self._faults_of_scale(), *self._faults_of_dimensions(), *self._faults_of_texts()])
+        faults = [*self._faults_of_scale(), *self._faults_of_dimensions(), *self._faults_of_texts()]
+        if faults:  # a model of pydantic takes one message alone
+            raise PydanticCustomError("faults", "it has faults", {"faults": faults})
         return self
 
     def _faults_of_scale(self) -> Iterator[str]:

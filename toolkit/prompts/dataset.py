@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -25,8 +25,6 @@ from toolkit.prompt_test import TestItem
 from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_ARMS, LENGTH_BINS, choices, scenario_rank, suggestion
 
-T = TypeVar("T")
-R = TypeVar("R")
 SHIPPED: Final = ("demo", "rq1_controlled", "from_documents")
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
@@ -227,7 +225,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _usable(check: Callable[[T], R], parts: Iterable[T], faults: list[str]) -> Iterator[R]:
+def _usable(check: Callable[[Any], Any], parts: Iterable[Any], faults: list[str]) -> Iterator[Any]:
     """Yield what a check makes of each part of a dataset, and put down the faults of the others."""
     for part in parts:
         try:
@@ -237,7 +235,7 @@ def _usable(check: Callable[[T], R], parts: Iterable[T], faults: list[str]) -> I
 
 
 def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
-    def base_of(path: Path) -> tuple[Path, _Base, list[tuple[str, str, list[tuple[str, str]]]]]:
+    def base_of(path: Path) -> tuple[Any, ...]:
         base = checked(_Base, read_toml(path), str(path))
         return path, base, _arms(base, str(path))
 
