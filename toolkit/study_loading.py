@@ -58,12 +58,12 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     for part in reversed(odd):
         _take_out(content, part)
     study = _usable_part(content, faults)
-    file, known = file.resolve(), tuple(faults)
+    file, earlier = file.resolve(), tuple(faults)
     if study:
-        study, others = _located(study, file.parent)
-        for keys, fault in others:
+        study, further = _located(study, file.parent)
+        for keys, fault in further:
             # What follows from another fault, or from what stands in its place, is none of its own.
-            if not any(key.startswith(other) or other.startswith(key) for key in keys for other in known):
+            if not any(key.startswith(first) or first.startswith(key) for key in keys for first in earlier):
                 faults[fault] = fault
     if faults or study is None:
         raise StudyError(*(f"{path}: {fault}" for fault in faults.values()))

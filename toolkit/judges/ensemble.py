@@ -35,7 +35,7 @@ def ensemble_evaluation(
     counting = {role: result for role, result in results.items() if not result["evaluation_failed"]}
     composites = {role: _score(result, "composite") for role, result in counting.items()}
     # What is left of two judges is one of several, and no ensemble: its mean is missing.
-    others = {role: tuple((composites | {role: None}).values()) for role in counting}
+    remainders = {role: tuple((composites | {role: None}).values()) for role in counting}
     judged = scores["composite"]["mean"] is not None
     return {
         "judge_results": results,
@@ -46,7 +46,7 @@ def ensemble_evaluation(
             "median_scores": {name: score["median"] for name, score in scores.items()},
             "zeros": sum(result["zeros"] for result in counting.values()) if judged else None,
             "leave_one_out": {
-                role: _statistics(scores, scheme.scale)["mean"] for role, scores in others.items()
+                role: _statistics(scores, scheme.scale)["mean"] for role, scores in remainders.items()
             },
             "judge_count": scores["composite"]["judge_count"],
             "related_count": sum(result["related"] for result in counting.values()),

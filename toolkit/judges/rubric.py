@@ -227,10 +227,10 @@ class Rubric(Strict):
 
     def _faults_of_texts(self) -> Iterator[str]:
         needed = {"task"} if self.shows_task else set()
-        places = set(PLACEHOLDER.findall(self.template))
-        if missing := {"response_content", *needed} - places:
+        placeholders = set(PLACEHOLDER.findall(self.template))
+        if missing := {"response_content", *needed} - placeholders:
             yield f"template lacks {_braced(missing)}; put it where the text belongs"
-        if bool(self.focus) != ("focus" in places):
+        if bool(self.focus) != ("focus" in placeholders):
             yield "the text focus and its place {focus} in template need each other"
         for text, allowed in (
             ("template", PLACEHOLDERS - {"task"} | needed),
