@@ -49,6 +49,8 @@ BY_LENGTH: Final = _needing("lengths")
 """Analyses that need two prompt lengths."""
 BY_KEY: Final = _needing("key")
 """Analyses of answers that were compared with a key."""
+LATER: Final = _needing("later")
+"""Analyses of what is done after a study was run."""
 ON_ANSWERS: Final = frozenset({*BY_KEY, "compare_models", "missing"})
 """Analyses that a test with a key can be asked for."""
 PAIRWISE: Final = _needing("votes")
@@ -471,6 +473,7 @@ class Analyses(Analysable, FrameSet):
     @property
     def absent(self) -> dict[str, str]:
         """Analyses of what was not done in these runs, by name, with the reason."""
+        judges = self.judgements.drop_duplicates("judge")["judge_model"]
         lacking = {
             "no run was judged both with focus sentences and without": (not self.has_sides("focus"), ("focus",)),
             "no run was judged both with reference answers and without": (
@@ -482,7 +485,7 @@ class Analyses(Analysable, FrameSet):
             "nobody rated a reply": (self.human.empty, ("calibration",)),
             "no judge was asked anew on a later day": (self.drift.empty, ("judge_drift",)),
             "one model": (self.runs["model"].nunique() < 2, ("compare_models", "model_power")),
-            "one judge": (self.judgements["judge"].nunique() < 2, BY_JUDGES),
+            f"one judge ({''.join(judges)}): not estimable": (len(judges) < 2, BY_JUDGES),
             "one prompt length": (self.runs["length_bin"].nunique() < 2, BY_LENGTH),
         }  # fmt: skip
         return {name: reason for reason, (lacks, names) in lacking.items() if lacks for name in names}

@@ -234,10 +234,10 @@ def estimate(study: Study) -> Summary:
 @click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
-    from toolkit.runs.estimate import confirm_needed
+    from toolkit.runs.estimate import confirm_needed, estimate_frame
 
     if not (yes or replay):
-        confirm_needed(study.estimate(), study.file.budget.confirm_above_aud)
+        confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
     outcome = study.execute(limit=limit, replay=replay)
     # What a part of the runs would say may change with the next ones.
     return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())
@@ -624,7 +624,7 @@ def _line(error: BaseException) -> str:
         command = error.ctx.command_path if error.ctx else "toolkit"
         return f"{_visible_line(error.format_message())} ({command} --help shows how)"
     if isinstance(error, ToolkitError):
-        return _visible_line(str(error))
+        return "\n".join(map(_visible_line, getattr(error, "faults", [str(error)])))
     if isinstance(error, Exception) and type(error).__module__ == "pymongo.errors":
         from toolkit.store.writer import reason_of, what_to_do
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from toolkit.secrets import redacted
 
 
@@ -33,8 +35,16 @@ class Stopped(KeyboardInterrupt):
         return [str(self)]
 
 
+MOST_FAULTS: Final = 20
+
+
 class InputError(ToolkitError):
-    """A file, a value or a table the user handed in cannot be used as it is."""
+    """A file, a value or a table the user handed in cannot be used as it is: one fault, or all of them, a line each."""
+
+    def __init__(self, *faults: str) -> None:
+        more = [f"and {len(faults) - MOST_FAULTS} more faults"] if len(faults) > MOST_FAULTS else []
+        self.faults = [*faults[:MOST_FAULTS], *more]
+        super().__init__("\n".join(self.faults))
 
 
 class NotAnswerable(InputError):

@@ -341,24 +341,32 @@ def fault_sentence(model: type[BaseModel], fault: ErrorDetails) -> str:
 
 
 def checked(model: type[M], data: Any, where: str) -> M:
-    """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
+    """Return what a file holds as a model of pydantic; each fault is a line that says where it stands."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        # A misspelled key is a missing one too, and the spelling says more.
-        first = next((row for row in errors if row["type"] == "extra_forbidden"), errors[0])
-        path, message = first["loc"], fault_sentence(model, first)
-        absent = [
-            row["loc"][-1] for row in errors if row["type"] == "missing" and row["loc"][:-1] == path[:-1]
-        ]
-        names, many = ", ".join(map(repr, absent)), len(absent) > 1
-        missing = f"key{'s' * many} {names} {'are' if many else 'is'} missing; add {'them' if many else 'it'}"
-        if first["type"] == "missing":
-            path, message = path[:-1], missing
-        elif first["type"] == "extra_forbidden":
-            path, message = path[:-1], f"unknown key {path[-1]!r}, {message}" + f"; {missing}" * bool(absent)
-        elif first["type"] == "model_type":
-            message = "must be a table"
+        raise InputError(*_faults(model, error.errors(include_url=False), where)) from None
+
+
+def _faults(model: type[BaseModel], rows: Sequence[ErrorDetails], where: str) -> Iterator[str]:
+    absent: dict[Any, list[str]] = {}
+    for row in rows:
+        if row["type"] == "missing":
+            absent.setdefault(row["loc"][:-1], []).append(repr(row["loc"][-1]))
+    for row in rows:
+        path, messages = row["loc"], [fault_sentence(model, row)]
+        if row["type"] == "missing":
+            path = path[:-1]
+            names = absent.pop(path, [])
+            are, them = ("s", "them") if len(names) > 1 else ("", "it")
+            messages = [f"key{are} {', '.join(names)} {'are' if are else 'is'} missing; add {them}"] * bool(
+                names
+            )
+        elif row["type"] == "extra_forbidden":
+            path, messages = path[:-1], [f"unknown key {path[-1]!r}, {messages[0]}"]
+        elif row["type"] == "model_type":
+            messages = ["must be a table"]
+        elif row["type"] == "faults":
+            messages = row["ctx"]["faults"]
         location = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)
-        raise InputError(f"{where}{', ' if location else ''}{location}: {message}") from None
+        yield from (f"{where}{', ' if location else ''}{location}: {message}" for message in messages)

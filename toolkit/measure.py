@@ -53,6 +53,7 @@ class Outcome:
     results: tuple[tuple[str, Estimate], ...]
     failed_before: Mapping[str, int]
     not_begun: int
+    to_judge: int
     votes: Mapping[str, Any] | None = None
 
     @property
@@ -62,7 +63,7 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = {"failed_before", "not_begun"} | ({"votes"} if self.votes is None else set())
+        omitted = {"failed_before", "not_begun", "to_judge"} | ({"votes"} if self.votes is None else set())
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
@@ -77,12 +78,12 @@ class Outcome:
             step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
         elif self.not_begun:
             step = f"`toolkit run STUDY` without --limit asks the other {counted(self.not_begun, 'runs')}"
-        elif unjudged > 0 or (self.votes and self.votes["missing"]):
+        elif self.to_judge or (self.votes and self.votes["missing"]):
             step = "`toolkit judge STUDY` asks the judges again"
         lines = [f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed"]
         if self.judged is not None:
             failed = f"{self.judgements_failed} judgements failed"
-            lines.append(f"judged  {self.judged} by two judges or more, {failed}")
+            lines.append(f"judged  {self.judged} with a score, {failed}")
         if self.votes is not None:
             lines.append(f"votes   {votes_line(self.votes)}")
         lines.append(f"calls   {self.new_calls} asked now, {money(self.spent_aud)} spent now")
@@ -210,7 +211,7 @@ async def measure(
     failed_before: Mapping[tuple[str, str, int], str],
 ) -> Outcome:
     """Measure every item, aggregate over items for each model, and say where the study stands."""
-    succeeded = judged = judgements_failed = 0
+    succeeded = judged = judgements_failed = to_judge = 0
     failures, excluded, as_before = Counter[str](), Counter[str](), Counter[str]()
     results: list[tuple[str, Result]] = []
     measured: list[MeasuredTestItem] = []
@@ -232,6 +233,7 @@ async def measure(
             succeeded += 1
             excluded.update([run.excluded] if run.excluded else [])
             judged += run.judged and not run.excluded
+            to_judge += plan.scored and not run.excluded and run.ensemble_key is None
     if model is not None:
         results += [(model, result) for result in results_of_model(plan.test, measured)]
     return Outcome(
@@ -250,6 +252,7 @@ async def measure(
         results=tuple(results) if plan.scored or judged or not plan.compared else (),
         failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
+        to_judge=to_judge,
         votes=vote_counts(plan, store) if plan.compared else None,
     )
 

@@ -322,9 +322,8 @@ class _Execution:
                 self._post(judgement_record(stored.run_id, self.plan.study.name, judgement))
             if judgements:
                 key = self.plan.ensemble_key if is_whole else None
-                fields = evaluation_fields(
-                    judgements, key, stored.blob_id, self.controls, self.plan.rubric.scheme
-                )
+                scheme, judges = self.plan.rubric.scheme, len(self.plan.judges)
+                fields = evaluation_fields(judgements, key, stored.blob_id, self.controls, scheme, judges)
                 earlier = self.documents.by_id.get(stored.document_id)
                 if earlier is None or differing(earlier, fields):
                     self.store.writer.post_change("runs", stored.document_id, fields)

@@ -15,7 +15,7 @@ from toolkit.errors import InputError
 from toolkit.words import DIMENSIONS, SCALE, counted, coverage
 
 ENOUGH_JUDGES: Final = 2
-"""Fewer judges than this leave an answer unjudged (DESIGN, decision 2)."""
+"""Fewer of several judges than this leave an answer unjudged (DESIGN, decision 2)."""
 
 METHOD: Final = (
     "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
@@ -143,7 +143,8 @@ def aggregate_ensemble_scores(
     """Aggregate one score of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
 
     A judge is missing when it failed, gave no such score, or gave one outside the scale; a missing judge never
-    counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None.
+    counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None. A
+    judge who is alone is enough for a mean, without spread and interval.
     ``score`` is ``composite``, as in the seed, or another member of a result or of its ``scores``.
 
     Examples
@@ -155,10 +156,10 @@ def aggregate_ensemble_scores(
     results = judge_results.values() if isinstance(judge_results, Mapping) else judge_results
     values = [_score_of_judge(result, score, scale) for result in results]
     present = [value for value in values if value is not None]
-    enough = len(present) >= ENOUGH_JUDGES
+    enough = len(present) >= max(1, min(ENOUGH_JUDGES, len(values)))
     return {
         "mean": statistics.fmean(present) if enough else None,
-        "std": statistics.stdev(present) if enough else None,
+        "std": statistics.stdev(present) if len(present) >= ENOUGH_JUDGES else None,
         "median": statistics.median(present) if enough else None,
         "confidence_interval": calculate_ci(present, bounds=scale),
         "judge_count": len(present),

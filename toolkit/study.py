@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -13,6 +15,7 @@ import pandas as pd
 
 from toolkit.analyses import (
     BY_KEY,
+    LATER,
     NO_SCORES,
     ON_ANSWERS,
     PAIRWISE,
@@ -25,7 +28,7 @@ from toolkit.files import write_atomically
 from toolkit.judges.elements import DIGEST
 from toolkit.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.pipeline import run_plan
-from toolkit.plan import Plan, make_plan
+from toolkit.plan import Plan, make_plan, scripted_plan
 from toolkit.prompt_test import MeasuredTestItem, has_own_code, record_test, recorded_test
 from toolkit.reporting import Reported, rooms_on_top
 from toolkit.runs.decisions import decisions_of
@@ -35,9 +38,9 @@ from toolkit.runs.status import study_status
 from toolkit.stats.comparisons.models import ModelComparison, compare_models
 from toolkit.stats.inference.run_table import WHOLE
 from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_methods
-from toolkit.stats.result import estimates_frame
+from toolkit.stats.result import estimates_frame, estimates_of
 from toolkit.store import frames as store_frames
-from toolkit.store.connection import Store, open_store
+from toolkit.store.connection import Store, open_store, temporary_store
 from toolkit.store.drifts import drift_frame
 from toolkit.store.filters import planned_calls, planned_judgements, planned_runs
 from toolkit.store.frame_files import as_kind, describe
@@ -153,8 +156,44 @@ class Study(Reported):
         return open_store(self.plan.store_folder)
 
     def estimate(self) -> pd.DataFrame:
-        """Return what is still to be asked and what it will cost, per model and judge, in AUD."""
-        return estimate_frame(self.plan, self.store)
+        """Return what is still to be asked and what it will cost, per model and judge, in AUD.
+
+        Before anything is paid a few items are run to the end by scripts, in a store of their own:
+        ``attrs["without_result"]`` has a line for each reason why something has no result there.
+        """
+        frame = estimate_frame(self.plan, self.store)
+        is_new = frame["calls"].any() and not frame["paid_calls"].any()
+        frame.attrs["without_result"] = self._without_result() if is_new else []
+        return frame
+
+    def _without_result(self) -> list[str]:
+        lacking: dict[str, dict[str, None]] = defaultdict(dict)  # names of what has no result, by the reason
+        try:
+            with temporary_store() as store:
+                dry = Study(self.file, self.path)
+                dry.plan, dry.store = scripted_plan(self.plan, store.folder), store
+                results, judges = dry.execute(progress=False).results, dry.plan.judges
+                if not dry._is_scored:  # what a test makes of replies that it cannot read is its own affair
+                    return []
+                parts = [
+                    (f"{model} (by {len(dry.plan.judges_of(model))} of {len(judges)} judges)", [number])
+                    for model, number in results
+                ]
+                frames, skipped = dry.frames(), {*LATER, *dry._without_judges}
+                for title, name, answerable, reason in dry.questions().itertuples(index=False):
+                    if name in skipped:
+                        continue
+                    if not answerable:
+                        lacking[reason][title] = None
+                        continue
+                    groups = groupby(estimates_of(getattr(frames, name)()), itemgetter(0))
+                    parts += [(title, [number for _, number in group]) for _, group in groups]
+                for name, numbers in parts:
+                    if not any(number.estimable for number in numbers):
+                        lacking[numbers[0].reason or numbers[0].note][name] = None
+        except ToolkitError as error:
+            return [f"a few items do not run to the end: {error}"]
+        return [f"{'; '.join(names)}: {reason}" for reason, names in lacking.items()]
 
     def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
         """Ask and judge what is missing, and return the status; a finished study makes no call.

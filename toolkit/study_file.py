@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -326,57 +326,57 @@ class StudyFile(Table):
     def _names_are_enough(cls, value: Any) -> Any:
         return [named(item) for item in value] if isinstance(value, list | tuple) else value
 
-    @model_validator(mode="after")
-    def _adaptive_knows_when_to_stop(self) -> StudyFile:
-        if (self.selection == "adaptive") != (self.target_width is not None):
-            raise ValueError(
+    def conflicts(self) -> Iterator[tuple[str, ...]]:
+        """Yield what does not fit together: a sentence, and the keys of the file that it is about."""
+        judges, controls, primary = self.judges, self.bias_controls, self.analysis.primary
+        adaptive = self.selection == "adaptive"
+        if adaptive != (self.target_width is not None):
+            yield (
                 'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
-                "interval of a difference of models is to have, or leave out both"
+                "interval of a difference of models is to have, or leave out both",
+                "selection",
+                "target_width",
             )
-        if self.length_arms and self.selection == "adaptive":
-            raise ValueError(
-                'selection = "adaptive" chooses bases by S, M and L alone; leave out length_arms'
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _primary_is_compared(self) -> StudyFile:
-        primary = self.analysis.primary
+        if self.length_arms and adaptive:
+            message = 'selection = "adaptive" chooses bases by S, M and L alone; leave out length_arms'
+            yield message, "selection", "length_arms"
         if primary and (absent := [name for name in primary.split("-") if name not in self.length_bins]):
-            raise ValueError(
+            yield (
                 f"analysis.primary: {primary} compares {absent[0]}, which is not in length_bins; add it there or name "
-                "another contrast"
+                "another contrast",
+                "analysis",
+                "length_bins",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _pairs_can_be_compared(self) -> StudyFile:
-        judges = self.judges
+        names = [entry.label for entry in self.under_test]
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                yield (
+                    f"models[{at}]: {name!r} is named twice; give each model its own name",
+                    f"models[{at}]",
+                )
         if judges.mode == "scores":
             if judges.pairs is not None:
-                raise ValueError(
-                    'judges.pairs needs judges.mode = "pairs" or "both"; add it, or leave pairs out'
-                )
-            return self
-        unused = {
+                message = 'judges.pairs needs judges.mode = "pairs" or "both"; add it, or leave pairs out'
+                yield message, "judges"
+            return
+        of_scores = {
             "judges.repeats": judges.repeats > 1,
             "judges.expected_scores": judges.expected_scores,
             "judges.shuffle_dimensions": judges.shuffle_dimensions,
-            "bias_controls.fsp_enabled": self.bias_controls.fsp_enabled,
+            "bias_controls.fsp_enabled": controls.fsp_enabled,
             "length_arms": self.length_arms,
         }
-        fault = None
-        if judges.mode == "pairs" and (names := [name for name, is_set in unused.items() if is_set]):
-            fault = f'{names[0]} is about scores; leave it out, or say mode = "both" to have scores and pairs'
-        elif len(self.models) < 2:
-            fault = "a pair has the replies of two models; name a second one"
-        elif self.selection == "adaptive":
-            fault = 'an adaptive study chooses its bases by scores; leave out selection = "adaptive"'
-        elif not judges.by_role():
-            fault = "there is no judge; name one"
-        if fault:
-            raise ValueError(f'judges.mode = "{judges.mode}": {fault}')
-        return self
+        lead = f'judges.mode = "{judges.mode}"'
+        for name in [name for name, is_set in of_scores.items() if is_set and judges.mode == "pairs"]:
+            advice = 'leave it out, or say mode = "both" to have scores and pairs'
+            yield f"{lead}: {name} is about scores; {advice}", "judges", "bias_controls"
+        if len(names) < 2:
+            yield f"{lead}: a pair has the replies of two models; name a second one", "judges", "models"
+        if adaptive:
+            advice = 'leave out selection = "adaptive"'
+            yield f"{lead}: an adaptive study chooses its bases by scores; {advice}", "judges", "selection"
+        if not judges.by_role():
+            yield f"{lead}: there is no judge; name one", "judges"
 
     @property
     def under_test(self) -> tuple[ModelEntry, ...]:
@@ -392,11 +392,3 @@ class StudyFile(Table):
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
         return self.limits.get(provider, Limit())
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> StudyFile:
-        names = [entry.label for entry in self.under_test]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"models: {twice[0]!r} is named twice; give each model its own name")
-        return self

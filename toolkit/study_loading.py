@@ -1,15 +1,17 @@
-"""Reads a study file: paths are relative to it, and each fault is one line with file, key and what is allowed."""
+"""Reads a study file: paths are relative to it, and each fault is a line with file, key and what is allowed."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from toolkit.errors import InputError, StudyError
+from toolkit.errors import MOST_FAULTS, InputError, StudyError
 from toolkit.files import fault_sentence, read_toml, similar_file
 from toolkit.models.registry import read_environment
 from toolkit.secrets import remember, secret_fault
@@ -17,27 +19,28 @@ from toolkit.study_file import StudyFile
 from toolkit.study_models import ModelEntry
 
 
-def _odd_text(value: Any, key: str = "") -> str | None:
-    """Return the key of the first text that no name and no path is; prose, replies and options may have any."""
-    parts: list[tuple[str, Any]] = []
+def _odd_texts(value: Any, path: tuple[int | str, ...] = ()) -> Iterator[tuple[int | str, ...]]:
+    """Yield the places of texts that no name and no path is; prose, replies and options may have any."""
+    parts: Iterable[tuple[int | str, Any]] = ()
     if isinstance(value, dict):
-        parts = [
-            (f"{key}.{name}", part)
-            for name, part in value.items()
-            if name not in ("note", "replies", "options")
-        ]
+        parts = [part for part in value.items() if part[0] not in ("note", "replies", "options")]
     elif isinstance(value, list):
-        parts = [(f"{key}[{number}]", part) for number, part in enumerate(value)]
+        parts = enumerate(value)
     elif isinstance(value, str) and any(
         unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in value
     ):
-        return key.removeprefix(".")
+        yield path
     for name, part in parts:
-        if not name.isprintable():
-            return repr(name.removeprefix("."))
-        if odd := _odd_text(part, name):
-            return odd
-    return None
+        if str(name).isprintable():
+            yield from _odd_texts(part, (*path, name))
+        else:
+            yield *path, name
+
+
+def _key(path: Iterable[int | str]) -> str:
+    """Return a place in a file as its key is written."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(part if part.isprintable() else repr(part) for part in parts).removeprefix(".")
 
 
 Entry = TypeVar("Entry", bound=ModelEntry)
@@ -54,56 +57,102 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
         raise StudyError(str(error)) from None
     with suppress(InputError):  # a file of variables that cannot be read is said where a key is needed
         remember(read_environment(file.parent))
-    if fault := secret_fault(content):
-        raise StudyError(f"{path}: {fault}")
-    if key := _odd_text(content):
-        raise StudyError(
-            f"{path}: {key}: holds a control character, which no name and no path has; take it out"
-        )
+    if secret := secret_fault(content):
+        raise StudyError(f"{path}: {secret}")
+    control = "holds a control character, which no name and no path has; take it out"
+    odd = list(_odd_texts(content))
+    faults = {_key(path): f"{_key(path)}: {control}" for path in odd}
+    for part in reversed(odd):
+        _take_out(content, part)
+    study = _usable_part(content, faults)
+    file, earlier = file.resolve(), tuple(faults)
+    if study:
+        study, further = _located(study, file.parent, looks)
+        for keys, fault in further:
+            # What follows from another fault, or from what stands in its place, is none of its own.
+            if not any(key.startswith(first) or first.startswith(key) for key in keys for first in earlier):
+                faults[fault] = fault
+    if faults or study is None:
+        raise StudyError(*(f"{path}: {fault}" for fault in faults.values()))
+    return study, file
+
+
+def _usable_part(content: dict[str, Any], faults: dict[str, str]) -> StudyFile | None:
+    """Return the study in a file without what is at fault, and put that down by its key."""
+    for _ in range(MOST_FAULTS):
+        try:
+            return StudyFile.model_validate(content)
+        except ValidationError as error:
+            rows = error.errors(include_url=False)
+        for row in reversed(rows):  # the last of a list first
+            _take_out(content, row["loc"])
+        for row in rows:
+            # Of a list with faulty parts none is left, which is no fault of its own.
+            if row["type"] != "too_short" or len(rows) == 1:
+                faults.setdefault(_key(row["loc"]), _explain(row, _key(row["loc"])))
+    return None
+
+
+def _take_out(content: dict[str, Any], path: Sequence[int | str]) -> None:
+    """Take a part out of what a file holds, or the table that lacks it; a study cannot be without name and models."""
+    holder: Any = content
     try:
-        study = StudyFile.model_validate(content)
-    except ValidationError as error:
-        raise StudyError(f"{path}: {_explain(error)}") from None
-    file = file.resolve()
-    output = file.parent / (study.output or Path("results") / study.name)
-    from toolkit.prompts.dataset import SHIPPED
+        for part in path[:-1]:
+            holder = holder[part]
+        del holder[path[-1]]
+    except (KeyError, IndexError, TypeError):
+        if len(path) > 1:
+            _take_out(content, path[:-1])
+    content.setdefault("name", "study")
+    content["models"] = content.get("models") or ["scripted"]
+
+
+def _located(
+    study: StudyFile, folder: Path, looks: bool
+) -> tuple[StudyFile, list[tuple[Sequence[str], str]]]:
+    """Return a study with its paths from the file's folder, and what is wrong with what its keys name."""
+    from toolkit.prompt_test import find_test, has_own_code, parameters_of, recorded_test
+    from toolkit.prompts.dataset import SHIPPED, path_of
 
     # Every other one is a path: a folder beside the file has no slash and no dot in its name.
-    dataset = study.dataset if study.dataset in SHIPPED else str((file.parent / study.dataset).resolve())
+    dataset = study.dataset if study.dataset in SHIPPED else str((folder / study.dataset).resolve())
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
-        rubric = str((file.parent / rubric).resolve())
-    from toolkit.prompt_test import find_test, has_own_code, recorded_test
-
-    try:
-        is_recorded = looks and has_own_code(study.test, study.options)
-        test = recorded_test(output) if is_recorded else find_test(study.test, file.parent)
-    except StudyError as error:
-        raise StudyError(f"{path}: {error}") from None
-    judges = {role: _at(judge, file.parent) for role, judge in study.judges.by_role().items()}
+        rubric = str((folder / rubric).resolve())
+    judges = {role: _at(judge, folder) for role, judge in study.judges.by_role().items()}
+    output = (folder / (study.output or Path("results") / study.name)).resolve()
     changed: dict[str, Any] = {
-        "output": output.resolve(),
+        "output": output,
         "dataset": dataset,
-        "models": tuple(_at(entry, file.parent) for entry in study.models),
+        "models": tuple(_at(entry, folder) for entry in study.models),
         "judges": study.judges.model_copy(update={"rubric": rubric, **judges}),
     }
-    if "repeats" not in study.model_fields_set:
-        changed["repeats"] = test.default_repeats
+    faults: list[tuple[Sequence[str], str]] = [(keys, message) for message, *keys in study.conflicts()]
+    has_prompts = True
+    try:
+        is_recorded = looks and has_own_code(study.test, study.options)
+        test = recorded_test(output) if is_recorded else find_test(study.test, folder)
+        has_prompts = "prompts" in parameters_of(test)
+        if "repeats" not in study.model_fields_set:
+            changed["repeats"] = test.default_repeats
+    except StudyError as error:
+        faults.append((["test"], str(error)))
+    try:
+        if has_prompts:
+            path_of(dataset)
+    except InputError as error:
+        faults.append((["dataset"], f"dataset: {error}"))
     study = study.model_copy(update=changed)
-    _check_names(study, path)
-    return study, file
+    return study, faults + [([key], f"{key}: {fault}") for key, fault in _name_faults(study)]
 
 
 def _at(entry: Entry, folder: Path) -> Entry:
     return entry if entry.gguf is None else entry.model_copy(update={"gguf": folder / entry.gguf})
 
 
-def _check_names(study: StudyFile, path: str | Path) -> None:
-    """Refuse a model or rubric nobody knows now, not after an hour of calls."""
+def _name_faults(study: StudyFile) -> Iterator[tuple[str, str]]:
+    """Yield the models and rubrics that nobody knows now, not after an hour of calls, and what does not fit them."""
     from toolkit.judges.rubric import load_rubric
-
-    def refuse(key: str, fault: str) -> StudyError:
-        return StudyError(f"{path}: {key}: {fault}")
 
     entries: dict[str, ModelEntry] = {f"models[{n}]": entry for n, entry in enumerate(study.under_test)}
     entries |= {f"judges.{role}": judge for role, judge in study.judges.by_role().items()}
@@ -112,16 +161,16 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
         try:
             spec = entry.spec
         except InputError as error:
-            raise refuse(key, str(error)) from None
+            yield key, str(error)
+            continue
         twin = labels.setdefault((spec.provider, spec.model, spec.endpoint, spec.options), entry.label)
         if key.startswith("models") and twin != entry.label:
-            raise refuse(
-                key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
-            )
+            yield key, f"{entry.label!r} is the same model as {twin!r}; their runs would be the same calls"
     try:
         rubric = load_rubric(study.judges.rubric)
     except InputError as error:
-        raise refuse("judges.rubric", str(error)) from None
+        yield from (("judges.rubric", fault) for fault in error.faults)
+        return
     low, high = rubric.scale
     scale = f"the scale {low:g} to {high:g} of rubric {rubric.name!r}"
     for key, width, most in (
@@ -130,51 +179,45 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
         ("judges.drift_tolerance", study.judges.drift_tolerance, high - low),
     ):
         if width is not None and width >= most:
-            raise refuse(key, f"{width:g} is too wide for {scale}; it is below {most:g}")
+            yield key, f"{width:g} is too wide for {scale}; it is below {most:g}"
     for number, entry in enumerate(study.models):
         if entry.planted and not low <= entry.planted.level <= high:
-            raise refuse(f"models[{number}].planted.level", f"{entry.planted.level:g} is off {scale}")
+            yield f"models[{number}].planted.level", f"{entry.planted.level:g} is off {scale}"
     if study.judges.expected_scores and not (low.is_integer() and high.is_integer() and 0 <= low < high <= 9):
-        raise refuse("judges.expected_scores", f"scores of one digit have them, not {scale}; leave it out")
+        yield "judges.expected_scores", f"scores of one digit have them, not {scale}; leave it out"
     controls, scopes = study.bias_controls, {dimension.scope for dimension in rubric.dimensions}
     mode = controls.fsp_mode if controls.fsp_enabled else None
     if mode == "per_sentence" and len(scopes) < 2:
-        raise refuse(
+        yield (
             "bias_controls.fsp_mode",
             f"all dimensions of rubric {rubric.name!r} have scope {scopes.pop()}, and "
             '"per_sentence" needs both scopes; give one of them the other scope, or use "listed"',
         )
     if mode == "listed" and not rubric.lists_focus:
-        raise refuse(
+        yield (
             "bias_controls.fsp_mode",
             f"rubric {rubric.name!r} has no place for focus sentences; give its "
             'template {key_sentences} or {focus}, or use "per_sentence"',
         )
     if study.judges.shuffle_dimensions and not rubric.lists_criteria:
-        raise refuse(
+        yield (
             "judges.shuffle_dimensions",
             f"rubric {rubric.name!r} names its dimensions in a fixed order; "
             "put {criteria} where they stand, or leave the order alone",
         )
 
 
-def _explain(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    key = ""
-    for part in first["loc"]:
-        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else str(part)
-    if first["type"] == "extra_forbidden":
-        name = str(first["loc"][-1])
+def _explain(fault: ErrorDetails, key: str) -> str:
+    message = fault_sentence(StudyFile, fault)
+    if fault["type"] == "extra_forbidden":
+        name = str(fault["loc"][-1])
         for table, field in StudyFile.model_fields.items():  # a key in the wrong table
             if name in getattr(field.annotation, "model_fields", {}):
                 return f"unknown key {key}; write {table}.{name} instead"
-        return f"unknown key {key}; {fault_sentence(StudyFile, first)}"
-    if first["type"] == "missing":
+        return f"unknown key {key}; {message}"
+    if fault["type"] == "missing":
         return f"key {key} is missing"
-    message = fault_sentence(StudyFile, first)
     # A line may end up in a log, and a key that stands in the wrong place with it.
-    secret = first["loc"][-1:] in (("base_url",), ("api_key_env",))
-    is_shown = isinstance(first["input"], str | int | float) and not secret
-    value = f", got {first['input']!r}" if is_shown else ""
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{key}: {message}{value}{more}" if key else f"{message}{more}"
+    secret = fault["loc"][-1:] in (("base_url",), ("api_key_env",))
+    is_shown = isinstance(fault["input"], str | int | float) and not secret
+    return f"{key}: {message}" + (f", got {fault['input']!r}" if is_shown else "")

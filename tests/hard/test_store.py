@@ -41,6 +41,7 @@ from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
 from toolkit.runs.budget import Account, spent_and_held
 from toolkit.runs.ledger import Ledger, calls_by_state
+from toolkit.scoring import SEED_SCHEME
 from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import LAYOUT, Store, open_store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
@@ -582,8 +583,9 @@ def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
     keep(*run_records(KEY, about, [ANSWER]))
     (before,) = store.objects(Run)
     assert (before.status, before.failure) == ("succeeded", None)
-    evaluation = ensemble_evaluation([])
-    store.writer.post_change("runs", before.id, evaluation_fields([], "k", before.output_blob_id, {}))
+    evaluation = ensemble_evaluation([], judges=3)
+    fields = evaluation_fields([], "k", before.output_blob_id, {}, SEED_SCHEME, 3)
+    store.writer.post_change("runs", before.id, fields)
     keep(*run_records(KEY, about, [ANSWER]))
     (after,) = store.objects(Run)
     assert (after.run_id, after.ensemble_evaluation) == (before.run_id, evaluation)

@@ -59,12 +59,12 @@ def one_base(folder: Path, *changes: tuple[str, str]) -> Path:
 
 
 def refused(source: Path, *pieces: str) -> None:
-    """A dataset is refused in one line that names the source and holds every piece."""
+    """A dataset is refused in lines that name the source, and every piece is in them."""
     with pytest.raises(InputError) as caught:
         load_dataset(source)
     message = str(caught.value)
-    assert "\n" not in message
-    for piece in (str(source), *pieces):
+    assert all(str(source) in line for line in message.split("\n"))
+    for piece in pieces:
         assert piece in message
 
 
@@ -128,6 +128,35 @@ def test_a_table_gives_the_same_texts_as_the_bases(
 ])  # fmt: skip
 def test_a_flawed_base_is_one_clear_line(tmp_path: Path, old: str, new: str, pieces: tuple[str, ...]) -> None:
     refused(one_base(tmp_path / "d", (old, new)), "base.toml", *pieces)
+
+
+def test_all_faults_of_a_table_are_told_at_once(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    """Of values, of texts, of names and of versions, each with its line."""
+    changes = (
+        ({"text": "Too short."}, "outside length bin"),
+        ({"category": " "}, "category: must be a text"),
+        ({"length_bin": "XL"}, "length_bin: unknown value 'XL'"),
+        ({"prompt_id": "p0"}, "'p0' is already used in"),
+        ({"text": "", "scenario": ""}, "scenario: must be a text"),
+        ({"dataset_version": "another"}, "'dataset_version' must be the same"),
+    )
+    faulty = [rows[0] | {"prompt_id": f"p{n}"} | change for n, (change, _) in enumerate(changes)]
+    with pytest.raises(InputError) as caught:
+        load_dataset(write_table(tmp_path / "mine.csv", faulty))
+    told = str(caught.value).split("\n")
+    assert len(told) == 1 + len(changes)
+    assert [fault for _, fault in changes if fault not in str(caught.value)] == []
+    assert all(line.startswith(str(tmp_path)) for line in told)
+    with pytest.raises(InputError, match=r"\nand 60 more faults$"):
+        load_dataset(write_table(tmp_path / "many.jsonl", [faulty[2]] * 80))
+
+
+def test_all_faults_of_a_folder_are_told_at_once(tmp_path: Path) -> None:
+    """Of several files, and of what their prompts are together."""
+    folder = one_base(tmp_path / "d", ("category =", "colour ="), ('"academic_soc_001"', '"b"'))
+    for name, change in (("good", ("", "")), ("short", ("From 23:50", "From " + "23:50 " * 30))):
+        (one_base(tmp_path / name, change) / "base.toml").rename(folder / f"{name}.toml")
+    refused(folder, "unknown key 'colour'", "key 'category' is missing", "length bin S", "is already used in")
 
 
 def test_a_flawed_folder_is_one_clear_line(tmp_path: Path) -> None:

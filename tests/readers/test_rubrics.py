@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -140,8 +141,36 @@ def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, tex
     with pytest.raises(InputError) as caught:
         load_rubric(own(tmp_path, text))
     assert said in str(caught.value)
-    assert "mine.toml" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert all("mine.toml" in line for line in str(caught.value).split("\n"))
+
+
+def test_all_faults_of_a_rubric_are_told_at_once(tmp_path: Path) -> None:
+    """Those of keys first, and then those of what they hold."""
+    text = (
+        TEXT.replace('name = "clarity"', 'name = "relevance"')
+        .replace("{task}", "{tusk}")
+        .replace("{focus}", "")
+    )
+    text = re.sub(
+        r"(Is it clear.*\nanchors = ).*", r'\1{ 9 = "best" }', text.replace("scale =", "step = 0.7\nscale =")
+    )
+    with pytest.raises(InputError) as caught:
+        load_rubric(own(tmp_path, text))
+    pieces = (
+        "step: 0.7 does not lead",
+        "'relevance' is there twice",
+        "9 is off the scale",
+        "template lacks {task}",
+    )
+    told = str(caught.value).split("\n")
+    for piece in (*pieces, "template cannot hold {tusk}", "focus and its place"):
+        assert sum(piece in line for line in told) == 1, (piece, told)
+    assert len(told) == 6
+    with pytest.raises(InputError) as caught:
+        load_rubric(own(tmp_path, text.replace("shows_task = true", 'shows_task = "no"\nversoin = 2')))
+    assert [
+        line for line in ("shows_task: Input should", "unknown key 'versoin'") if line in str(caught.value)
+    ]
 
 
 def test_a_rubric_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:

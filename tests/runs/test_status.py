@@ -225,7 +225,7 @@ def test_a_judge_that_cannot_be_read_is_answered_without_scores(
     study = Study.load(path)
     outcome = study.execute()
     assert "6 judgements failed" in capsys.readouterr().err
-    assert "judged  6 by two judges or more, 6 judgements failed" in outcome.summary().text
+    assert "judged  6 with a score, 6 judgements failed" in outcome.summary().text
     assert outcome.judgements_failed == study.judgements()["failed"].sum() == 6
     status = study.status()
     assert "12 of 18 judgements have a score, 6 failed;" in status_sentence(status)

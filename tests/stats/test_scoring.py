@@ -67,6 +67,12 @@ def test_a_failed_judge_is_missing_and_never_a_zero(failed):
 
 
 def test_the_interval_needs_two_judges_and_stays_on_the_scale():
+    """One judge that was named alone is enough for a mean, and for nothing that needs a spread."""
+    alone = aggregate_ensemble_scores([{"composite": 4.0}])
+    assert alone == {
+        "mean": 4.0, "std": None, "median": 4.0, "confidence_interval": None, "judge_count": 1,
+    }  # fmt: skip
+    assert aggregate_ensemble_scores([])["mean"] is None
     assert calculate_ci([4.0, None]) is None
     assert calculate_ci([0.0, 5.0]) == (0.0, 5.0)
 

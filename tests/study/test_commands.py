@@ -162,8 +162,9 @@ def test_a_run_says_that_judges_gave_no_scores(toolkit: Callable, study_file: Ca
         text = text.replace(f'"{judge}", provider', f'"{judge}", replies = ["Good."], provider')
     path.write_text(text)
     code, out, _ = toolkit("run", path)
-    assert (code, "judged  0 by two judges or more" in out) == (0, True)
+    assert (code, "judged  0 with a score" in out) == (0, True)
     assert "unjudged  6 replies: `toolkit status` says why" in out
+    assert "asks the judges again" not in out  # it would ask nothing: prose is an answer
     assert "not estimable (0 bases " in out
     assert "12 x prose" in toolkit("status", path)[1]
 

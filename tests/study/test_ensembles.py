@@ -60,6 +60,7 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
     assert runs.loc[runs["judge_count"] < 2, "composite"].isna().all()
     assert (runs.loc[runs["judge_count"] >= 2, "composite"] == 4.0).all()
     assert first.judged == 4
+    assert "`toolkit judge STUDY` asks the judges again" in first.summary().text
     failed = study.judgements().query("failed")
     assert len(failed) == 6
     assert failed["failure"].str.startswith("bad_request").all()

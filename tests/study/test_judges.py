@@ -341,8 +341,9 @@ def said(role: str, score: float | None, **changes: float) -> Judgement:
     return Judgement(*about, scores, *numbers, call_id="c" * 64)
 
 
-def ensemble(*scores: float | None) -> dict:
-    return ensemble_evaluation([said(role, score) for role, score in zip(JUDGE_ROLES, scores, strict=False)])
+def ensemble(*scores: float | None, judges: int = 0) -> dict:
+    judgements = [said(role, score) for role, score in zip(JUDGE_ROLES, scores, strict=False)]
+    return ensemble_evaluation(judgements, judges=judges or len(judgements))
 
 
 def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
@@ -357,9 +358,20 @@ def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
         assert set(aggregated[key]) == ALL
 
 
-@pytest.mark.parametrize("scores", [(4, None, None), (None, None, None), (4,), ()])
-def test_fewer_than_two_judges_leave_the_run_unjudged(scores: tuple) -> None:
-    evaluation = ensemble(*scores)
+def test_one_judge_that_a_study_names_alone_is_enough() -> None:
+    aggregated = ensemble(4)["aggregated"]
+    assert (aggregated["judged"], aggregated["judge_count"], aggregated["zeros"]) == (True, 1, 0)
+    assert aggregated["mean_scores"] == aggregated["median_scores"] == dict.fromkeys(ALL, 4)
+    assert aggregated["std_scores"] == aggregated["confidence_intervals"] == dict.fromkeys(ALL)
+    assert aggregated["leave_one_out"] == {"primary": None}
+
+
+@pytest.mark.parametrize(
+    ("scores", "judges"), [((4, None, None), 3), ((None, None, None), 3), ((None,), 1), ((4,), 2), ((), 1)]
+)
+def test_fewer_than_two_of_several_judges_leave_the_run_unjudged(scores: tuple, judges: int) -> None:
+    """Whether the others failed, or were not asked yet."""
+    evaluation = ensemble(*scores, judges=judges)
     aggregated = evaluation["aggregated"]
     assert aggregated["judged"] is False
     for failed in [one for one in evaluation["judge_results"].values() if one["evaluation_failed"]]:
@@ -373,7 +385,7 @@ def test_fewer_than_two_judges_leave_the_run_unjudged(scores: tuple) -> None:
 
 def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read() -> None:
     again = [replace(said("primary", score), judge_repeat=n) for n, score in enumerate((1, 4, None))]
-    evaluation = ensemble_evaluation([*again, said("secondary", 4.5)])
+    evaluation = ensemble_evaluation([*again, said("secondary", 4.5)], judges=2)
     primary = evaluation["judge_results"]["primary"]
     assert (primary["composite"], primary["scores"]["clarity"], primary["reason"]) == (2.5, 2.5, None)
     assert (primary["repeats"], primary["composites"]) == ({"asked": 3, "readable": 2}, [1, 4, None])
@@ -381,7 +393,7 @@ def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_re
     assert evaluation["aggregated"]["judge_count"] == 2
     for twice in ([said("primary", 4), said("primary", 5)], [again[1]] * 2):
         with pytest.raises(InputError, match="a role may judge a run once"):
-            ensemble_evaluation(twice)
+            ensemble_evaluation(twice, judges=2)
 
 
 def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt() -> None:
@@ -420,7 +432,9 @@ def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> Non
 
 
 def test_true_zeros_are_counted_and_only_the_strict_composite_feels_them() -> None:
-    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)])["aggregated"]
+    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)], judges=2)[
+        "aggregated"
+    ]
     means = aggregated["mean_scores"]
     assert (aggregated["zeros"], means["composite"], means["clarity"]) == (1, 4, 2)
     assert means["composite_strict"] == pytest.approx((24 / 7 + 4) / 2)

@@ -15,6 +15,7 @@ from typing import Any
 from stub_server import Fault, StubServer
 from stub_study import REASONED
 
+from toolkit.audit.verify import verify_study
 from toolkit.store import embedded
 from toolkit.study import Study
 
@@ -70,6 +71,18 @@ def tokens_of(text: str) -> int:
     return len(text.split())
 
 
+def has_results(study: Study) -> None:
+    """One judge, named alone: its scores are results, and only what is about several judges cannot be told."""
+    assert study.runs()["judged"].all()
+    assert study.compare_models().differences[0].estimate is not None
+    questions = study.questions().set_index("analysis")
+    assert questions.loc[["length", "compare_models", "missing"], "answerable"].all()
+    assert not questions.loc["reliability", "answerable"]
+    assert questions.loc["reliability", "why_not"] == "one judge (gemma3-12b): not estimable"
+    assert any("one judge (gemma3-12b)" in sentence for sentence in study.findings().sentences())
+    assert verify_study(study).fields["differences"] == []
+
+
 def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
     """Thoughts beside the reply and in it are no part of it; nothing is sent that Ollama ignores; nothing costs."""
 
@@ -101,7 +114,7 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
     ):
         assert study.estimate().attrs["contexts"] == {}
         study.execute(progress=False)
-        assert study.status()["runs"]["succeeded"] == 12
+        assert study.status()["runs"]["succeeded"] == 18
         assert study.status()["judgements"]["scored"] == 0
         assert any(
             "404" in reason or "not_found" in reason for reason in study.status()["judgement_failures"]
@@ -111,9 +124,10 @@ def test_the_study_of_ollama_runs_as_it_is(tmp_path: Path) -> None:
         status = study.status()
         assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
             0.0,
-            12,
-            12,
+            18,
+            18,
         )
+        has_results(study)
         assert set().union(*(call.body for call in server.seen)) <= OLLAMA_TAKES
         judges = [call.body for call in server.seen if call.body["model"] == "gemma3:12b"]
         assert not any(SECRET in str(body) for body in judges)
@@ -179,7 +193,7 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
         study.execute(progress=False)
         status = study.status()
         failed = status["runs"]["failed"]
-        assert 0 < failed < 12
+        assert 0 < failed < 18
         assert sum(status["failures"].values()) == failed
         runs = study.runs()
         (said,) = {re.sub(r"\d+", "N", text) for text in runs.loc[runs["status"] == "failed", "failure"]}
@@ -192,9 +206,10 @@ def test_the_study_of_vllm_runs_as_it_is(tmp_path: Path) -> None:
         status = study.status()
         assert (status["spent_aud"], status["runs"]["succeeded"], status["judgements"]["scored"]) == (
             0.0,
-            12,
-            12,
+            18,
+            18,
         )
+        has_results(study)
         runs = study.runs(replies=True)
         assert set(runs["model"]) == {"qwen3-8b-thinking", "qwen3-8b-plain"}
         assert not runs["reply"].str.contains(SECRET).any()

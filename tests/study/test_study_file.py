@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from importlib import resources
 from pathlib import Path
@@ -43,6 +44,8 @@ def test_defaults_are_the_seeds(tmp_path: Path) -> None:
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A study means the same wherever it is started from; a folder without a slash is a path, only demo a name."""
     (tmp_path / "a" / "mine").mkdir(parents=True)
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "mine.csv").touch()
     for file in (resources.files("toolkit") / "prompts" / "data" / "demo").iterdir():
         (tmp_path / "a" / "mine" / file.name).write_bytes(file.read_bytes())
     for dataset, place in (("../prompts/mine.csv", "prompts/mine.csv"), ("mine", "a/mine")):
@@ -59,18 +62,13 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("", ["key name is missing"]),
         ("name = ", ["not valid TOML"]),
-        ('name = "a/b"\nmodels = ["gpt-4o"]', ["name"]),
         ('name = "p"\nmodels = []', ["models", "at least 1"]),
-        ('name = "p"\nmodels = ["gpt-4o", "gpt-4o"]', ["named twice"]),
         ('name = "p"\nmodels = ["llama-3.3-70b", "llama-3-3-70b"]', ["models[1]", "same model"]),
         ('name = "p"\nmodels = ["gpt-5o"]', ["models[0]", "gpt-5o", "gpt-4o", "claude-3-5-haiku"]),
         ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
         (SERVER, ["models[0].base_url", "user name, a password", "api_key_env"]),
         (BEGIN + "repeat = 3", ["unknown key repeat", "repeats"]),
-        (BEGIN + "repeats = 0", ["repeats", "greater than or equal to 1", "0"]),
-        (BEGIN + 'length_bins = ["S", "XL"]', ["length_bins[1]", "XL", "'S', 'M' or 'L'"]),
         (BEGIN + "[sampling]\ntemprature = 1", ["sampling.temprature", "temperature"]),
-        (BEGIN + "[budget]\naud = -1.0", ["budget.aud", "greater than 0"]),
         *((BEGIN + f"{table} = {odd}", [key, "finite"]) for odd in ("inf", "nan") for table, key in (
             ("[budget]\naud", "budget.aud"), ("batch_poll_seconds", "batch_poll_seconds"),
             ("timeout_seconds", "timeout_seconds"), ("[budget]\nconfirm_above_aud", "confirm_above_aud"),
@@ -79,7 +77,6 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
           for code in ("0000", "0007", "001b", "0085", "2028") for key in ("output", "dataset", "test")),
         (BEGIN + '[judges]\nrubric = "a\\u0000.toml"', ["judges.rubric", "control character"]),
         ('name = "p"\nmodels = [{ name = "x\\u001b[2J", provider = "scripted" }]', ["models[0].name", "control"]),
-        (BEGIN + '[judges]\nprimary = { name = "gpt-4o", temp = 1 }', ["judges.primary.temp"]),
         (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o"]),
         (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
         (BEGIN + '[judges]\nrubric = "seed-v1"\nshuffle_dimensions = true', ["fixed order"]),
@@ -101,9 +98,47 @@ def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[st
     """The line names the file, the key, and the allowed values."""
     with pytest.raises(StudyError) as caught:
         load(tmp_path, text)
-    line = str(caught.value)
-    assert "\n" not in line
-    assert [part for part in (str(tmp_path / "s.toml"), *says) if part not in line] == []
+    told = str(caught.value)
+    assert all(line.startswith(str(tmp_path / "s.toml")) for line in told.split("\n"))
+    assert [part for part in says if part not in told] == []
+
+
+FAULTS = (
+    ('lisence = "MIT"', "unknown key lisence"),
+    ("repeats = 0", "repeats: Input should be greater than or equal to 1, got 0"),
+    ('length_bins = ["S", "XL"]', "length_bins[1]: Input should be 'S', 'M' or 'L'"),
+    (
+        'models = ["gpt-5o", "gpt-6-luna", { name = "x", provider = "opnai" }, "gpt-6-luna"]',
+        "models[0]: unknown model",
+    ),
+    ("", "models[2].provider: Input should be"),
+    ("", "models[3]: 'gpt-6-luna' is named twice"),
+    ('dataset = "prompts.csv"', "dataset: "),
+    ('test = "one_shoot"', "test: 'one_shoot' is not known; did you mean one_shot?"),
+    ('[judges]\nrubric = "mine.toml"', "judges.rubric: rubric "),
+    ('primary = { name = "gpt-4o", temp = 1 }', "unknown key judges.primary.temp"),
+    ('secondary = "nobody"', "judges.secondary: unknown model 'nobody'"),
+    ("[budget]\naud = -1.0\naud_per_usd = { rate = 9.0 }", "budget.aud: Input should be greater than 0"),
+    ("", "budget.aud_per_usd.rate: a US dollar was"),
+    ("", "key budget.aud_per_usd.on is missing"),
+    ('[analysis]\nprimary = "L-M"\nmargin = 1', "unknown key analysis.margin"),
+    ('[sampling]\ntemperature = "hot"', "sampling.temperature: Input should be a valid number"),
+)
+"""Lines of a study file, and a fault of each."""
+
+
+def test_all_faults_of_a_study_file_are_told_at_once(
+    tmp_path: Path, toolkit: Callable[..., tuple[int, str, str]]
+) -> None:
+    """Each a line with the file and the key, and none that follows from another."""
+    with pytest.raises(StudyError) as caught:
+        load(tmp_path, 'name = "a/b"\n' + "\n".join(line for line, _ in FAULTS))
+    lines = str(caught.value).splitlines()
+    assert all(line.startswith(f"{tmp_path / 's.toml'}: ") for line in lines)
+    missing = [fault for _, fault in FAULTS if not any(f"s.toml: {fault}" in line for line in lines)]
+    assert (missing, len(lines)) == ([], len(FAULTS) + 1), lines
+    code, _, err = toolkit("estimate", tmp_path / "s.toml")
+    assert (code, err.count("\n")) == (2, len(lines))
 
 
 TABLES: tuple[tuple[str, type[BaseModel]], ...] = (

@@ -10,7 +10,7 @@ from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.escape import readable
 from toolkit.runs.decisions import bases_of, decided, decisions_of, digest_of
-from toolkit.runs.estimate import estimate_summary
+from toolkit.runs.estimate import estimate_frame, estimate_summary
 from toolkit.thesis.methods import Done, templates
 from toolkit.words import Summary
 
@@ -44,7 +44,7 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
         "models": [f"{name} ({spec.provider})" for name, spec in plan.models.items()],
         "judges": [f"{role} {judge.name}" for role, judge in plan.judges.items()],
         "rules": Done(plan, (), (), status, {}).rules,
-        "estimate": estimate_summary(study.estimate()).text.splitlines()[-1].strip(),
+        "estimate": estimate_summary(estimate_frame(plan, study.store)).text.splitlines()[-1].strip(),
         "power": _power(pilot or study, primary),
         "changes": decisions.sentences(),
     }

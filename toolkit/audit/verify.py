@@ -15,12 +15,12 @@ from toolkit.audit.consistency import contradictions
 from toolkit.errors import InputError
 from toolkit.files import read_json
 from toolkit.pipeline import run_plan
-from toolkit.plan import STORE, Plan
+from toolkit.plan import Plan
 from toolkit.probes.drift import changed_drifts
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.report.show import NothingToShow
-from toolkit.store import documents, embedded
-from toolkit.store.connection import Store, windows
+from toolkit.store import documents
+from toolkit.store.connection import Store, temporary_store, windows
 from toolkit.store.records import (
     EVALUATION,
     MOMENTS,
@@ -91,18 +91,11 @@ def verify_study(study: Study) -> Summary:
 def record_differences(study: Study) -> list[str]:
     """Return a line for all in the store of a study that its ledger does not give, or that contradicts itself."""
     plan, store = study.plan, study.store
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / STORE
-        # Never the server that MONGODB_URI names: what is rebuilt must not meet what is stored.
-        rebuilt = Store(embedded.address(folder), folder)
-        try:
-            # Every call that has ended, also of other studies: one of them may have paid.
-            store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
-            run_plan(plan, rebuilt, progress=False, replay=True)
-            differences = [*_differing_records(plan, store, rebuilt)]
-        finally:
-            rebuilt.close()
-            embedded.stop(folder)
+    with temporary_store() as rebuilt:  # what is rebuilt must not meet what is stored
+        # Every call that has ended, also of other studies: one of them may have paid.
+        store.copy_into(rebuilt, documents.Call, {"state": {"$in": ["done", "failed"]}})
+        run_plan(plan, rebuilt, progress=False, replay=True)
+        differences = [*_differing_records(plan, store, rebuilt)]
     return [*differences, *contradictions(plan, store), *changed_drifts(plan, store)]
 
 
@@ -221,7 +214,13 @@ def _differing_run(plan: Plan, name: str, stored: _Judged, again: _Judged, share
     silent = {label for label in judgements.keys() - rebuilt.keys() if not judgements[label]["answered"]}
     if expected and (lacking or silent):
         ensemble = [judgement_of(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
-        context = (None, expected["output_blob_id"], expected["bias_controls"], plan.rubric.scheme)
+        context = (
+            None,
+            expected["output_blob_id"],
+            expected["bias_controls"],
+            plan.rubric.scheme,
+            len(plan.judges),
+        )
         evaluation = evaluation_fields(ensemble, *context) if ensemble else dict.fromkeys(EVALUATION)
         expected = {**expected, **evaluation}
     pairs = {name: (run, expected)}

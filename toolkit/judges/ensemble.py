@@ -9,11 +9,13 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring import ENOUGH_JUDGES, SEED_SCHEME, Scheme, aggregate_ensemble_scores
+from toolkit.scoring import SEED_SCHEME, Scheme, aggregate_ensemble_scores
 
 
-def ensemble_evaluation(judgements: Sequence[Judgement], scheme: Scheme = SEED_SCHEME) -> dict[str, Any]:
-    """Aggregate the judgements of one run over the judges that count.
+def ensemble_evaluation(
+    judgements: Sequence[Judgement], scheme: Scheme = SEED_SCHEME, *, judges: int
+) -> dict[str, Any]:
+    """Aggregate the judgements of one run over the judges that count, of so many that the study names.
 
     A judge that judged several times counts once, with its means over the times that can be read.
     """
@@ -24,17 +26,17 @@ def ensemble_evaluation(judgements: Sequence[Judgement], scheme: Scheme = SEED_S
     for judgement in judgements:
         by_role.setdefault(judgement.judge, []).append(judgement)
     results = {role: _result(judgements_of_role) for role, judgements_of_role in by_role.items()}
+    silent = (None,) * (judges - len(results))  # not asked yet, or not to judge this model
     scores = {
-        name: _statistics(tuple(_score(result, name) for result in results.values()), scheme.scale)
+        name: _statistics((*(_score(result, name) for result in results.values()), *silent), scheme.scale)
         for name in scheme.columns
     }
     intervals = {name: score["confidence_interval"] for name, score in scores.items()}
     counting = {role: result for role, result in results.items() if not result["evaluation_failed"]}
     composites = {role: _score(result, "composite") for role, result in counting.items()}
-    # What is left of two judges is one judge, and no ensemble: its mean is missing.
-    others = {role: tuple(composites[other] for other in counting if other != role) for role in counting}
-    judge_count = scores["composite"]["judge_count"]
-    judged = judge_count >= ENOUGH_JUDGES
+    # What is left of two judges is one of several, and no ensemble: its mean is missing.
+    remainders = {role: tuple((composites | {role: None}).values()) for role in counting}
+    judged = scores["composite"]["mean"] is not None
     return {
         "judge_results": results,
         "aggregated": {
@@ -44,9 +46,9 @@ def ensemble_evaluation(judgements: Sequence[Judgement], scheme: Scheme = SEED_S
             "median_scores": {name: score["median"] for name, score in scores.items()},
             "zeros": sum(result["zeros"] for result in counting.values()) if judged else None,
             "leave_one_out": {
-                role: _statistics(scores, scheme.scale)["mean"] for role, scores in others.items()
+                role: _statistics(scores, scheme.scale)["mean"] for role, scores in remainders.items()
             },
-            "judge_count": judge_count,
+            "judge_count": scores["composite"]["judge_count"],
             "related_count": sum(result["related"] for result in counting.values()),
             "judged": judged,
             **scheme.stored,

@@ -6,13 +6,14 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from toolkit.errors import InputError
 from toolkit.files import Strict, checked, read_toml
@@ -185,48 +186,59 @@ class Rubric(Strict):
 
     @model_validator(mode="after")
     def _usable(self) -> Rubric:
+        faults = [*self._faults_of_scale(), *self._faults_of_dimensions(), *self._faults_of_texts()]
+        if faults:  # a model of pydantic takes one message alone
+            raise PydanticCustomError("faults", "it has faults", {"faults": faults})
+        return self
+
+    def _faults_of_scale(self) -> Iterator[str]:
         low, high = self.scale
         if not (low < high and max(-low, high) <= LARGEST):  # NaN too
-            raise ValueError("scale must be two numbers, the lower end first, such as [1, 10]")
-        if (
+            yield "scale must be two numbers, the lower end first, such as [1, 10]"
+        elif (
             (high - low) / self.distance > MOST_SCORES
             or abs(self.steps[-1] - high) > 1e-9
             or low == self.steps[-1]
         ):
             advice = f"write one that does, at most {MOST_SCORES} times, such as step = {(high - low) / 10:g}"
-            raise ValueError(f"step: {self.distance:g} does not lead from {low:g} to {high:g}; {advice}")
-        if not 1 <= len(self.names) <= MOST_DIMENSIONS:
-            raise ValueError(f"has {len(self.names)} dimensions; write 1 to {MOST_DIMENSIONS} of them")
-        if (values := len(self.names) * len(self.steps)) > MOST_SCORES:
+            yield f"step: {self.distance:g} does not lead from {low:g} to {high:g}; {advice}"
+        elif (
+            len(self.names) <= MOST_DIMENSIONS and (values := len(self.names) * len(self.steps)) > MOST_SCORES
+        ):
             advice = f"more than the {MOST_SCORES} that a schema may have; write a larger step"
-            raise ValueError(f"its dimensions have {values} scores together, {advice}")
+            yield f"its dimensions have {values} scores together, {advice}"
+
+    def _faults_of_dimensions(self) -> Iterator[str]:
+        (low, high), words = self.scale, scale_words(self.scale)
+        if not 1 <= len(self.names) <= MOST_DIMENSIONS:
+            yield f"has {len(self.names)} dimensions; write 1 to {MOST_DIMENSIONS} of them"
         for number, dimension in enumerate(self.dimensions):
             name = dimension.name
             if not _NAME.fullmatch(name) or name in _column_names() or name.startswith(("composite", "run_")):
-                raise ValueError(
+                yield (
                     f"dimension {name!r}: a name has a to z, 0 to 9 and _, begins with a letter, and is no column of "
                     "the frames; take another"
                 )
             if name in self.names[:number]:
-                raise ValueError(f"dimension {name!r} is there twice; give each its own name")
-            if off := [score for score in dimension.anchors if not low <= score <= high]:
+                yield f"dimension {name!r} is there twice; give each its own name"
+            if low < high and (off := [score for score in dimension.anchors if not low <= score <= high]):
                 advice = "give its anchors as a table of scores and texts"
-                raise ValueError(
-                    f"dimension {name!r}: {off[0]:g} is off the scale {scale_words(self.scale)}; {advice}"
-                )
+                yield f"dimension {name!r}: {off[0]:g} is off the scale {words}; {advice}"
+
+    def _faults_of_texts(self) -> Iterator[str]:
         needed = {"task"} if self.shows_task else set()
-        if missing := {"response_content", *needed} - set(PLACEHOLDER.findall(self.template)):
-            raise ValueError(f"template lacks {_braced(missing)}; put it where the text belongs")
-        if bool(self.focus) != ("focus" in set(PLACEHOLDER.findall(self.template))):
-            raise ValueError("the text focus and its place {focus} in template need each other")
+        placeholders = set(PLACEHOLDER.findall(self.template))
+        if missing := {"response_content", *needed} - placeholders:
+            yield f"template lacks {_braced(missing)}; put it where the text belongs"
+        if bool(self.focus) != ("focus" in placeholders):
+            yield "the text focus and its place {focus} in template need each other"
         for text, allowed in (
             ("template", PLACEHOLDERS - {"task"} | needed),
             ("focus", {"key_sentences", "nonce"}),
             ("instructions", STATIC),
         ):
             if stray := set(PLACEHOLDER.findall(getattr(self, text))) - allowed:
-                raise ValueError(f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}")
-        return self
+                yield f"{text} cannot hold {_braced(stray)}; allowed are {_braced(allowed)}"
 
 
 _OTHERS: Final = {

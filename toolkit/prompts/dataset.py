@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -140,6 +140,18 @@ _SourcedRow = tuple[str, _Row, Mapping[str, Any]]
 """The location of a prompt, its row, and the metadata of its base."""
 
 
+def path_of(source: str | Path) -> Path:
+    """Return the folder or the table of a dataset; one that is neither is refused."""
+    shipped = str(source) in SHIPPED
+    path = Path(__file__).parent / "data" / source if shipped else Path(source).expanduser()
+    if not (path.is_dir() or (path.is_file() and path.suffix.lower() in (".csv", ".json", ".jsonl"))):
+        raise InputError(
+            f"{path}: no such dataset, {suggestion(path.name, SHIPPED) or similar_file(path)}give "
+            f"{' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, or a .csv, .json or .jsonl file"
+        )
+    return path
+
+
 def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: bool = False) -> Dataset:
     """Return a dataset by name, from a folder of bases, or from a table of prompts.
 
@@ -172,22 +184,17 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     >>> demo.version, len(demo.prompts), demo.prompts[0].prompt_id
     ('20261121_demo_v1', 36, 'academic_soc_001_s')
     """
-    shipped = str(source) in SHIPPED
-    path = Path(__file__).parent / "data" / source if shipped else Path(source).expanduser()
+    path = path_of(source)
     date, focus = None, ""
+    faults: list[str] = []
     if path.is_dir():
         index = {"name": path.resolve().name, "version": path.resolve().name}
         settings = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | settings, str(path / INDEX))
         name, version, date, focus = named.name, named.version, named.date, named.focus
-        rows = list(_bases(path))
-    elif path.is_file() and path.suffix.lower() in {".csv", ".json", ".jsonl"}:
-        name, (version, rows) = path.stem, _table(path)
+        rows = list(_bases(path, faults))
     else:
-        raise InputError(
-            f"{path}: no such dataset, {suggestion(path.name, SHIPPED) or similar_file(path)}give "
-            f"{' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, or a .csv, .json or .jsonl file"
-        )
+        name, (version, rows) = path.stem, _table(path, faults)
     rows = [row for row in rows if length_arms or row[1].length_arm is None]
     prompts: list[Prompt] = []
     locations: dict[str, str] = {}
@@ -195,16 +202,16 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
     for (location, row, extra), tokens in zip(rows, counts, strict=True):
         if row.prompt_id in locations:
             problem = f"'{row.prompt_id}' is already used in {locations[row.prompt_id]}"
-            raise InputError(f"{location}: key 'prompt_id': {problem}")
+            faults.append(f"{location}: key 'prompt_id': {problem}")
         low, high = LENGTH_BINS[row.length_bin]
         if check_ranges and not low <= tokens <= high:
-            raise InputError(
+            faults.append(
                 f"{location}: key 'text': {tokens} tokens (o200k_base) are outside length bin {row.length_bin}, "
                 f'allowed are {low} to {high} (a study takes it with accept_flaws = ["range"])'
             )
         if row.length_arm and row.length_bin != LENGTH_ARMS[row.length_arm]:
             problem = f"{row.length_arm!r} stands in length bin {LENGTH_ARMS[row.length_arm]}"
-            raise InputError(f"{location}: key 'length_arm': {problem}, not in {row.length_bin}")
+            faults.append(f"{location}: key 'length_arm': {problem}, not in {row.length_bin}")
         locations[row.prompt_id] = location
         suffix = _ARM_SUFFIXES[row.length_arm] if row.length_arm else row.length_bin.lower()
         base = row.base or row.prompt_id.removesuffix(f"_{suffix}")
@@ -213,18 +220,33 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True, length_arms: 
         metadata |= {"length_arm": row.length_arm} if row.length_arm else {}
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, metadata))
+    if faults:
+        raise InputError(*faults)
     return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
-def _bases(folder: Path) -> Iterator[_SourcedRow]:
+def _usable(check: Callable[[Any], Any], parts: Iterable[Any], faults: list[str]) -> Iterator[Any]:
+    """Yield what a check makes of each part of a dataset, and put down the faults of the others."""
+    for part in parts:
+        try:
+            yield check(part)
+        except InputError as error:
+            faults += error.faults
+
+
+def _bases(folder: Path, faults: list[str]) -> Iterator[_SourcedRow]:
+    def base_of(path: Path) -> tuple[Any, ...]:
+        base = checked(_Base, read_toml(path), str(path))
+        return path, base, _arms(base, str(path))
+
     paths = sorted(path for path in folder.glob("*.toml") if path.name != INDEX)
-    bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
-    if not bases:
+    bases = list(_usable(base_of, paths, faults))
+    if not paths:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
-    for path, base in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
+    for path, base, arms in sorted(bases, key=lambda item: (scenario_rank(item[1].scenario), item[1].base)):
         short, medium = base.facts_s, base.facts_s + base.facts_m
         texts = [("S", "", short), ("M", "", medium), ("L", "", medium + base.facts_l)]
-        for length_bin, arm, facts in texts + _arms(base, str(path)):
+        for length_bin, arm, facts in texts + arms:
             labels = base.model_dump(include={"scenario", "category", "base"})
             text = compose(base.opening, [fact for _, fact in facts], base.task)
             metadata = base.model_dump(
@@ -266,22 +288,25 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
-def _table(path: Path) -> tuple[str, list[_SourcedRow]]:
-    rows: list[_SourcedRow] = []
+def _table(path: Path, faults: list[str]) -> tuple[str, list[_SourcedRow]]:
     versions: dict[str, str] = {}
     optional = {name for name, column in _Row.model_fields.items() if not column.is_required()}
-    for location, cells in _rows(path):
+
+    def row_of(numbered: tuple[str, dict[str, Any]]) -> _SourcedRow:
+        location, cells = numbered
         # An empty cell of an optional column is like a missing key.
         filled = {name: cells[name] for name in cells if cells[name] or name not in optional}
-        row = checked(_Row, filled, location)
-        rows.append((location, row, {}))
+        return location, checked(_Row, filled, location), {}
+
+    rows = list(_usable(row_of, _rows(path), faults))
+    for location, row, _ in rows:
         versions.setdefault(row.dataset_version or path.stem, location)
-    if not rows:
-        raise InputError(f"{path}: no prompt in it, expected one a row")
+    if not (rows or faults):
+        faults.append(f"{path}: no prompt in it, expected one a row")
     if len(versions) > 1:
         message = f"key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
-        raise InputError(f"{list(versions.values())[1]}: {message}")
-    return next(iter(versions)), rows
+        faults.append(f"{list(versions.values())[1]}: {message}")
+    return next(iter(versions), ""), rows
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

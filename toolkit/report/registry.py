@@ -212,7 +212,7 @@ def save_drawn(
 def write_statistics(results: Mapping[str, tuple[str, Any]], context: About, folder: Path | str) -> Files:
     """Write a table of each result, and one text with the sentence of every estimate."""
     if not results:
-        raise InputError("statistics: no run is judged by two judges or more; judge the study first")
+        raise InputError("statistics: no run has a score; judge the study first")
     folder, files = Path(folder) / "statistics", Files()
     lines = [line for line in (f"{context.source}." if context.source else "", context.note) if line]
     for name, (title, result) in results.items():

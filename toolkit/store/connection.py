@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import tempfile
 import threading
 import uuid
 import weakref
@@ -311,3 +312,16 @@ def open_store(folder: Path) -> Store:
     """Open the store of a results folder, or the one that ``MONGODB_URI`` names."""
     uri = os.environ.get("MONGODB_URI")
     return Store(uri, None) if uri else Store(embedded.address(folder), folder)
+
+
+@contextlib.contextmanager
+def temporary_store() -> Iterator[Store]:
+    """Open an embedded store that is gone afterwards, never the server that MONGODB_URI names."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        store = Store(embedded.address(folder), folder)
+        try:
+            yield store
+        finally:
+            store.close()
+            embedded.stop(folder)

@@ -17,7 +17,7 @@ from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.focus import reply_metadata
 from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
-from toolkit.scoring import SEED_SCHEME, Scheme
+from toolkit.scoring import Scheme
 from toolkit.store import documents
 from toolkit.store.connection import CHUNK, Store
 from toolkit.store.writer import TOUCH, Record, utc_now
@@ -111,10 +111,11 @@ def evaluation_fields(
     ensemble_key: str | None,
     blob_id: str | None,
     bias_controls: Mapping[str, Any],
-    scheme: Scheme = SEED_SCHEME,
+    scheme: Scheme,
+    judges: int,
 ) -> dict[str, Any]:
     """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
-    evaluation = ensemble_evaluation(judgements, scheme)
+    evaluation = ensemble_evaluation(judgements, scheme, judges=judges)
     means = evaluation["aggregated"]["mean_scores"]
     return {
         "ensemble_evaluation": evaluation,
