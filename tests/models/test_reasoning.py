@@ -46,7 +46,7 @@ def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
         asked = server.seen[-1].body
         tokens = EFFORTS.get(asked.get("reasoning_effort", ""), 0)
         reply["usage"] = {
-            "prompt_tokens": 100,
+            "prompt_tokens": 400,
             "completion_tokens": 50 + tokens,
             "completion_tokens_details": {"reasoning_tokens": tokens},
         }
@@ -85,7 +85,7 @@ def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]
     aud = price_of(study.plan.models["thinker (low)"]).aud_per_usd
     for effort, tokens in EFFORTS.items():
         rows = study.runs(model=f"thinker ({effort})")
-        assert set(rows["aud_cost"].round(12)) == {round((100 * 1 + (50 + tokens) * 2) / 1e6 * aud, 12)}
+        assert set(rows["aud_cost"].round(12)) == {round((400 * 1 + (50 + tokens) * 2) / 1e6 * aud, 12)}
         assert set(rows["output_tokens"]) == {50 + tokens}
         counted = rows["reasoning_tokens"].fillna(0)
         assert (counted >= tokens).all()

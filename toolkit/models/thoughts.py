@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -44,6 +43,14 @@ _CLOSING: Final = {
 _CLOSED: Final = {mark: re.compile(close) for mark, close in _CLOSING.items()}
 _CHARACTER: Final = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _WORD: Final = re.compile(r"\w")
+_OF_THOUGHT: Final = re.compile("reasoning|think|thought")
+"""In a name or type of a part of a reply: a model thought here."""
+_OPAQUE: Final = re.compile(r"(?:^|_)(?:data|encrypted\w*|signature|url)$")
+"""Names of what stands for a thought, a sound or a picture, and is no text."""
+_LABEL: Final = re.compile(
+    "(?:^|_)(?:ids?|type|role|object|status|format|annotations|citations|logprobs|(?:finish|stop)_(?:reason|sequence))$"
+)
+"""Names of what a provider says of a part of a reply, and the model did not write."""
 
 
 class _Quotation(NamedTuple):
@@ -54,26 +61,45 @@ class _Quotation(NamedTuple):
     sure: bool = True  # a straight mark over several lines may begin or end; a fence may have no end
 
 
-def thoughts_in(raw: Mapping[str, Any]) -> str:
-    """Return what the JSON of a reply shows of a model's reasoning beside the reply; it is billed as output."""
-    choices, blocks = raw.get("choices"), raw.get("content")
-    messages = [choice.get("message") for choice in _mappings(choices)]
-    shown = [part.get("reasoning_content") or part.get("reasoning") for part in _mappings(messages)]
-    # Anthropic's blocks are the reply, Mistral's are in a message, and what they think is blocks again.
-    inside = [block for part in _mappings(messages) for block in _mappings(part.get("content"))]
-    shown += [block.get("thinking") for block in (*_mappings(blocks), *inside)]
-    return "".join(_plain(thought) for thought in shown if thought)
+class Written(NamedTuple):
+    """What a model wrote in a reply, as its JSON shows it: each thought once, and characters of what is no text."""
+
+    texts: list[str]
+    thoughts: list[str]
+    opaque: int
 
 
-def _plain(thought: Any) -> str:
-    parts = _mappings(thought)
-    if parts and all(isinstance(part.get("text"), str) for part in parts):
-        return "".join(part["text"] for part in parts)
-    return thought if isinstance(thought, str) else json.dumps(thought)
-
-
-def _mappings(values: Any) -> list[Mapping[str, Any]]:
-    return [part for part in (values if isinstance(values, list) else [values]) if isinstance(part, Mapping)]
+def written_in(raw: Mapping[str, Any]) -> Written:
+    """Return all that a reply shows of what its model wrote, the reply itself, calls of tools and thoughts among it."""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    opaque = 0
+    # Without recursion: what a server sends may be nested as deeply as it likes.
+    ahead: list[tuple[Any, bool, bool]] = [(raw.get(root), False, False) for root in ("content", "choices")]
+    while ahead:
+        value, is_thought, is_argument = ahead.pop()
+        if isinstance(value, list):
+            ahead += [(part, is_thought, is_argument) for part in reversed(value)]
+        elif isinstance(value, Mapping):
+            kind = value.get("type")
+            kind = kind if isinstance(kind, str) else ""
+            if not is_argument and kind.endswith("result"):  # of a tool: the model has read it
+                continue
+            is_thought = is_thought or bool(_OF_THOUGHT.search(kind))
+            for name, part in reversed(value.items()):
+                if is_argument:
+                    ahead += [(part, is_thought, True), (name, is_thought, True)]
+                elif _OPAQUE.search(name) and isinstance(part, str):
+                    opaque += len(part)
+                elif not _LABEL.search(name):
+                    thinks = is_thought or bool(_OF_THOUGHT.search(name))
+                    ahead.append((part, thinks, name in ("arguments", "input")))
+        elif value and isinstance(value, str) or (is_argument and value is not None):
+            (thoughts if is_thought else texts).append(str(value))
+    # Servers send one thought under several names, whole and in pieces.
+    longest = max(thoughts, key=len, default="")
+    pieces = [thought for thought in dict.fromkeys(thoughts) if thought is longest or thought not in longest]
+    return Written(texts, pieces, opaque)
 
 
 def split_thoughts(text: str) -> tuple[str, str]:

@@ -24,9 +24,9 @@ import httpx2
 from toolkit.errors import ModelError
 from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, toml_table
-from toolkit.models.thoughts import thoughts_in
+from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import is_panic
-from toolkit.models.usage import usage_of
+from toolkit.models.usage import counts_any, usage_of
 
 T = TypeVar("T")
 _KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
@@ -129,9 +129,8 @@ class ClientModel:
         usage = usage_of(
             self.spec,
             request,
-            raw.get("usage"),
+            raw,
             text=text,
-            thoughts=thoughts_in(raw),
             cut_off=finish == "length",
             cache_beside=self.cache_beside,
         )
@@ -151,7 +150,7 @@ class ClientModel:
         except BaseException as error:
             if isinstance(error, ModelError) or not (isinstance(error, Exception) or is_panic(error)):
                 raise
-        usage = usage_of(self.spec, request, None, text="")
+        usage = usage_of(self.spec, request, {}, text="")
         return ModelReply("", UNKNOWN_FINISH, usage, self.spec.model, raw)
 
     async def close(self) -> None:
@@ -224,8 +223,8 @@ class ClientModel:
         if not error and status is None and "error" not in (raw.get("type"), raw.get("object")):
             return None
         failed = self.refusal(status or 400, {}, {"error": error or raw})
-        usage = raw.get("usage")
-        failed.billed = isinstance(usage, Mapping) and any(map(whole_count, usage.values()))
+        # Or whatever a model wrote before it broke off.
+        failed.billed = counts_any(raw.get("usage")) or any(written_in(raw))
         return failed
 
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:

@@ -286,7 +286,7 @@ class Batches:
             reply = client.reply(request, result)
         except ModelError as error:
             attempt["outcome"] = error.reason
-            unsure = claim.worst_aud if error.reason in UNSURE else 0.0
+            unsure = claim.worst_aud if error.billed or error.reason in UNSURE else 0.0
             await self._ledger.fail(
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )
