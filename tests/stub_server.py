@@ -164,8 +164,9 @@ class StubServer:
         asyncio.run_coroutine_threadsafe(rounds(), self._loop).result(60)
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        if not self._loop.is_closed():  # by a test to which it dies before its end
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(10)
 
     async def _serve(self, started: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()

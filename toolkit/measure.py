@@ -27,6 +27,7 @@ from toolkit.prompt_test import (
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.provenance import answered_by_others, others_lines
+from toolkit.runs.status import waiting_lines, waiting_work
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
@@ -54,15 +55,18 @@ class Outcome:
     failed_before: Mapping[str, int]
     not_begun: int
     votes: Mapping[str, Any] | None = None
+    waiting: Sequence[Mapping[str, Any]] = ()
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 done but some runs failed, 3 budget reached."""
-        return 3 if self.budget else int(self.failed > 0)
+        """0 done, 1 done but some runs failed or wait for a server, 3 budget reached."""
+        return 3 if self.budget else int(self.failed > 0 or bool(self.waiting))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = {"failed_before", "not_begun"} | ({"votes"} if self.votes is None else set())
+        omitted = {"failed_before", "not_begun"} | {
+            name for name in ("votes", "waiting") if not getattr(self, name)
+        }
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
@@ -73,6 +77,8 @@ class Outcome:
         step = "`toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
         if self.budget:
             step = self.budget
+        elif self.waiting:
+            step = "`toolkit run STUDY` asks what waits, once its server answers"
         elif self.failed > sum(self.failed_before.values()):
             step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
         elif self.not_begun:
@@ -90,6 +96,7 @@ class Outcome:
             before = self.failed_before.get(reason, 0)  # the same run failed for the same reason: no news
             again = f", {'' if before == count else f'{before} '}as before" if before else ""
             lines.append(f"failed  {count} x {reason}{again}")
+        lines += [f"waiting  {line}" for line in waiting_lines(self.waiting)]
         if unjudged > 0:
             lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
@@ -251,6 +258,7 @@ async def measure(
         failed_before=+as_before,
         not_begun=len(plan.runs) - len(runs),
         votes=vote_counts(plan, store) if plan.compared else None,
+        waiting=waiting_work(plan, store, len(runs)),
     )
 
 

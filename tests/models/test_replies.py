@@ -348,10 +348,15 @@ def test_a_gap_in_anthropics_usage_is_no_free_reply(usage, expected, marked, mak
 
 
 LIES = (None, {}, 0, -5, 1, 9, 1.0, "0", True, math.nan, "many")  # of a reply of a thousand tokens
-REASONED = [{"type": "reasoning.summary", "summary": WORDS}, {"type": "reasoning.encrypted", "data": "A" * 6000}]
+REASONED = [
+    {"type": "reasoning.summary", "summary": WORDS},
+    {"type": "reasoning.encrypted", "data": "A" * 6000},
+]
 SHOWN = {  # what a reply has in place of a text, all of it or as much as shows: it was written, and is billed
     "tool": openai(None, "tool_calls", tool_calls=[{"function": {"name": "f", "arguments": WORDS}}]),
-    "parsed": openai(None, tool_calls=[{"function": {"arguments": {word: 1 for word in map(str, range(900))}}}]),
+    "parsed": openai(
+        None, tool_calls=[{"function": {"arguments": {word: 1 for word in map(str, range(900))}}}]
+    ),
     "function": openai("", "function_call", function_call={"name": "f", "arguments": WORDS}),
     "refusal": openai(None, refusal=WORDS),
     "audio": openai(None, audio={"id": "a", "transcript": WORDS, "data": ""}),
@@ -387,7 +392,10 @@ THOUGHT = {  # only a part may be shown, so that the limit is all that is known
 def test_no_count_that_what_was_written_contradicts_is_believed(raw, least, make_request):
     """Of each provider's form, whatever is told in place of a count: no less than what shows, or the limit."""
     names = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
-    request, provider = make_request("scan " * 200, max_tokens=2000), "openai" if "choices" in raw else "anthropic"
+    request, provider = (
+        make_request("scan " * 200, max_tokens=2000),
+        "openai" if "choices" in raw else "anthropic",
+    )
     for count in LIES:
         found = read(provider, request, {**raw, "usage": dict.fromkeys(names, count)}).usage
         assert (found.input >= 200, found.output >= least, found.estimated) == (True, True, True), count
@@ -424,7 +432,11 @@ def test_an_input_that_is_not_counted_is_the_worst_of_its_call(usage, make_reque
 
 def test_of_a_model_that_may_think_unseen_a_reply_without_a_count_is_at_its_limit(make_request):
     request, raw = make_request(max_tokens=2000), openai("Yes.", usage={"prompt_tokens": 9})
-    for row in ({"reasoning_effort": "low"}, {"efforts": ("low",)}, {"extra": {"thinking": {"type": "enabled"}}}):
+    for row in (
+        {"reasoning_effort": "low"},
+        {"efforts": ("low",)},
+        {"extra": {"thinking": {"type": "enabled"}}},
+    ):
         spec = model_spec("m", provider="compatible", base_url="http://127.0.0.1:1/v1", **row)
         assert open_model(spec, env={}).reply(request, raw).usage.output == 2000
 

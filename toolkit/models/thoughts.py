@@ -94,7 +94,7 @@ def written_in(raw: Mapping[str, Any]) -> Written:
                 elif not _LABEL.search(name):
                     thinks = is_thought or bool(_OF_THOUGHT.search(name))
                     ahead.append((part, thinks, name in ("arguments", "input")))
-        elif value and isinstance(value, str) or (is_argument and value is not None):
+        elif (value and isinstance(value, str)) or (is_argument and value is not None):
             (thoughts if is_thought else texts).append(str(value))
     # Servers send one thought under several names, whole and in pieces.
     longest = max(thoughts, key=len, default="")

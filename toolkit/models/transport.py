@@ -324,11 +324,12 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
     link = error
     while link is not None and not isinstance(link, aiohttp.ClientError):
         link = link.__cause__ or link.__context__
-    if isinstance(link, TimeoutError) or (link is None and "Timeout" in type(error).__name__):
-        return timeout_failure(spec)
-    if isinstance(link, aiohttp.ClientConnectorError):
+    # A name without an address, a refused connection, and one that nobody takes: nothing was sent.
+    if isinstance(link, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         what = ": nothing answers at its address; check the network and base_url"
         return failure(spec, what, "unreachable", retryable=True)
+    if isinstance(link, TimeoutError) or (link is None and "Timeout" in type(error).__name__):
+        return timeout_failure(spec)
     what = f": the connection failed or broke off ({type(link or error).__name__})"
     return failure(spec, what, "connection", retryable=True)
 
