@@ -108,6 +108,7 @@ class StubServer:
     batch_view: Callable[[dict[str, Any]], Any] = lambda shown: shown  # of a batch that is asked for
     batch_body: Callable[[bytes], bytes] = lambda body: body  # of results
     batch_page: int = 100  # batches listed at once, at most
+    port: int = 0  # any, or that of a server that was there before
     bills_broken: bool = False
     """Whether tokens are counted for replies that never arrive whole too: every fault but an error status."""
     batch_requests: int = 0
@@ -176,7 +177,7 @@ class StubServer:
         self._batches.add_routes(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+        site = web.TCPSite(runner, "127.0.0.1", self.port, backlog=1024)
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         started.set()

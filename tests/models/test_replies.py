@@ -354,9 +354,7 @@ REASONED = [
 ]
 SHOWN = {  # what a reply has in place of a text, all of it or as much as shows: it was written, and is billed
     "tool": openai(None, "tool_calls", tool_calls=[{"function": {"name": "f", "arguments": WORDS}}]),
-    "parsed": openai(
-        None, tool_calls=[{"function": {"arguments": {word: 1 for word in map(str, range(900))}}}]
-    ),
+    "parsed": openai(None, tool_calls=[{"function": {"arguments": dict.fromkeys(map(str, range(900)), 1)}}]),
     "function": openai("", "function_call", function_call={"name": "f", "arguments": WORDS}),
     "refusal": openai(None, refusal=WORDS),
     "audio": openai(None, audio={"id": "a", "transcript": WORDS, "data": ""}),
