@@ -42,6 +42,7 @@ _CLOSING: Final = {
 }  # fmt: skip
 _CLOSED: Final = {mark: re.compile(close) for mark, close in _CLOSING.items()}
 _CHARACTER: Final = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_LINE_END: Final = re.compile("\n")
 _WORD: Final = re.compile(r"\w")
 _OF_THOUGHT: Final = re.compile("reasoning|think|thought")
 """In a name or type of a part of a reply: a model thought here."""
@@ -115,7 +116,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
     replies: list[str] = []
     thoughts: list[str] = []
     start, position, thinking = 0, 0, False
-    alone: dict[str, int] = {}
+    alone = set[tuple[str, int]]()
     while part := _PARTS.search(text, position):
         position = part.end()
         is_end = _ends(part) if part["tag"] else bool(part["block"]) and _ends_with_thought(part["block"])
@@ -179,7 +180,7 @@ def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quot
     start = position = 0
     thinking = False
     quotations: list[_Quotation] = []
-    alone: dict[str, int] = {}  # position up to which a mark has no partner: keeps the search linear
+    alone = set[tuple[str, int]]()  # marks without a partner up to a position: keeps the search linear
     while part := _PARTS.search(text, position):
         position = part.end()
         # A thought may end in a quoted line.
@@ -193,13 +194,15 @@ def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quot
     return (None if thinking else start), quotations
 
 
-def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: bool) -> _Quotation | None:
+def _quotation(
+    text: str, part: re.Match[str], alone: set[tuple[str, int]], thinking: bool
+) -> _Quotation | None:
     start, first = part.span()
     if part["block"]:
         return _Quotation(start, first, start, start) if text[start:first].strip() else None
     if part["material"]:
-        end = text.find(mark := f"<<<END {part['material']}>>>", first)
-        return _Quotation(start, len(text) if end < 0 else end + len(mark), start, start, sure=end >= 0)
+        close = re.compile(re.escape(f"<<<END {part['material']}>>>")).search(text, first)
+        return _Quotation(start, close.end() if close else len(text), start, start, sure=bool(close))
     if fence := part["fence"]:
         close = re.compile(rf"^[^\S\n]*{fence}+[^\S\n]*$", re.MULTILINE).search(text, first)
         if close:
@@ -208,13 +211,14 @@ def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: 
         return None if thinking else _Quotation(start, len(text), first, len(text), sure=False)
     mark = part["mark"]
     # Apostrophes, code spans, and straight marks in a thought quote within one line.
-    line_end = text.find("\n", first) if mark in ("'", *_CODE) or (thinking and mark == '"') else -1
-    limit = len(text) if line_end < 0 else line_end
-    if alone.get(mark, -1) >= limit:
+    is_short = mark in ("'", *_CODE) or (thinking and mark == '"')
+    line_end = _LINE_END.search(text, first) if is_short else None
+    limit = line_end.start() if line_end else len(text)
+    if (mark, limit) in alone:
         return None
     close = _CLOSED[mark].search(text, first, limit)
     if close is None:
-        alone[mark] = limit
+        alone.add((mark, limit))
         return None
     sure = mark != '"' or "\n" not in text[start : close.end()]
     return _Quotation(start, close.end(), first, close.start(), sure)
