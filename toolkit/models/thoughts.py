@@ -42,7 +42,6 @@ _CLOSING: Final = {
 }  # fmt: skip
 _CLOSED: Final = {mark: re.compile(close) for mark, close in _CLOSING.items()}
 _CHARACTER: Final = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_LINE_END: Final = re.compile("\n")
 _WORD: Final = re.compile(r"\w")
 _OF_THOUGHT: Final = re.compile("reasoning|think|thought")
 """In a name or type of a part of a reply: a model thought here."""
@@ -212,8 +211,8 @@ def _quotation(
     mark = part["mark"]
     # Apostrophes, code spans, and straight marks in a thought quote within one line.
     is_short = mark in ("'", *_CODE) or (thinking and mark == '"')
-    line_end = _LINE_END.search(text, first) if is_short else None
-    limit = line_end.start() if line_end else len(text)
+    line_end = text.find("\n", first) if is_short else -1
+    limit = line_end % (len(text) + 1)  # where there is none, -1, the end of the text
     if (mark, limit) in alone:
         return None
     close = _CLOSED[mark].search(text, first, limit)
