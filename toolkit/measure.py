@@ -7,7 +7,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -26,7 +26,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.pairs import vote_counts, votes_line
-from toolkit.runs.provenance import answered_by_others, others_lines
+from toolkit.runs.provenance import answered_by_others, others_lines, shared_lines, shared_replies
 from toolkit.runs.status import waiting_lines, waiting_work
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
@@ -56,6 +56,7 @@ class Outcome:
     not_begun: int
     votes: Mapping[str, Any] | None = None
     waiting: Sequence[Mapping[str, Any]] = ()
+    shared: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
@@ -65,7 +66,7 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
         omitted = {"failed_before", "not_begun"} | {
-            name for name in ("votes", "waiting") if not getattr(self, name)
+            name for name in ("votes", "waiting", "shared") if not getattr(self, name)
         }
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
@@ -100,6 +101,7 @@ class Outcome:
         if unjudged > 0:
             lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
+        lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
         lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
         lines += [f"{model}: {result.sentence()}" for model, result in self.results]
         lines += [f"result  {sentence}" for sentence in findings]
@@ -259,6 +261,7 @@ async def measure(
         not_begun=len(plan.runs) - len(runs),
         votes=vote_counts(plan, store) if plan.compared else None,
         waiting=waiting_work(plan, store, len(runs)),
+        shared=shared_replies(plan, store),
     )
 
 

@@ -93,8 +93,9 @@ def usage_of(
     visible = max(_estimate(spec, text), _estimate(spec, *shown.texts, *shown.thoughts))
     # Of a reply that shows nothing, that was cut off at its limit, or before which its model may have thought unseen,
     # the limit is all that is known.
-    thinks = bool(shown.thoughts or shown.opaque or spec.options or spec.efforts)
-    limit = request.max_tokens if not visible or cut_off or thinks else 0
+    thinks = spec.efforts or spec.reasoning_effort or spec.thinking_level or spec.extra
+    is_unseen = not visible or cut_off or shown.thoughts or shown.opaque or thinks
+    limit = request.max_tokens if is_unseen else 0
     least = LEAST_SHARE * (visible or limit * cut_off)
     least = max(least, shown.opaque / MOST_CHARACTERS)
     if billed > most:

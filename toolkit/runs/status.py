@@ -15,7 +15,14 @@ from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, unr
 from toolkit.runs.owner import living_owner
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
-from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
+from toolkit.runs.provenance import (
+    booked_rate,
+    other_models,
+    others_lines,
+    rates_sentence,
+    shared_lines,
+    shared_replies,
+)
 from toolkit.runs.run_state import RunState, each_state
 from toolkit.store.connection import Store
 from toolkit.store.writer import utc_now
@@ -205,6 +212,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "answered_by_others": other_models(ended.pairs),
         "output": str(plan.output),
         **({"votes": votes} if votes else {}),
+        **({"shared": shared} if (shared := shared_replies(plan, store)) else {}),
         **({"waiting": waiting} if (waiting := waiting_work(plan, store)) else {}),
     }
 
@@ -282,6 +290,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     times("failed", status["failures"])
     times("unscored", status["judgement_failures"])
     lines += [("other model", line) for line in others_lines(status["answered_by_others"])]
+    lines += [("shared", line) for line in shared_lines(status.get("shared", {}), runs["planned"])]
     lines.append(("results", status["output"]))
     return Summary(status, "\n".join(f"{what:<11} {text}" for what, text in lines))
 
