@@ -101,7 +101,9 @@ def run_plan(
             if batches and plan.scored:
                 await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
             work = execution(only_judge=only_judge or bool(batches))
-            reached = await work.run(shown=progress) or reached
+            if reached:  # what batches brought of judges
+                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
+            reached = reached or await work.run(shown=progress)
             failed_before = failed_before or work.failed_before
             if not (reached or stop.is_set()):
                 reached = await _compare(work, batches, shown=progress)

@@ -20,8 +20,9 @@ MESSAGE_TOKENS: Final = 16  # what chat formats add around a message, rounded up
 MOST_INPUT: Final = 2_000_000
 MOST_OUTPUT: Final = 400_000
 """More tokens than any model on sale reads or writes at once: a greater count is an error of the server and no bill."""
-LEAST_SHARE: Final = 0.5
-"""Of our own count of a text, what a provider's must be at least: tokenizers in use differ by less."""
+LEAST_SHARE: Final = 0.2
+WORDS_SHARE: Final = 0.75
+"""Of our own count of a text, and of its words, what a provider's count must be at least: no tokenizer has fewer."""
 MOST_CHARACTERS: Final = 64  # of an encrypted thought for one token of it, at most: usual are six
 
 # A study sends the same prompts again and again, and a judge sees the same rubric.
@@ -82,7 +83,7 @@ def usage_of(
     if sent > most:
         doubts.append("input")
         sent, read, written = worst.input, 0, worst.cache_written
-    elif not sent_exact or sent < LEAST_SHARE * _sent(spec, request):
+    elif not sent_exact or sent < _least(spec, *(part.content for part in request.messages)):
         estimated, read, written = True, 0, max(written, worst.cache_written)
         sent = max(sent, worst.input)
         if got_exact and total <= most:
@@ -90,14 +91,15 @@ def usage_of(
     # Reasoning is a part of the reply's tokens, or beside them (xAI); the total says which, or that it is more.
     beside = reasoning if reasoning > got and total < sent + got else 0
     billed, most = max(got + beside, total - sent), max(MOST_OUTPUT, request.max_tokens)
-    visible = max(_estimate(spec, text), _estimate(spec, *shown.texts, *shown.thoughts))
+    written_texts = *shown.texts, *shown.thoughts
+    visible = max(_estimate(spec, text), _estimate(spec, *written_texts))
     # Of a reply that shows nothing, that was cut off at its limit, or before which its model may have thought unseen,
     # the limit is all that is known.
     thinks = spec.efforts or spec.reasoning_effort or spec.thinking_level or spec.extra
     is_unseen = not visible or cut_off or shown.thoughts or shown.opaque or thinks
     limit = request.max_tokens if is_unseen else 0
-    least = LEAST_SHARE * (visible or limit * cut_off)
-    least = max(least, shown.opaque / MOST_CHARACTERS)
+    least = max(_least(spec, text), _least(spec, *written_texts), shown.opaque / MOST_CHARACTERS)
+    least = max(least, limit / 2 if cut_off and not visible else 0)
     if billed > most:
         doubts.append("output")
         billed = max(got if got <= most else 0, request.max_tokens, visible)
@@ -130,6 +132,11 @@ def _count(value: Any) -> tuple[float, bool]:
 
 def _sent(spec: ModelSpec, request: ModelRequest) -> int:
     return _estimate(spec, *(message.content for message in request.messages))
+
+
+def _least(spec: ModelSpec, *texts: str) -> float:
+    words = sum(len(text.split()) for text in texts)
+    return max(WORDS_SHARE * words, LEAST_SHARE * _estimate(spec, *texts))
 
 
 def _estimate(spec: ModelSpec, *texts: str) -> int:

@@ -29,17 +29,16 @@ async def each(
     at_once: int,
     stop: threading.Event,
 ) -> BudgetReached | None:
-    """Work on every item in order, at most ``at_once`` of a group at once, until ``stop``.
+    """Work on every item in order, at most ``at_once`` of a group at once, until ``stop`` or the budget's error.
 
-    The budget's error is returned when all the others have had their turn: they may cost nothing. Any other error sets
-    ``stop``, and is raised when what was under way has come home.
+    The latter is returned; any other error sets ``stop``, and is raised when what was under way has come home.
     """
     reached: list[BudgetReached] = []
     broken: list[Exception] = []
 
     async def worker(waiting: Iterator[T]) -> None:
         for item in waiting:  # one iterator shared by all workers of a group hands out each item once
-            if stop.is_set():
+            if reached or stop.is_set():
                 return
             try:
                 await work(item)

@@ -299,7 +299,7 @@ def unreachable(store: Store, study: str) -> dict[tuple[str, str | None], str]:
     newest: dict[tuple[str, str | None], datetime] = {}
     for state in ("failed", "done"):
         for call in store.each_where(Call, {"study": study, "state": state}, only=fields):
-            room = call["provider"], call["request"].get("endpoint")
+            room = call["provider"], (call.get("request") or {}).get("endpoint")
             failure = call.get("failure") or {}
             if failure.get("reason") == UNREACHABLE:
                 newest[room] = max(call["updated_at"], newest.get(room, call["updated_at"]))
