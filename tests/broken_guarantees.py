@@ -33,6 +33,7 @@ class Mutation:
 KEPT = "tests/hard/test_kept_before_told.py::"
 KILLED = "tests/hard/test_kills.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
+THOUGHTS = "tests/models/test_thoughts.py::"
 OWNER = "tests/runs/test_owner.py::"
 FINDINGS = "tests/report/test_findings.py::"
 DRAWN = "tests/study/test_pairs.py::test_every_part_of_the_draw_is_balanced_where_scenarios_differ_in_size"
@@ -169,6 +170,28 @@ MUTATIONS = (
         "return sending.base_aud * self._overrun.get(sending.endpoint.key[:2], 1.0)",
         "return sending.base_aud",
         "tests/hard/test_budget_cap.py::test_what_replies_show_holds_back_what_was_set_aside_before",
+    ),
+    Mutation(
+        "what the ledger has is written first",
+        "toolkit/pipeline.py",
+        "    execution.gateway.free = True\n    try:\n        await execution.run(shown=False)",
+        "    try:\n        pass",
+        "tests/hard/test_free_first.py::"
+        "test_what_the_ledger_has_is_written_whatever_stops_the_rest[refused-scores]",
+    ),
+    Mutation(
+        "a thought without an end leaves no verdict",
+        "toolkit/models/thoughts.py",
+        "    if start is None:",
+        "    if start is not None:",
+        f"{THOUGHTS}test_what_stands_after_the_last_thought",
+    ),
+    Mutation(
+        "a straight mark over several lines may begin or end",
+        "toolkit/models/thoughts.py",
+        "sure = mark != '\"' or ",
+        "sure = mark != '\"' and ",
+        f"{THOUGHTS}test_what_stands_after_the_last_thought",
     ),
     Mutation(
         "no key is kept",

@@ -108,6 +108,7 @@ class StubServer:
     batch_view: Callable[[dict[str, Any]], Any] = lambda shown: shown  # of a batch that is asked for
     batch_body: Callable[[bytes], bytes] = lambda body: body  # of results
     batch_page: int = 100  # batches listed at once, at most
+    port: int = 0  # any, or that of a server that was there before
     bills_broken: bool = False
     """Whether tokens are counted for replies that never arrive whole too: every fault but an error status."""
     batch_requests: int = 0
@@ -164,8 +165,9 @@ class StubServer:
         asyncio.run_coroutine_threadsafe(rounds(), self._loop).result(60)
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        if not self._loop.is_closed():  # by a test to which it dies before its end
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(10)
 
     async def _serve(self, started: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -175,7 +177,7 @@ class StubServer:
         self._batches.add_routes(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+        site = web.TCPSite(runner, "127.0.0.1", self.port, backlog=1024)
         await site.start()
         self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         started.set()

@@ -235,9 +235,12 @@ def estimate(study: Study) -> Summary:
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed, estimate_frame
+    from toolkit.runs.provenance import shared_lines, shared_replies
 
     if not (yes or replay):
         confirm_needed(estimate_frame(study.plan, study.store), study.file.budget.confirm_above_aud)
+    for line in [] if replay else shared_lines(shared_replies(study.plan, study.store), len(study.plan.runs)):
+        click.echo(line, err=True)
     outcome = study.execute(limit=limit, replay=replay)
     # What a part of the runs would say may change with the next ones.
     return outcome.summary(() if outcome.budget or outcome.not_begun else study.first_findings())

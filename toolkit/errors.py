@@ -101,4 +101,4 @@ class ModelError(ToolkitError):
     @property
     def is_pending(self) -> bool:
         """Whether the call is still to be sent or answered: it did not fail, and the study goes on with it."""
-        return self.reason in ("stopped", "batch_unknown", "not_in_ledger")
+        return self.reason in ("stopped", "unreachable", "batch_unknown", "not_in_ledger")

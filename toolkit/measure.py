@@ -7,7 +7,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -26,7 +26,8 @@ from toolkit.prompt_test import (
 )
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.pairs import vote_counts, votes_line
-from toolkit.runs.provenance import answered_by_others, others_lines
+from toolkit.runs.provenance import answered_by_others, others_lines, shared_lines, shared_replies
+from toolkit.runs.status import waiting_lines, waiting_work
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
@@ -55,15 +56,19 @@ class Outcome:
     not_begun: int
     to_judge: int
     votes: Mapping[str, Any] | None = None
+    waiting: Sequence[Mapping[str, Any]] = ()
+    shared: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 done but some runs failed, 3 budget reached."""
-        return 3 if self.budget else int(self.failed > 0)
+        """0 done, 1 done but some runs failed or wait for a server, 3 budget reached."""
+        return 3 if self.budget else int(self.failed > 0 or bool(self.waiting))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON types."""
-        omitted = {"failed_before", "not_begun", "to_judge"} | ({"votes"} if self.votes is None else set())
+        omitted = {"failed_before", "not_begun", "to_judge"} | {
+            name for name in ("votes", "waiting", "shared") if not getattr(self, name)
+        }
         fields = {name: value for name, value in vars(self).items() if name not in omitted}
         fields["results"] = [{"model": model} | result.to_dict() for model, result in self.results]
         return fields
@@ -74,6 +79,8 @@ class Outcome:
         step = "`toolkit figures STUDY --bundle` writes all findings, figures, tables and methods"
         if self.budget:
             step = self.budget
+        elif self.waiting:
+            step = "`toolkit run STUDY` asks what waits, once its server answers"
         elif self.failed > sum(self.failed_before.values()):
             step = "`toolkit run STUDY` asks what failed again; `toolkit status STUDY` says why it did"
         elif self.not_begun:
@@ -91,9 +98,11 @@ class Outcome:
             before = self.failed_before.get(reason, 0)  # the same run failed for the same reason: no news
             again = f", {'' if before == count else f'{before} '}as before" if before else ""
             lines.append(f"failed  {count} x {reason}{again}")
+        lines += [f"waiting  {line}" for line in waiting_lines(self.waiting)]
         if unjudged > 0:
             lines.append(f"unjudged  {unjudged} replies: `toolkit status` says why")
         lines += [f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()]
+        lines += [f"shared  {line}" for line in shared_lines(self.shared, self.planned + self.not_begun)]
         lines += [f"other model  {line}" for line in others_lines(self.answered_by_others)]
         lines += [f"{model}: {result.sentence()}" for model, result in self.results]
         lines += [f"result  {sentence}" for sentence in findings]
@@ -254,6 +263,8 @@ async def measure(
         not_begun=len(plan.runs) - len(runs),
         to_judge=to_judge,
         votes=vote_counts(plan, store) if plan.compared else None,
+        waiting=waiting_work(plan, store, len(runs)),
+        shared=shared_replies(plan, store),
     )
 
 

@@ -28,12 +28,14 @@ from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
+from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.pairs import Comparison, comparisons
 from toolkit.runs.progress import Progress
 from toolkit.runs.provider_batch import Batches
 from toolkit.runs.run_state import is_answered, judge_calls, states_ahead, stored_by_index
 from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
+from toolkit.store.documents import Call
 from toolkit.store.records import (
     NOTHING_KEPT,
     Kept,
@@ -77,7 +79,9 @@ def run_plan(
 
     async def execute() -> Outcome:
         gateway, batches = _gateway(plan, store, endpoints, stop, replay=replay), None
-        execution = partial(_Execution, plan, runs, store, gateway, stop, replay=replay)
+        execution = partial(
+            _Execution, plan=plan, runs=runs, store=store, gateway=gateway, stop=stop, replay=replay
+        )
         reached, failed_before = None, {}
         try:
             gateway.open()
@@ -89,6 +93,7 @@ def run_plan(
                 take_up(store, plan.output)
                 keep_decision(plan, store)
                 batches = _batches(plan, gateway, stop, shown=progress)
+                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
             if batches and not only_judge:
                 await _ask_in_batches(plan, runs, store, batches)
                 asking = execution(only_judge=False, only_ask=True)
@@ -96,6 +101,8 @@ def run_plan(
             if batches and plan.scored:
                 await batches.fill(judge_calls(plan, store, states_ahead(plan, store)[: len(runs)]), "judge")
             work = execution(only_judge=only_judge or bool(batches))
+            if reached:  # what batches brought of judges
+                await _write_free(execution(runs=plan.runs, only_judge=False, free=len(runs)))
             reached = reached or await work.run(shown=progress)
             failed_before = failed_before or work.failed_before
             if not (reached or stop.is_set()):
@@ -126,6 +133,8 @@ class _Execution:
     only_judge: bool
     replay: bool
     only_ask: bool = False
+    free: int | None = None
+    """Where only what the ledger has is written: how many of the runs the study is to ask for."""
     stored: dict[int, Stored] = field(default_factory=dict)
     failed_before: dict[tuple[str, str, int], str] = field(default_factory=dict)
     documents: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
@@ -137,6 +146,8 @@ class _Execution:
         self.policies = study.replies.model_dump(exclude={"retries", "thoughts"})
         self.controls = study.bias_controls.model_dump()
         self.has_annotators = bool(self.plan.test.annotators()) and not self.only_ask
+        if self.free is not None and not self.plan.test.judged:
+            self.has_annotators = False  # nothing that they say is written
         # More than the gateway lets out: claims are made ahead and replies written while others are under way.
         self.at_once = 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * study.concurrency + AHEAD
 
@@ -178,11 +189,19 @@ class _Execution:
                 self.stored[index] = stored
             else:
                 finished[index] = True
-        return [
+        unfinished = [
             index
             for index, is_finished in enumerate(finished)
             if not is_finished and (index in self.stored or not self.only_judge)
         ]
+        if self.free is None:
+            return unfinished
+        # Beyond its limit a study takes what it paid for itself, and not what another one has.
+        ids = self.runs.call_ids
+        calls = self.store.find_by(Call, "_id", (ids[index] for index in unfinished), only=("study", "state"))
+        is_own = {call["_id"]: call["study"] == name for call in calls if call["state"] == "done"}
+        free, most = self.stored, self.free
+        return [n for n in unfinished if n in free or is_own.get(ids[n]) or (n < most and ids[n] in is_own)]
 
     def _is_to_ask(self, stored: Stored | None) -> bool:
         return not self.only_judge and (self.replay or not is_answered(stored, self.policies))
@@ -224,7 +243,7 @@ class _Execution:
             try:
                 answers, defect = await self._ask(run)
             except ModelError as error:
-                if error.reason == "stopped":
+                if error.reason in ("stopped", UNREACHABLE):
                     return  # still to be asked, so neither failed nor one of those that the progress counts
                 if not self.replay:
                     self.bar.fail("runs")
@@ -338,6 +357,16 @@ class _Execution:
             self.store.writer.post(record, earlier)
 
 
+async def _write_free(execution: _Execution) -> None:
+    """Write what the ledger has of a study that died before it wrote it: it costs nothing, so it comes first."""
+    execution.gateway.free = True
+    try:
+        await execution.run(shown=False)
+        await _compare(execution, None, shown=False)
+    finally:
+        execution.gateway.free = False
+
+
 async def _compare(execution: _Execution, batches: Batches | None, *, shown: bool) -> BudgetReached | None:
     """Have judges compare the pairs of replies that they have not compared yet, and save each vote."""
     plan, store, gateway = execution.plan, execution.store, execution.gateway
@@ -346,6 +375,7 @@ async def _compare(execution: _Execution, batches: Batches | None, *, shown: boo
         return None
     if batches:
         await batches.fill([comparison.request for comparison in ahead], "judge")
+    if batches or gateway.free:
         await gateway.prefetch(comparison.request for comparison in ahead)
     bar = Progress("votes", len(ahead), shown=shown, since=gateway.counters, waiting=gateway.waiting)
     groups: dict[Any, list[Comparison]] = defaultdict(list)

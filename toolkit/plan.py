@@ -312,12 +312,12 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
         dataset = load_dataset(study.dataset, check_ranges=checks, length_arms=study.length_arms)
-    exchange = study.budget.exchange
-    models = {entry.label: replace(entry.spec, exchange=exchange) for entry in study.under_test}
+    of_study = {"exchange": study.budget.exchange, "fresh": study.name if study.fresh else None}
+    models = {entry.label: replace(entry.spec, **of_study) for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:
         judge_models = {
-            role: replace(judge.spec, exchange=exchange) for role, judge in study.judges.by_role().items()
+            role: replace(judge.spec, **of_study) for role, judge in study.judges.by_role().items()
         }
     judges = _judges(study, judge_models, models)
     controls, settings, rubric = study.bias_controls, study.judges, load_rubric(study.judges.rubric)

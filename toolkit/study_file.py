@@ -278,6 +278,8 @@ class StudyFile(Table):
     """Requests that are sent to one provider at the same time; lowered when the provider objects."""
     mode: Literal["single", "batch"] = "single"
     """Whether calls are sent singly, or as batches at half the price within a day."""
+    fresh: bool = False
+    """Whether replies that another study of the same results folder paid for are asked for anew."""
     batch_poll_seconds: float = Field(60.0, gt=0)
     """Time between two looks at a batch."""
     timeout_seconds: float | None = Field(None, gt=0)

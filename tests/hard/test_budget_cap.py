@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -77,6 +79,64 @@ def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(tmp_
         assert bill(study, server) <= cap
         done = capped(study, 3 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
+        study.store.close()
+
+
+def message_of(reply: dict, provider: str) -> tuple[str, dict]:
+    """Return the text of a reply of the stub, and what holds it."""
+    if provider == "anthropic":
+        return reply["content"][0]["text"], reply
+    return reply["choices"][0]["message"]["content"], reply["choices"][0]["message"]
+
+
+def moved(provider: str, form: str) -> Callable[[dict], dict]:
+    """Return what moves a stub's words out of its text, or out of sight, and counts nothing of them."""
+
+    def change(reply: dict) -> dict:
+        words, holder = message_of(reply, provider)
+        if provider == "anthropic":
+            holder["content"] = {
+                "nothing": [],
+                "tool": [{"type": "tool_use", "name": "f", "input": {"query": words}}],
+                "thoughts": [{"type": "redacted_thinking", "data": "A" * 400}],
+            }[form]
+            reply["stop_reason"] = {"nothing": "max_tokens", "tool": "tool_use"}.get(form, "end_turn")
+        else:
+            holder["content"] = None
+            calls = {"tool_calls": [{"function": {"name": "f", "arguments": json.dumps({"query": words})}}]}
+            details = [{"type": "reasoning.text", "text": words}]
+            holder |= {"nothing": {}, "tool": calls, "thoughts": {"reasoning_details": details}}[form]
+            finish = {"nothing": "length", "tool": "tool_calls"}.get(form, "stop")
+            reply["choices"][0]["finish_reason"] = finish
+        return {**reply, "usage": dict.fromkeys(reply["usage"], 0)}
+
+    return change
+
+
+@pytest.mark.parametrize("form", ["nothing", "tool", "thoughts"])
+@pytest.mark.parametrize(
+    ("provider", "mode"),
+    [("compatible", "single"), ("anthropic", "single"), ("anthropic", "batch"), ("openai", "batch")],
+)
+def test_the_cap_holds_where_the_usage_is_a_row_of_zeros(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, provider: str, mode: str, form: str
+) -> None:
+    """By the server's own count, whatever stands in place of a text; the ledger has no less than its bill."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "sk-canary-0123456789")
+    with StubServer(answer=answer, change=moved(provider, form)) as server:
+        study = study_at(tmp_path, server, concurrency=10, mode=mode, batch_poll_seconds=0.05)
+        address = server.url if provider == "anthropic" else server.openai_url
+        (entry,) = study.file.models
+        entry = entry.model_copy(update={"provider": provider, "base_url": address})
+        study = Study(study.file.model_copy(update={"models": (entry,), "repeats": 4}), study.path)
+        cap = whole_cost(study) / 2
+        stopped = capped(study, cap).execute(progress=False)
+        paid = study.store.database["calls"].find()
+        booked = sum(call.get("aud_cost") or 0.0 for call in paid)
+        share = 0.5 if mode == "batch" else 1.0
+        assert 0.3 * cap < share * bill(study, server) <= booked <= cap
+        assert stopped.exit_code == 3
         study.store.close()
 
 

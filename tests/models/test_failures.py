@@ -14,6 +14,7 @@ import pytest
 from stub_server import Fault, StubServer
 
 from toolkit.errors import ModelError
+from toolkit.models import transport
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
 from toolkit.models.transport import retry_after
@@ -102,6 +103,23 @@ def test_a_server_that_is_not_there_is_a_broken_connection(provider, make_reques
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         error = failure(provider, make_request(), url=url)
     assert (error.reason, error.retryable) == ("unreachable", True)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_name_without_an_address_and_a_connection_that_nobody_takes_were_never_sent(
+    provider, make_request, monkeypatch
+):
+    monkeypatch.setattr(transport, "CONNECT_SECONDS", 0.3)
+    with socket.socket() as full, contextlib.ExitStack() as stack:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(8):  # until the queue of those that wait to be taken is full
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        for host in ("no-such-host.invalid", f"127.0.0.1:{full.getsockname()[1]}"):
+            error = failure(provider, make_request(), url=f"http://{host}")
+            assert (error.reason, error.retryable) == ("unreachable", True), host
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -14,7 +14,6 @@ from toolkit.errors import StudyError
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import price_of
 from toolkit.models.registry import open_model
-from toolkit.models.thoughts import split_thoughts
 from toolkit.runs.estimate import experience_of
 from toolkit.study import Study
 from toolkit.study_models import ModelEntry
@@ -46,7 +45,7 @@ def reasoned(tmp_path_factory: pytest.TempPathFactory) -> Any:
         asked = server.seen[-1].body
         tokens = EFFORTS.get(asked.get("reasoning_effort", ""), 0)
         reply["usage"] = {
-            "prompt_tokens": 100,
+            "prompt_tokens": 400,
             "completion_tokens": 50 + tokens,
             "completion_tokens_details": {"reasoning_tokens": tokens},
         }
@@ -85,7 +84,7 @@ def test_reasoning_is_paid_for_once_and_shown(reasoned: tuple[Study, StubServer]
     aud = price_of(study.plan.models["thinker (low)"]).aud_per_usd
     for effort, tokens in EFFORTS.items():
         rows = study.runs(model=f"thinker ({effort})")
-        assert set(rows["aud_cost"].round(12)) == {round((100 * 1 + (50 + tokens) * 2) / 1e6 * aud, 12)}
+        assert set(rows["aud_cost"].round(12)) == {round((400 * 1 + (50 + tokens) * 2) / 1e6 * aud, 12)}
         assert set(rows["output_tokens"]) == {50 + tokens}
         counted = rows["reasoning_tokens"].fillna(0)
         assert (counted >= tokens).all()
@@ -112,31 +111,6 @@ def test_thoughts_are_kept_raw_and_judged_nowhere(reasoned: tuple[Study, StubSer
     assert opened.reply is not None
     assert opened.reply.startswith("Isolate the host.")
     assert SECRET in opened.thoughts
-
-
-@pytest.mark.parametrize(
-    ("text", "reply"),
-    [
-        ("<think>a</think>\n\nB", "B"),
-        ("<think>cut off at the limit", ""),
-        ("no beginning</think>B", "B"),
-        ("Plan.\n<think>x</think>\nDone.", "Plan.\n\nDone."),
-        ("<thinking>a</thinking>b<thinking>c</thinking>d", "bd"),
-        ("[THINK]x[/THINK]y", "y"),
-        ("◁think▷a◁/think▷b", "b"),
-        ("<|channel|>analysis<|message|>t<|end|><|start|>assistant<|channel|>final<|message|>A", "A"),
-        ("<analysis>was asked for</analysis>", "<analysis>was asked for</analysis>"),
-        ("Write `<think>` first, then </think>.", "Write `<think>` first, then </think>."),
-        ("```xml\n<think>x</think>\n```\nB", "```xml\n<think>x</think>\n```\nB"),
-        ("\n\nplain", "\n\nplain"),
-        ("", ""),
-    ],
-)
-def test_what_a_reply_is_without_its_thoughts(text: str, reply: str) -> None:
-    """Closed or not; quoted marks and other tags are text."""
-    found, thoughts = split_thoughts(text)
-    assert found == reply
-    assert bool(thoughts) == (found != text)
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,11 @@ def test_an_error_beside_no_text_is_that_error(empty, error, reason, provider, m
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_error_beside_tokens_may_be_billed_and_one_beside_a_text_is_none(provider, make_request):
     error = {"error": {"code": 502}, "choices": [], "content": []}
-    with pytest.raises(ModelError) as caught:
-        read(provider, make_request(), {**error, "usage": {"prompt_tokens": 0, "output_tokens": 5}})
-    assert caught.value.billed
+    thought = openai(None, reasoning="hm") if provider == "openai" else anthropic({"thinking": "hm"})
+    for more in (*({"usage": {"prompt_tokens": 0, "output_tokens": odd}} for odd in (5, 5.0, "5")), thought):
+        with pytest.raises(ModelError) as caught:
+            read(provider, make_request(), {**error, **more})
+        assert caught.value.billed
     text = openai() if provider == "openai" else anthropic(block("Yes."))
     assert read(provider, make_request(), {**text, "error": {"code": 401}, "code": 401}).text == "Yes."
 
@@ -219,7 +221,7 @@ def test_the_providers_own_count(raw, usage, make_request):
         *(None, {}, []),
         *({"prompt_tokens": "9", "input_tokens": "9"}, {"input_tokens": -1, "output_tokens": 1}),
         # The store holds no such number, and a cost made of it would stop the study.
-        {"prompt_tokens": 2**70, "completion_tokens": 1, "input_tokens": 1, "output_tokens": 2**63},
+        {"prompt_tokens": 2**70, "completion_tokens": 1},
     ],
 )
 @pytest.mark.parametrize("make", [openai, lambda usage: anthropic(block("Yes."), usage=usage)])
@@ -345,21 +347,104 @@ def test_a_gap_in_anthropics_usage_is_no_free_reply(usage, expected, marked, mak
     assert (found.cache_read, found.cache_written, found.estimated) == (*expected[2:], marked)
 
 
-def test_what_a_reply_does_not_show_is_billed_up_to_its_limit(make_request):
-    """Nobody knows how long a reply was that shows nothing, or was cut off, where its provider does not say."""
-    request = make_request(max_tokens=2000)
-    raws = [openai(WORDS, "length"), openai(None), openai(None, "length"), anthropic(finish="max_tokens")]
-    for raw in raws:
-        found = read("openai" if "choices" in raw else "anthropic", request, raw).usage
-        assert (found.output, found.estimated) == (2000, True)
-    nothing = read(
-        "openai", request, openai(None, "length", usage={"prompt_tokens": 9, "completion_tokens": 0})
+LIES = (None, {}, 0, -5, 1, 9, 1.0, "0", True, math.nan, "many")  # of a reply of a thousand tokens
+REASONED = [
+    {"type": "reasoning.summary", "summary": WORDS},
+    {"type": "reasoning.encrypted", "data": "A" * 6000},
+]
+SHOWN = {  # what a reply has in place of a text, all of it or as much as shows: it was written, and is billed
+    "tool": openai(None, "tool_calls", tool_calls=[{"function": {"name": "f", "arguments": WORDS}}]),
+    "parsed": openai(None, tool_calls=[{"function": {"arguments": dict.fromkeys(map(str, range(900)), 1)}}]),
+    "function": openai("", "function_call", function_call={"name": "f", "arguments": WORDS}),
+    "refusal": openai(None, refusal=WORDS),
+    "audio": openai(None, audio={"id": "a", "transcript": WORDS, "data": ""}),
+    "another choice": {"choices": [*openai("Yes.")["choices"], *openai(WORDS)["choices"]]},
+    "Anthropic's tool": anthropic({"type": "tool_use", "input": {"a": [{"b": WORDS}, 7]}}, finish="tool_use"),
+    "server's tool": anthropic(block("Yes."), {"type": "server_tool_use", "input": {"query": WORDS}}),
+}
+THOUGHT = {  # only a part may be shown, so that the limit is all that is known
+    **{
+        name: openai("Yes.", **{name: WORDS})
+        for name in ("reasoning", "reasoning_content", "thinking", "thoughts", "reasoning_text")
+    },
+    "details": openai("Yes.", reasoning_details=REASONED),
+    "encrypted": openai("Yes.", reasoning_details=REASONED[1:]),
+    "blocks": openai([{"type": "thinking", "thinking": [block(WORDS)]}, block("Yes.")]),
+    "details beside no text": openai(None, "length", reasoning_details=REASONED),
+    "thinking": anthropic({"type": "thinking", "thinking": WORDS, "signature": "c2ln"}, block("Yes.")),
+    "signed": anthropic({"type": "thinking", "thinking": "", "signature": "A" * 6000}, block("Yes.")),
+    "redacted": anthropic({"type": "redacted_thinking", "data": "A" * 6000}, block("Yes.")),
+    "nothing, length": openai(None, "length"),
+    "no blocks": anthropic(finish="max_tokens"),
+    "redacted, cut off": anthropic({"type": "redacted_thinking", "data": "A" * 6000}, finish="max_tokens"),
+    "cut off": openai(WORDS, "length"),
+    "Anthropic, cut off": anthropic(block(WORDS), finish="max_tokens"),
+}
+
+
+@pytest.mark.parametrize(
+    ("raw", "least"),
+    [*((raw, 900) for raw in SHOWN.values()), *((raw, 2000) for raw in THOUGHT.values())],
+    ids=[*SHOWN, *THOUGHT],
+)
+def test_no_count_that_what_was_written_contradicts_is_believed(raw, least, make_request):
+    """Of each provider's form, whatever is told in place of a count: no less than what shows, or the limit."""
+    names = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
+    request, provider = (
+        make_request("scan " * 200, max_tokens=2000),
+        "openai" if "choices" in raw else "anthropic",
     )
-    assert nothing.usage == Usage(9, 0)
-    # Thoughts are no part of the text, and billed.
-    for raw in (openai("Yes.", reasoning_content=WORDS), anthropic(block("Yes."), {"thinking": WORDS})):
-        found = read("openai" if "choices" in raw else "anthropic", request, raw)
-        assert (found.text, found.usage.output >= 900) == ("Yes.", True)
+    for count in LIES:
+        found = read(provider, request, {**raw, "usage": dict.fromkeys(names, count)}).usage
+        assert (found.input >= 200, found.output >= least, found.estimated) == (True, True, True), count
+        assert found.total < 10_000, count
+
+
+@pytest.mark.parametrize(
+    ("raw", "counts"),
+    [
+        (openai("Yes.", reasoning=WORDS, reasoning_content=WORDS, reasoning_details=REASONED), (200, 905)),
+        (openai(None, "stop"), (200, 1)),  # the mark of the end alone
+        (openai(None, "length"), (200, 1996)),  # some stop a little before the limit
+        (anthropic({"type": "redacted_thinking", "data": "A" * 6000}, block("Yes.")), (200, 1000)),
+        # What a tool found is read, and not written; nor is what a provider says of a part.
+        (anthropic({"type": "web_search_tool_result", "content": [block(WORDS)]}, block("Yes.")), (200, 2)),
+        (openai("Yes.", annotations=[{"title": WORDS}], images=[{"url": "data:" + "A" * 6000}]), (200, 100)),
+    ],
+)
+def test_a_count_that_fits_what_was_written_is_believed(raw, counts, make_request):
+    """One thought under three names is one thought."""
+    names = ("prompt_tokens", "completion_tokens") if "choices" in raw else ("input_tokens", "output_tokens")
+    raw = {**raw, "usage": dict(zip(names, counts, strict=True))}
+    provider = "openai" if "choices" in raw else "anthropic"
+    assert read(provider, make_request("scan " * 200, max_tokens=2000), raw).usage == Usage(*counts)
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 0}, {"prompt_tokens": 40, "completion_tokens": 2}])
+def test_an_input_that_is_not_counted_is_the_worst_of_its_call(usage, make_request):
+    """Its schema and what the study adds among it."""
+    options = f'{{"extra": {{"tools": "{WORDS}"}}}}'
+    request = make_request("scan " * 200, response_schema=f'{{"title": "{WORDS}"}}', options=options)
+    assert read("openai", request, openai(usage=usage)).usage.input >= 2000
+
+
+def test_of_a_model_that_may_think_unseen_a_reply_without_a_count_is_at_its_limit(make_request):
+    request, raw = make_request(max_tokens=2000), openai("Yes.", usage={"prompt_tokens": 9})
+    for row in (
+        {"reasoning_effort": "low"},
+        {"efforts": ("low",)},
+        {"extra": {"thinking": {"type": "enabled"}}},
+    ):
+        spec = model_spec("m", provider="compatible", base_url="http://127.0.0.1:1/v1", **row)
+        assert open_model(spec, env={}).reply(request, raw).usage.output == 2000
+
+
+def test_a_reply_that_is_nested_without_end_is_counted(make_request):
+    nested = WORDS
+    for _ in range(100_000):
+        nested = [nested]
+    raw = openai(None, reasoning_details=nested, usage={"prompt_tokens": 0, "completion_tokens": 0})
+    assert read("openai", make_request(max_tokens=200), raw).usage.output >= 900
 
 
 def test_a_count_that_no_call_has_is_said(make_request):

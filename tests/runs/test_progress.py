@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from typing import Any
 import pytest
 from processes import in_a_process, twin, unjudged_study
 from stub_server import Fault, StubServer
-from stub_study import batch_study, plain
+from stub_study import batch_study, plain, stub_study
 from waiting import wait_for
 
 from toolkit.runs import gateway, progress
-from toolkit.runs.limits import Limiter
+from toolkit.runs.limits import Limiter, RetryPolicy
 from toolkit.runs.progress import Progress, duration
-from toolkit.store.documents import Run
+from toolkit.runs.status import status_summary
+from toolkit.store.documents import Call, Run
 from toolkit.study import Study
 from toolkit.study_file import Limit
 
@@ -276,6 +278,65 @@ def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
         assert not study.store.database["calls"].count_documents({"state": "claimed"})
         assert (study.execute(progress=False).failed, first.count) == (0, 13)
         study.store.close()
+
+
+@pytest.mark.parametrize("concurrency", [1, 20])
+def test_the_runs_of_a_dead_server_wait_and_hold_up_no_other(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, concurrency: int
+) -> None:
+    """After ten refused connections nothing goes there: nothing failed, nothing is booked, and who looks is told."""
+    log = stderr(monkeypatch)
+    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    monkeypatch.setattr(gateway, "RetryPolicy", partial(RetryPolicy, first_wait=0.01, longest_wait=0.02))
+    until, said = time.monotonic() + 60, "is unreachable, and its calls wait for the next start"
+    with (
+        socket.socket() as dead,
+        StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as second,
+    ):
+        dead.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{dead.getsockname()[1]}/v1"
+        study = unjudged_study(tmp_path, address, second.openai_url, repeats=9, concurrency=concurrency)
+        outcome = study.execute()
+        assert f"compatible at {address} {said}" in log.getvalue()
+        assert (outcome.succeeded, outcome.failed, outcome.exit_code, second.count) == (108, 0, 1, 108)
+        reason = "compatible model 'answerer': nothing answers at its address; check the network and base_url"
+        waiting = [{"runs": 108, "judgements": 0, "reason": reason}]
+        line = f"108 runs for the next start: {reason}"
+        status = study.status()
+        assert [*outcome.waiting] == status["waiting"] == outcome.to_dict()["waiting"] == waiting
+        assert f"waiting  {line}\n" in outcome.summary().text
+        assert f"waiting     {line}\n" in status_summary(status).text
+        assert (status["runs"]["failed"], status["runs"]["missing"], status["unsure_aud"]) == (0, 108, 0.0)
+        refused = [len(call.attempts) for call in study.store.objects(Call) if call.state == "failed"]
+        assert 10 <= sum(refused) <= 10 + concurrency
+        assert {run.status for run in study.store.objects(Run)} == {"succeeded"}
+        port = dead.getsockname()[1]
+        dead.close()
+        with StubServer(port=port) as first:  # it is there again
+            again = study.execute(progress=False)
+            assert (again.succeeded, again.exit_code, first.count) == (216, 0, 108)
+            assert (again.waiting, "waiting" in study.status(), "waiting" in again.to_dict()) == (
+                [],
+                False,
+                False,
+            )
+        study.store.close()
+
+
+def test_the_judgements_of_a_dead_judge_wait(tmp_path: Path, store_folder: Path) -> None:
+    """Replies are asked for, paid for and kept, and two judges judge them."""
+    with StubServer(answer=plain) as server, socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))
+        path = stub_study(tmp_path, server.openai_url, bins='["S"]', runs="repeats = 6")
+        lines = path.read_text().splitlines()
+        port = f"127.0.0.1:{dead.getsockname()[1]}"
+        address = server.openai_url.removeprefix("http://").removesuffix("/v1")
+        path.write_text("\n".join(n.replace(address, port) if n.startswith("primary") else n for n in lines))
+        with Study.load(path) as study:
+            outcome = study.execute(progress=False)
+            assert (outcome.succeeded, outcome.judged, outcome.exit_code) == (12, 12, 1)
+            (waiting,) = study.status()["waiting"]
+            assert (waiting["runs"], waiting["judgements"]) == (0, 12)
 
 
 @pytest.mark.full

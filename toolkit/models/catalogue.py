@@ -85,6 +85,8 @@ class ModelSpec:
     extra: Mapping[str, Any] | None = field(default=None, hash=False)
     tokens_per_o200k: float = 1.0
     exchange: Exchange | None = None
+    fresh: str | None = None
+    """The study that shares no reply with another one."""
 
     @cached_property
     def endpoint(self) -> str | None:
@@ -103,7 +105,8 @@ class ModelSpec:
     @cached_property
     def options(self) -> str | None:
         """What its requests carry beside their messages and sampling, as JSON; ``None`` where nothing is set."""
-        values = {name: getattr(self, name) for name in (*_OPTIONS, "extra") if getattr(self, name)}
+        names = (*_OPTIONS, "extra", "fresh")
+        values = {name: getattr(self, name) for name in names if getattr(self, name)}
         return json.dumps(values, sort_keys=True) if values else None
 
     @property

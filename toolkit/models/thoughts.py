@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -44,6 +43,14 @@ _CLOSING: Final = {
 _CLOSED: Final = {mark: re.compile(close) for mark, close in _CLOSING.items()}
 _CHARACTER: Final = re.compile(r"[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _WORD: Final = re.compile(r"\w")
+_OF_THOUGHT: Final = re.compile("reasoning|think|thought")
+"""In a name or type of a part of a reply: a model thought here."""
+_OPAQUE: Final = re.compile(r"(?:^|_)(?:data|encrypted\w*|signature|url)$")
+"""Names of what stands for a thought, a sound or a picture, and is no text."""
+_LABEL: Final = re.compile(
+    "(?:^|_)(?:ids?|type|role|object|status|format|annotations|citations|logprobs|(?:finish|stop)_(?:reason|sequence))$"
+)
+"""Names of what a provider says of a part of a reply, and the model did not write."""
 
 
 class _Quotation(NamedTuple):
@@ -54,26 +61,45 @@ class _Quotation(NamedTuple):
     sure: bool = True  # a straight mark over several lines may begin or end; a fence may have no end
 
 
-def thoughts_in(raw: Mapping[str, Any]) -> str:
-    """Return what the JSON of a reply shows of a model's reasoning beside the reply; it is billed as output."""
-    choices, blocks = raw.get("choices"), raw.get("content")
-    messages = [choice.get("message") for choice in _mappings(choices)]
-    shown = [part.get("reasoning_content") or part.get("reasoning") for part in _mappings(messages)]
-    # Anthropic's blocks are the reply, Mistral's are in a message, and what they think is blocks again.
-    inside = [block for part in _mappings(messages) for block in _mappings(part.get("content"))]
-    shown += [block.get("thinking") for block in (*_mappings(blocks), *inside)]
-    return "".join(_plain(thought) for thought in shown if thought)
+class Written(NamedTuple):
+    """What a model wrote in a reply, as its JSON shows it: each thought once, and characters of what is no text."""
+
+    texts: list[str]
+    thoughts: list[str]
+    opaque: int
 
 
-def _plain(thought: Any) -> str:
-    parts = _mappings(thought)
-    if parts and all(isinstance(part.get("text"), str) for part in parts):
-        return "".join(part["text"] for part in parts)
-    return thought if isinstance(thought, str) else json.dumps(thought)
-
-
-def _mappings(values: Any) -> list[Mapping[str, Any]]:
-    return [part for part in (values if isinstance(values, list) else [values]) if isinstance(part, Mapping)]
+def written_in(raw: Mapping[str, Any]) -> Written:
+    """Return all that a reply shows of what its model wrote, the reply itself, calls of tools and thoughts among it."""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    opaque = 0
+    # Without recursion: what a server sends may be nested as deeply as it likes.
+    ahead: list[tuple[Any, bool, bool]] = [(raw.get(root), False, False) for root in ("content", "choices")]
+    while ahead:
+        value, is_thought, is_argument = ahead.pop()
+        if isinstance(value, list):
+            ahead += [(part, is_thought, is_argument) for part in reversed(value)]
+        elif isinstance(value, Mapping):
+            kind = value.get("type")
+            kind = kind if isinstance(kind, str) else ""
+            if not is_argument and kind.endswith("result"):  # of a tool: the model has read it
+                continue
+            is_thought = is_thought or bool(_OF_THOUGHT.search(kind))
+            for name, part in reversed(value.items()):
+                if is_argument:
+                    ahead += [(part, is_thought, True), (name, is_thought, True)]
+                elif _OPAQUE.search(name) and isinstance(part, str):
+                    opaque += len(part)
+                elif not _LABEL.search(name):
+                    thinks = is_thought or bool(_OF_THOUGHT.search(name))
+                    ahead.append((part, thinks, name in ("arguments", "input")))
+        elif (value and isinstance(value, str)) or (is_argument and value is not None):
+            (thoughts if is_thought else texts).append(str(value))
+    # Servers send one thought under several names, whole and in pieces.
+    longest = max(thoughts, key=len, default="")
+    pieces = [thought for thought in dict.fromkeys(thoughts) if thought is longest or thought not in longest]
+    return Written(texts, pieces, opaque)
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
@@ -89,7 +115,7 @@ def split_thoughts(text: str) -> tuple[str, str]:
     replies: list[str] = []
     thoughts: list[str] = []
     start, position, thinking = 0, 0, False
-    alone: dict[str, int] = {}
+    alone = set[tuple[str, int]]()
     while part := _PARTS.search(text, position):
         position = part.end()
         is_end = _ends(part) if part["tag"] else bool(part["block"]) and _ends_with_thought(part["block"])
@@ -153,7 +179,7 @@ def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quot
     start = position = 0
     thinking = False
     quotations: list[_Quotation] = []
-    alone: dict[str, int] = {}  # position up to which a mark has no partner: keeps the search linear
+    alone = set[tuple[str, int]]()  # marks without a partner up to a position: keeps the search linear
     while part := _PARTS.search(text, position):
         position = part.end()
         # A thought may end in a quoted line.
@@ -167,13 +193,15 @@ def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quot
     return (None if thinking else start), quotations
 
 
-def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: bool) -> _Quotation | None:
+def _quotation(
+    text: str, part: re.Match[str], alone: set[tuple[str, int]], thinking: bool
+) -> _Quotation | None:
     start, first = part.span()
     if part["block"]:
         return _Quotation(start, first, start, start) if text[start:first].strip() else None
     if part["material"]:
-        end = text.find(mark := f"<<<END {part['material']}>>>", first)
-        return _Quotation(start, len(text) if end < 0 else end + len(mark), start, start, sure=end >= 0)
+        close = re.compile(re.escape(f"<<<END {part['material']}>>>")).search(text, first)
+        return _Quotation(start, close.end() if close else len(text), start, start, sure=bool(close))
     if fence := part["fence"]:
         close = re.compile(rf"^[^\S\n]*{fence}+[^\S\n]*$", re.MULTILINE).search(text, first)
         if close:
@@ -182,13 +210,14 @@ def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: 
         return None if thinking else _Quotation(start, len(text), first, len(text), sure=False)
     mark = part["mark"]
     # Apostrophes, code spans, and straight marks in a thought quote within one line.
-    line_end = text.find("\n", first) if mark in ("'", *_CODE) or (thinking and mark == '"') else -1
-    limit = len(text) if line_end < 0 else line_end
-    if alone.get(mark, -1) >= limit:
+    is_short = mark in ("'", *_CODE) or (thinking and mark == '"')
+    line_end = text.find("\n", first) if is_short else -1
+    limit = line_end % (len(text) + 1)  # where there is none, -1, the end of the text
+    if (mark, limit) in alone:
         return None
     close = _CLOSED[mark].search(text, first, limit)
     if close is None:
-        alone[mark] = limit
+        alone.add((mark, limit))
         return None
     sure = mark != '"' or "\n" not in text[start : close.end()]
     return _Quotation(start, close.end(), first, close.start(), sure)

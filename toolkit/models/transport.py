@@ -25,9 +25,9 @@ from toolkit.errors import ModelError
 from toolkit.files import parsed
 from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, toml_table
-from toolkit.models.thoughts import thoughts_in
+from toolkit.models.thoughts import written_in
 from toolkit.models.tokens import is_panic
-from toolkit.models.usage import usage_of
+from toolkit.models.usage import counts_any, usage_of
 from toolkit.secrets import MARK, redacted_words
 
 T = TypeVar("T")
@@ -130,9 +130,8 @@ class ClientModel:
         usage = usage_of(
             self.spec,
             request,
-            raw.get("usage"),
+            raw,
             text=text,
-            thoughts=thoughts_in(raw),
             cut_off=finish == "length",
             cache_beside=self.cache_beside,
         )
@@ -152,7 +151,7 @@ class ClientModel:
         except BaseException as error:
             if isinstance(error, ModelError) or not (isinstance(error, Exception) or is_panic(error)):
                 raise
-        usage = usage_of(self.spec, request, None, text="")
+        usage = usage_of(self.spec, request, {}, text="")
         return ModelReply("", UNKNOWN_FINISH, usage, self.spec.model, raw)
 
     async def close(self) -> None:
@@ -225,8 +224,8 @@ class ClientModel:
         if not error and status is None and "error" not in (raw.get("type"), raw.get("object")):
             return None
         failed = self.refusal(status or 400, {}, {"error": error or raw})
-        usage = raw.get("usage")
-        failed.billed = isinstance(usage, Mapping) and any(map(whole_count, usage.values()))
+        # Or whatever a model wrote before it broke off.
+        failed.billed = counts_any(raw.get("usage")) or any(written_in(raw))
         return failed
 
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:
@@ -327,11 +326,12 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
     link = error
     while link is not None and not isinstance(link, aiohttp.ClientError):
         link = link.__cause__ or link.__context__
-    if isinstance(link, TimeoutError) or (link is None and "Timeout" in type(error).__name__):
-        return timeout_failure(spec)
-    if isinstance(link, aiohttp.ClientConnectorError):
+    # A name without an address, a refused connection, and one that nobody takes: nothing was sent.
+    if isinstance(link, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         what = ": nothing answers at its address; check the network and base_url"
         return failure(spec, what, "unreachable", retryable=True)
+    if isinstance(link, TimeoutError) or (link is None and "Timeout" in type(error).__name__):
+        return timeout_failure(spec)
     what = f": the connection failed or broke off ({type(link or error).__name__})"
     return failure(spec, what, "connection", retryable=True)
 

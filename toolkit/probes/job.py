@@ -120,9 +120,13 @@ def ask_each(
             return answer
 
         # All at once: the gateway enforces the limits.
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(look(target, counted)) for target in targets]
-        return [task.result() for task in tasks]
+        looks = (look(target, counted) for target in targets)
+        judgements = []
+        for judgement in await asyncio.gather(*looks, return_exceptions=True):
+            if isinstance(judgement, BaseException):  # when all that is paid for has come, and is written
+                raise judgement
+            judgements.append(judgement)
+        return judgements
 
     judgements = ask_study(
         plan, store, work, requests=requests, label=label, purpose=purpose, progress=progress

@@ -33,7 +33,7 @@ from toolkit.words import JUDGE_ROLES, counted
 
 _NOT_DECIDED: Final = {
     "name", "output", "dataset", "models", "judges", "concurrency", "mode", "batch_poll_seconds", "timeout_seconds",
-    "note", "limits", "budget", "license",
+    "note", "limits", "budget", "license", "fresh",
 }  # fmt: skip
 """How a study is carried out, and what it may cost at most: neither changes what is measured."""
 _WORDS: Final = {

@@ -27,6 +27,7 @@ from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.gateway import at_once_of, named_models
 from toolkit.runs.pairs import pairs_ahead
 from toolkit.runs.progress import duration
+from toolkit.runs.provenance import shared_lines, shared_replies
 from toolkit.runs.run_state import (
     RunState,
     calls_of_judge,
@@ -155,6 +156,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         spent_aud=spent,
         held_aud=reserved,
     )
+    if shared := shared_replies(plan, store):
+        frame.attrs["shared"] = shared
     return frame
 
 
@@ -295,6 +298,7 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             f"budget.aud = {budget:.2f}, {money(spent)} of it are spent{remainder}: the expected cost "
             f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
         )
+    yield from shared_lines(fields.get("shared", {}), fields["runs"])
     if fields["runs"] != fields["distinct_calls"]:
         yield f"{fields['runs']} runs, {fields['distinct_calls']} distinct calls: equal requests are paid once"
     for name, (need, context) in fields["contexts"].items():

@@ -26,6 +26,7 @@ from toolkit.runs.ledger import Busy, Claim, Ledger, Taken, open_batches
 from toolkit.runs.limits import (
     LONGEST_WAIT,
     POLL_SECONDS,
+    UNREACHABLE,
     UNSURE,
     Limiter,
     RetryPolicy,
@@ -82,6 +83,7 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limi
 
 
 REFUSED_FOR_RATE = ("rate_limited", "overloaded")
+REFUSALS: Final = 10  # connections refused in a row after which an address is called unreachable
 
 
 @dataclass
@@ -136,6 +138,9 @@ class Gateway:
         self._turning_away: asyncio.Task[None] | None = None
         # Why a room, or one model, is not asked again.
         self._stopped: dict[tuple[str | None, ...], ModelError] = {}
+        self._refusals: Counter[tuple[str, str | None]] = Counter()  # of connections in a row, by room
+        self._reached: BudgetReached | None = None
+        self.free = False  # whether nobody is asked, and what the ledger has is handed out
         # What models billed above the worst case of a call, as a factor of it, by provider and model.
         self._overrun: dict[tuple[str, str], float] = {}
         self._budget_aud = budget_aud
@@ -146,6 +151,7 @@ class Gateway:
         self._replay = replay
         self.held: set[str] = set()  # calls that an open batch may still answer
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
+        self._absent: set[str] = set()  # looked for in the ledger, and not there
         self._failures = ledger.failures() if replay else {}
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._waits: Counter[str] = Counter()
@@ -170,7 +176,12 @@ class Gateway:
             for key, error in self._stopped.items()
             if error.retry_after
         )
-        return ", ".join([*filter(None, limits), *calls, *closed])
+        away = (
+            f"{provider} at {address or 'its address'} is unreachable, and its calls wait for the next start"
+            for (provider, address, *_), error in self._stopped.items()
+            if error.reason == UNREACHABLE
+        )
+        return ", ".join([*filter(None, limits), *calls, *closed, *away])
 
     @contextlib.contextmanager
     def _waiting(self, reason: str) -> Iterator[None]:
@@ -182,14 +193,14 @@ class Gateway:
 
     def worst_aud(self, request: ModelRequest) -> float:
         """Return what a request costs at worst, in AUD, and more where its model has billed more than that before."""
-        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
+        endpoint = self.endpoints[_key_of(request)]
         return worst_aud(request, endpoint) * self._overrun.get(endpoint.key[:2], 1.0)
 
     def note_reply(
         self, request: ModelRequest, reply: ModelReply, attempt: dict[str, Any], spent: float
     ) -> None:
         """Count a reply and its cost; note a count of tokens that no call can have, and a bill above the worst case."""
-        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
+        endpoint = self.endpoints[_key_of(request)]
         if (base := worst_aud(request, endpoint)) > 0:
             billed = aud_cost(reply.usage, endpoint.price, attempt["at"].date())  # singly, also of a batch
             model = endpoint.key[:2]
@@ -199,20 +210,25 @@ class Gateway:
             self.counters.doubted += 1
         self.counters.asked += 1
         self.counters.spent_aud += spent
+        self._absent.discard(request.identity())
 
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
         """Read all answers of these requests that are paid for already, in one go."""
         ids = [request.identity() for request in requests]
-        self._known.update(await asyncio.to_thread(self.ledger.prefetch, ids))
+        answers = await asyncio.to_thread(self.ledger.prefetch, ids)
+        self._known.update(answers)
+        self._absent.update(call_id for call_id in ids if call_id not in answers)
 
     async def ask(self, request: ModelRequest, *, purpose: str) -> Answer:
         """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
-        if self._replay and request.identity() not in self._known:
-            await self.prefetch([request])  # another study may have paid for it
+        call_id, endpoint = request.identity(), self.endpoints.get(_key_of(request))
+        stopped = endpoint and (endpoint.spec.room in self._stopped or endpoint.key in self._stopped)
+        # What the ledger has is free, whatever the budget or a provider says; another study may have paid for it.
+        is_looked_for = self._replay or self.free or self._reached or stopped
+        if is_looked_for and call_id not in self._known and call_id not in self._absent:
+            await self.prefetch([request])
         # A replay may ask for it again; otherwise an answer is let go of when it is handed out.
-        paid = (
-            self._known.get(request.identity()) if self._replay else self._known.pop(request.identity(), None)
-        )
+        paid = self._known.get(call_id) if self._replay else self._known.pop(call_id, None)
         if paid is not None:
             if request.top_logprobs is None:
                 return paid
@@ -220,11 +236,15 @@ class Gateway:
             return await asyncio.to_thread(self.ledger.whole, paid.call_id)
         if self._replay:
             absent = ("not_in_ledger", "not in the ledger, and a replay asks nobody")
-            reason, message = self._failures.get(request.identity(), absent)
+            reason, message = self._failures.get(call_id, absent)
             raise ModelError(message, reason=reason)
-        endpoint = self.endpoints[request.provider, request.model, request.endpoint]
+        if self.free:
+            raise ModelError("not in the ledger", reason="stopped")
+        if self._reached:
+            raise BudgetReached(str(self._reached))
+        endpoint = self.endpoints[_key_of(request)]
         self._refuse(endpoint)
-        if request.identity() in self.held:
+        if call_id in self.held:
             message = "an open batch of its provider may answer it; run the study again later"
             raise ModelError(message, reason="stopped" if self._stop.is_set() else "batch_unknown")
         # Of every claim, and not only with a budget: if we die, the store alone knows what it may have cost.
@@ -384,6 +404,7 @@ class Gateway:
                 with self._waiting("for a reply"):
                     reply = await self._models[endpoint.key].ask(request)
                 attempt["outcome"] = "answered"
+                self._refusals[endpoint.spec.room] = 0
                 came = {"answered": True}
                 return reply
             except ModelError as error:
@@ -411,9 +432,14 @@ class Gateway:
         sending.sent = sent
 
     def _is_stopped_by(self, error: ModelError, endpoint: Endpoint) -> bool:
+        room = endpoint.spec.room
+        self._refusals[room] = self._refusals[room] + 1 if error.reason == UNREACHABLE else 0
         if error.fatal_for_provider:
-            self._stopped[endpoint.spec.room] = error
-        elif error.retry_after and not self._limiters[endpoint.spec.room].waits_for(error.retry_after):
+            self._stopped[room] = error
+        elif self._refusals[room] >= REFUSALS:
+            error.retryable = False
+            self._stopped[room] = error
+        elif error.retry_after and not self._limiters[room].waits_for(error.retry_after):
             error.retryable = False
             error.args = (
                 f"{error}; it asks to wait {duration(error.retry_after)}, and a run waits {duration(LONGEST_WAIT)} at "
@@ -473,11 +499,14 @@ class Gateway:
                 with self._waiting("for budget kept for others under way"):
                     await self.account.reserve(worst)
             except BudgetReached as error:
-                if (raised := self._worst(sending)) == sending.base_aud:
-                    raise
-                model, times = sending.endpoint.spec.name, raised / sending.base_aud
-                words = f"{error} (model {model!r} has billed {times:.3g} times what a call costs at worst)"
-                raise BudgetReached(words) from None
+                if (raised := self._worst(sending)) > sending.base_aud:
+                    model, times = sending.endpoint.spec.name, raised / sending.base_aud
+                    words = (
+                        f"{error} (model {model!r} has billed {times:.3g} times what a call costs at worst)"
+                    )
+                    error = BudgetReached(words)
+                self._reached = error
+                raise error from None
             sending.reserved_aud = worst
 
     def _settle(self, sending: Sending, used_aud: float) -> None:
@@ -498,6 +527,10 @@ class Gateway:
             raise ModelError("another process has taken the study over", reason="stopped")
         if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
+
+
+def _key_of(request: ModelRequest) -> tuple[str, str, str | None]:
+    return request.provider, request.model, request.endpoint
 
 
 SHARE_ENV: Final = "TOOLKIT_BATCH_SHARE"

@@ -18,6 +18,7 @@ from typing import Any
 from pymongo import DeleteMany, InsertOne, UpdateOne
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.runs.limits import UNREACHABLE
 from toolkit.runs.owner import Owner, is_alive
 from toolkit.runs.unsaved import UNSAVED, add_call, write_of
 from toolkit.secrets import redacted, redacted_json, redacted_words
@@ -296,6 +297,25 @@ def calls_by_state(
     return {
         state: Calls(len(costs), total_aud(costs), total_aud(unsure[state])) for state, costs in spent.items()
     }
+
+
+def unreachable(store: Store, study: str) -> dict[tuple[str, str | None], str]:
+    """Return why nothing can be asked of a provider at an address whose newest call found nobody there."""
+    fields = ("provider", "request.endpoint", "updated_at", "failure")
+    reasons: dict[tuple[str, str | None], str] = {}
+    newest: dict[tuple[str, str | None], datetime] = {}
+    for state in ("failed", "done"):
+        for call in store.each_where(Call, {"study": study, "state": state}, only=fields):
+            room = call["provider"], (call.get("request") or {}).get("endpoint")
+            failure = call.get("failure") or {}
+            if failure.get("reason") == UNREACHABLE:
+                newest[room] = max(call["updated_at"], newest.get(room, call["updated_at"]))
+                reasons[room] = min(failure["message"], reasons.get(room, failure["message"]), key=len)
+            elif room in newest and call["updated_at"] > newest[room]:
+                reasons.pop(room, None)
+        if not reasons:
+            break
+    return reasons
 
 
 def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:

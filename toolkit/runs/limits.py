@@ -21,6 +21,7 @@ START: Final = 10
 
 LONGEST_WAIT: Final = 600.0
 """Seconds that a run waits for a call, or at a provider's wish (``Retry-After``) without an answer in between."""
+UNREACHABLE: Final = "unreachable"  # the reason of an attempt that was never sent: no connection came to be
 UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled", "batch_lost")
 """Reasons of attempts that were sent and brought nothing readable: the provider may have answered, and billed."""
 

@@ -117,6 +117,22 @@ def others_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
+def shared_replies(plan: Plan, store: Store) -> dict[str, int]:
+    """Return how many runs of a plan have a reply that another study paid for, by the name of that study."""
+    calls = store.find_by(Call, "_id", plan.call_ids, only=("study", "state"))
+    payers = {call["_id"]: call["study"] for call in calls if call["state"] == "done"}
+    names = (payers.get(call_id, plan.study.name) for call_id in plan.call_ids)
+    return dict(Counter(name for name in names if name != plan.study.name))
+
+
+def shared_lines(shared: Mapping[str, int], runs: int) -> list[str]:
+    """Return a line for each study whose replies another one has, so that no copy is taken for a replication."""
+    return [
+        f"{count} of {counted(runs, 'replies')} are those of study {name}; `fresh = true` in the study file asks anew"
+        for name, count in shared.items()
+    ]
+
+
 def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
     days = sorted(call["updated_at"].date() for call in calls)
     return Asked(

@@ -24,9 +24,9 @@ from toolkit.errors import ModelError
 from toolkit.models.base import BatchResult, ModelRequest, add_result, is_unreadable
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import aud_cost, batch_price
-from toolkit.runs.gateway import Gateway
+from toolkit.runs.gateway import REFUSALS, Gateway
 from toolkit.runs.ledger import Claim, OpenBatch, open_batches
-from toolkit.runs.limits import UNSURE, RetryPolicy
+from toolkit.runs.limits import UNREACHABLE, UNSURE, RetryPolicy
 from toolkit.runs.progress import Progress
 from toolkit.store.documents import Batch
 from toolkit.store.writer import TOUCH, utc_now
@@ -172,7 +172,7 @@ class Batches:
                 await self._note(batch, "submitted", batch_id=batch_id)
                 return batch_id
             except ModelError as error:
-                unsure = unsure or (error.retryable and error.reason != "rate_limited")
+                unsure = unsure or (error.retryable and error.reason not in ("rate_limited", UNREACHABLE))
                 if not error.retryable or number == RETRY.attempts or self._stop.is_set():
                     message = f"batch {batch.name}: it is not known whether the provider has it ({error})"
                     raise ModelError(message, reason="batch_unknown") if unsure else error from None
@@ -223,7 +223,7 @@ class Batches:
 
     async def _results(self, batch: OpenBatch) -> dict[str, BatchResult] | None:
         """Return what an ended batch brought by call; ``None`` where it stays open."""
-        client, looks, read = self._client(batch.key), 0, dict[str, BatchResult]()
+        client, looks, refusals, read = self._client(batch.key), 0, 0, dict[str, BatchResult]()
         while client and not self._stop.is_set():
             fault, may_be_open = "", False
             try:
@@ -245,7 +245,8 @@ class Batches:
                     counts = f"its provider counts {state.answered} answers, {replies} were read"
                     fault = "; ".join([counts, *results.faults])
             except ModelError as error:
-                if not error.retryable and error.reason != "not_found":
+                refusals = refusals + 1 if error.reason == UNREACHABLE else 0
+                if refusals == REFUSALS or (not error.retryable and error.reason != "not_found"):
                     return None
                 may_be_open = error.reason == "malformed_body"
                 fault = str(error) if error.reason in ("not_found", "malformed_body") else ""
@@ -286,7 +287,7 @@ class Batches:
             reply = client.reply(request, result)
         except ModelError as error:
             attempt["outcome"] = error.reason
-            unsure = claim.worst_aud if error.reason in UNSURE else 0.0
+            unsure = claim.worst_aud if error.billed or error.reason in UNSURE else 0.0
             await self._ledger.fail(
                 claim, reason=error.reason, message=str(error), attempts=[attempt], unsure_aud=unsure
             )

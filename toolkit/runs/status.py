@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settlements, unsure_calls
-from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, was_sent
+from toolkit.runs.ledger import calls_by_state, claimed_calls, open_batches, unreachable, was_sent
 from toolkit.runs.owner import living_owner
 from toolkit.runs.pairs import vote_counts, votes_line
 from toolkit.runs.progress import duration
-from toolkit.runs.provenance import booked_rate, other_models, others_lines, rates_sentence
+from toolkit.runs.provenance import (
+    booked_rate,
+    other_models,
+    others_lines,
+    rates_sentence,
+    shared_lines,
+    shared_replies,
+)
 from toolkit.runs.run_state import RunState, each_state
 from toolkit.store.connection import Store
 from toolkit.store.writer import utc_now
@@ -92,6 +99,32 @@ class _EndedCalls:
         """Return how many calls ended a minute in the last five minutes; ``None`` where none did."""
         minutes = max((self.now - (self.first_sent or self.now)).total_seconds(), 1.0) / 60
         return self.recent / minutes or None
+
+
+def waiting_work(plan: Plan, store: Store, most: int | None = None) -> list[dict[str, Any]]:
+    """Return what waits for servers at which nothing answered last, of all runs or the first: how much, and why."""
+    if not (away := unreachable(store, plan.study.name)):
+        return []
+    waiting: dict[str, Counter[str]] = {reason: Counter(runs=0, judgements=0) for reason in away.values()}
+    for index, state in each_state(plan, store):
+        if most is not None and index >= most:
+            continue
+        if state.stored is None and (reason := away.get(plan.models[state.run.model].room)):
+            waiting[reason]["runs"] += 1
+        if plan.scored and state.stored and not (state.failure or state.excluded):
+            for role in plan.judges_of(state.run.model):
+                if (reason := away.get(plan.judge_models[role].room)) and not state.answered_by(role):
+                    waiting[reason]["judgements"] += 1
+    return [{**counts, "reason": reason} for reason, counts in waiting.items() if counts.total()]
+
+
+def waiting_lines(waiting: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return in words how much waits, and why, for the status and the outcome."""
+    lines = []
+    for part in waiting:
+        counts = (counted(part[noun], noun) for noun in ("runs", "judgements") if part[noun])
+        lines.append(f"{' and '.join(counts)} for the next start: {part['reason']}")
+    return lines
 
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
@@ -179,6 +212,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "answered_by_others": other_models(ended.pairs),
         "output": str(plan.output),
         **({"votes": votes} if votes else {}),
+        **({"shared": shared} if (shared := shared_replies(plan, store)) else {}),
+        **({"waiting": waiting} if (waiting := waiting_work(plan, store)) else {}),
     }
 
 
@@ -239,6 +274,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         verdict = "accepted as billed" if settlement["billed"] else "cleared as not billed"
         amount = f"{money(settlement['aud'])} of {counted(settlement['calls'], 'calls')}"
         lines.append(("settled", f"{amount} {verdict} on {settlement['at'][:10]}: {settlement['note']}"))
+    lines += [("waiting", line) for line in waiting_lines(status.get("waiting", ()))]
     lines.append(("now", _now(status)))
     if status["retried"]:
         lines.append(("retried", f"{status['retried']} attempts"))
@@ -254,6 +290,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     times("failed", status["failures"])
     times("unscored", status["judgement_failures"])
     lines += [("other model", line) for line in others_lines(status["answered_by_others"])]
+    lines += [("shared", line) for line in shared_lines(status.get("shared", {}), runs["planned"])]
     lines.append(("results", status["output"]))
     return Summary(status, "\n".join(f"{what:<11} {text}" for what, text in lines))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement
-from toolkit.models.thoughts import split_thoughts, thoughts_in
+from toolkit.models.thoughts import split_thoughts, written_in
 from toolkit.people.rating import running_rounds, why_not
 from toolkit.plan import Plan
 from toolkit.scoring import Scheme
@@ -144,7 +144,7 @@ def _marked(plan: Plan, reply: str, judgements: Sequence[Judgement]) -> tuple[tu
 
 def _thoughts_of(plan: Plan, call: Mapping[str, Any]) -> str:
     """Return the thoughts of a call that are no part of the reply: those beside its text, and those taken out of it."""
-    shown = [thoughts_in(json.loads(call["raw"]))] if call.get("raw") else []
+    shown = written_in(json.loads(call["raw"])).thoughts if call.get("raw") else []
     if plan.study.replies.thoughts == "strip":
         shown.append(split_thoughts(call.get("text") or "")[1])
     return "\n\n".join(filter(None, shown))
