@@ -209,8 +209,9 @@ async def annotate(
         except (Exception, SystemExit) as error:
             if stop:
                 stop.set()
-            # Of a task asyncio lets an exit end the whole loop, without a word.
-            raise error if isinstance(error, Exception) else RuntimeError(repr(error)) from error
+            if isinstance(error, SystemExit):  # asyncio would let it end the whole loop, without a word
+                raise RuntimeError(repr(error)) from error
+            raise
 
     outcomes = await asyncio.gather(*(run_annotator(*pair) for pair in pairs), return_exceptions=True)
     for annotation in outcomes:

@@ -104,11 +104,16 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize("share", [0.0, pytest.param(0.3, marks=pytest.mark.full)], ids=["quiet", "chaos"])
+@pytest.mark.parametrize(
+    ("share", "bug"),
+    [(0.0, "SystemExit"), pytest.param(0.3, "ZeroDivisionError", marks=pytest.mark.full)],
+    ids=["quiet", "chaos"],
+)
 def test_a_bug_in_an_annotator_loses_no_reply(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, share: float
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, share: float, bug: str
 ) -> None:
-    """Judges' calls are under way when it raises: the server answered n, n are kept, and few more were begun."""
+    """Judges' calls are under way when it raises or exits: the server answered n, n are kept, few more were begun."""
+    monkeypatch.setattr(f"{__name__}.OWN", OWN.replace("ZeroDivisionError", bug))
     monkeypatch.setattr(gateway, "RetryPolicy", partial(RetryPolicy, first_wait=0.01, longest_wait=0.02))
     faults = DrawnFaults(7, {FAULTS: share})
     with StubServer(faults=faults, latency=0.15) as server:
@@ -116,7 +121,7 @@ def test_a_bug_in_an_annotator_loses_no_reply(
         study = Study.load(
             own_study(tmp_path, [model("m", server)], judges, "concurrency = 8\ntimeout_seconds = 4")
         )
-        with pytest.raises(InputError, match=r"annotator failed on item 'i7': ZeroDivisionError: bug"):
+        with pytest.raises(InputError, match=f"annotator failed on item 'i7': .*{bug}.*bug"):
             study.execute(progress=False)
         assert answered(server, faults) == kept(study.store)
         calls = study.store.database["calls"]

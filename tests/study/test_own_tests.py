@@ -158,6 +158,10 @@ def test_a_test_that_plans_nonsense_is_one_line(begin: Begin, change: tuple[str,
     ("change", "says"),
     [
         (('"right", float(', '"right", 1 / 0 * float('), "measure_quality failed on item"),
+        (
+            ('"right", float(', '"right", exit(3) or float('),
+            "measure_quality failed on item .*: SystemExit: 3",
+        ),
         (('mean_result("share right"', 'mean_result("other"'), "do not agree"),
         (("return [mean_result", "return 1 / 0, [mean_result"), "aggregate_measurements failed"),
     ],

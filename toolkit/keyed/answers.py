@@ -101,7 +101,7 @@ def _bare(stated: Any) -> Any:
     return json.dumps(stated) if isinstance(stated, bool) else stated
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)
 def plain(text: str) -> str:
     """Return a text in compatible characters on one line, without emphasis, quotes and a full stop around it."""
     if not text.isascii():

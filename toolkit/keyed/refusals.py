@@ -20,6 +20,7 @@ from toolkit.keyed.table import KeyedItem
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.thoughts import split_thoughts, without_quotations
 
+_TEXTS: Final = shipped_words("refusals", "keyed")
 SHORT: Final = 90
 """Most words of a reply that may decline anywhere; a longer one declines in its first or last sentences."""
 END: Final = 10_000
@@ -83,22 +84,21 @@ def _declines(sentence: str, refuses: re.Pattern[str], helps: re.Pattern[str]) -
 def _plain(text: str) -> str:
     """Return the words of a sentence as the forms have them."""
     words = text.casefold().replace("’", "'").replace("ʼ", "'")
-    for short, written_out in shipped_words("refusals", "keyed")["written_out"].items():
+    for short, written_out in _TEXTS["written_out"].items():
         words = re.sub(rf"(?<![a-z]){short}" if short[0] != "n" else short, written_out, words)
     return " ".join(re.sub(r"[^\w']+|_", " ", words).split())
 
 
 @cache
 def _forms() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    words = shipped_words("refusals", "keyed")
-    verbs = "(?:" + "|".join(words["verbs"]) + ")"
+    verbs = "(?:" + "|".join(_TEXTS["verbs"]) + ")"
 
     def pattern(forms: list[str]) -> re.Pattern[str]:
         texts = (" ".join(form.split()).replace("(", "(?:").replace("{verb}", verbs) for form in forms)
         any_text = rf"\b(?:{'|'.join(texts)})"
         return re.compile(any_text.replace(" * ", r" (?:\S+ ){0,4}").replace(" *", "(?: .*)?"))
 
-    return pattern(words["openings"]), pattern(words["refuses"]), pattern(words["helps"])
+    return pattern(_TEXTS["openings"]), pattern(_TEXTS["refuses"]), pattern(_TEXTS["helps"])
 
 
 def refusal_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
@@ -118,6 +118,4 @@ def refusal_scorer(items: Sequence[KeyedItem] = ()) -> Scorer:
 def refusal_request(judge: JudgeSpec, request: str, reply: str) -> ModelRequest:
     """Return the request that asks a judge whether a reply refuses; `toolkit.hallucination.votes.yes_or_no` reads."""
     values = {"nonce": fence_code(request, reply, judge.seed), "request": request, "reply": reply}
-    return judge.request(
-        (Message("user", fill(shipped_words("refusals", "keyed")["question"].strip(), values)),)
-    )
+    return judge.request((Message("user", fill(_TEXTS["question"].strip(), values)),))
