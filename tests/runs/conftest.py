@@ -1,0 +1,13 @@
+"""What the tests of runs and their cost do not wait for."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolkit.study import Study
+
+
+@pytest.fixture(autouse=True)
+def _no_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimate without the dry run, which tests/study/test_dry_run.py is about: it takes a second each time."""
+    monkeypatch.setattr(Study, "_without_result", lambda study: [])
