@@ -74,7 +74,8 @@ def take_columns(
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
     chosen = {
-        ("base" if ours == "item" else ours): visible_name(theirs or "") for ours, theirs in chosen.items()
+        ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
+        for ours, theirs in chosen.items()
     }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
@@ -131,7 +132,7 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         judges = judges if len(judges) > 1 else []
     if not judges:
         return rows, []
-    judges = [visible_name(name) for name in judges]
+    judges = [visible_name(str(name)) for name in judges]
     for name in judges:
         if names.count(name) != 1:
             message = f"{source}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
