@@ -214,7 +214,8 @@ def test_a_metric_of_promptfoo_is_taken_by_name(tmp_path) -> None:
         Scores.load(tmp_path / "out.json", metric="f1")
 
 
-def test_lists_of_lm_eval_are_told_where_no_metrics_are_listed(tmp_path) -> None:
+@pytest.mark.parametrize("listed", [{}, {"metrics": ["word_perplexity", "f1", "acc"]}])
+def test_metrics_of_lm_eval_that_are_lists_are_told_and_not_taken(tmp_path, listed) -> None:
     """Perplexities are pairs of a sum and a count; earlier versions list no metrics in a sample."""
     common = {
         "target": "a",
@@ -222,13 +223,16 @@ def test_lists_of_lm_eval_are_told_where_no_metrics_are_listed(tmp_path) -> None
         "resps": [[[-1.5, False]]],
         "filtered_resps": [[-1.5, False]],
     }
-    rows = [(at, {**common, "acc": at % 2, "word_perplexity": [-9.5, 3]}) for at in range(4)]
-    scores = Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
-    assert scores.runs()["composite"].mean() == 0.5
-    assert "word_perplexity: no number a document, not taken" in scores.summary().text
+    rows = [(at, {**common, **listed, "acc": at % 2, "word_perplexity": [-9.5, 3]}) for at in range(4)]
+    path = lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows)
+    assert Scores.load(path).runs()["composite"].mean() == 0.5
+    lists = "word_perplexity, f1" if listed else "word_perplexity"
+    assert f"{lists}: no number a document, not taken" in Scores.load(path).summary().text
+    with pytest.raises(InputError, match=f"it has acc; no number a document: {lists}"):
+        Scores.load(path, metric="word_perplexity")
     rows = [(at, {name: row[name] for name in row if name != "acc"}) for at, row in rows]
     with pytest.raises(InputError, match="it has none; no number a document: word_perplexity"):
-        Scores.load(lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows))
+        Scores.load(lm_eval_of(path, *rows))
 
 
 ZERO_WIDTH = [

@@ -493,17 +493,6 @@ def lm_eval_of(path: Path, *rows) -> Path:
     return path
 
 
-def test_metrics_of_lm_eval_that_are_lists_are_not_taken(tmp_path) -> None:
-    """Nor those that no document has; a metric with numbers is, and the others are named."""
-    rows = [(i, {"metrics": ["bleu", "f1", "acc"], "bleu": [["a"], ["b"]], "acc": i % 2}) for i in range(6)]
-    path = lm_eval_of(tmp_path / "samples_t_1.jsonl", *rows)
-    scores = Scores.load(path)
-    assert scores.runs()["composite"].mean() == 0.5
-    assert "bleu, f1: no number a document, not taken" in scores.summary().text
-    with pytest.raises(InputError, match="has no metric bleu; it has acc; no number a document: bleu, f1"):
-        Scores.load(path, metric="bleu")
-
-
 def test_a_document_of_lm_eval_is_there_once(tmp_path) -> None:
     """Under one filter, named or not."""
     rows = [(i, {"acc": float(take)}) for take in (1, 0) for i in range(3)]

@@ -76,7 +76,8 @@ def take_columns(
         When there are no rows, a chosen column is not there, or item or score cannot be told.
     """
     chosen = {
-        ("base" if ours == "item" else ours): visible_name(theirs or "") for ours, theirs in chosen.items()
+        ("base" if ours == "item" else ours): visible_name(str(theirs or ""))
+        for ours, theirs in chosen.items()
     }
     if rows.empty:
         raise InputError(f"{source}: holds no rows; give one row a score")
@@ -133,7 +134,7 @@ def long_rows(rows: pd.DataFrame, judges: Sequence[str], source: str) -> tuple[p
         judges = judges if len(judges) > 1 else []
     if not judges:
         return rows, []
-    judges = [visible_name(name) for name in judges]
+    judges = [visible_name(str(name)) for name in judges]
     if len(judges) > MOST_JUDGES:
         raise InputError(
             f"{source}: {len(judges):,} columns would be a judge each, more than the {MOST_JUDGES:,} that are read; "
