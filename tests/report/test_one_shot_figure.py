@@ -149,7 +149,7 @@ def test_the_comparison_table_holds_difference_interval_and_p():
     )
     rude = scored(dict.fromkeys(counts, (0, 8, 2)), ("rude",))
     table = one_shot_comparison_table(compare_one_shot(methods_frame([*plain, *careful, *rude])))
-    assert "careful $-$ plain & 0.20 {[}0.20, 0.20{]}, p = " in table.latex
+    assert "careful $-$ plain & 0.20 {[}0.09, 0.31{]}, p = " in table.latex
     assert "n = 7 questions" in table.caption
     assert "Holm over 3 comparisons" in table.caption
     assert table.name == "one_shot_variants"

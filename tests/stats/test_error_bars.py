@@ -213,13 +213,13 @@ def test_a_gain_that_is_equal_in_all_bases_has_the_p_value_and_the_interval_of_o
     gain: float, bases: int
 ) -> None:
     """The larger P of the sign test and of Wilson's bound of 0 in G, which is searched on a grid."""
-    step = max(1.0, abs(gain))
     signs = stats.binomtest(bases, bases).pvalue if gain else 0.0
     grid = np.linspace(1e-5, 1, 20_001)[::-1]
     z2 = stats.norm.isf(grid / 2) ** 2
-    kept = step * z2 / (bases + z2) >= abs(gain) - 1e-12
-    bound = step * 3.841459 / (bases + 3.841459)
     for kind, estimate in gained(gain, bases).items():
+        step = max(0.3 if kind == "one shot" else 1.0, abs(gain))  # a fifth of the scale
+        kept, bound = (step * square / (bases + square) for square in (z2, 3.841459))
+        kept = kept >= abs(gain) - 1e-12
         assert estimate.estimate == pytest.approx(gain), kind
         assert estimate.p_value == pytest.approx(max(signs, grid[kept].max(initial=0.0)), abs=1e-4), kind
         if signs >= 0.05:

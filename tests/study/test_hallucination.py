@@ -390,6 +390,6 @@ def test_answers_about_one_document_are_one_cluster_in_every_interval(server, co
         assert after["high"] - after["low"] >= 0.95 * (before["high"] - before["low"])
     for before, after in zip(few["contrasts"], many["contrasts"], strict=True):
         assert after["high"] - after["low"] >= 0.95 * (before["high"] - before["low"])
-        assert after["p_value"] >= 0.9 * before["p_value"]
+        assert (after["p_value"] < 0.05) == (not after["low"] <= 0 <= after["high"])
     length = many["rows"][2]["estimates"][-1]
     assert (length["name"], length["n"]["bases"]) == ("AUC", 40)

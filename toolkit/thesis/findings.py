@@ -320,31 +320,23 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     if "pareto" in reasons or analyses.runs[cost].isna().all():
         return
     if prices := analyses.once(point_cost, analyses.runs, score=analyses.score, cost=cost):
-        names = dict.fromkeys(price.facets["step"] for price in prices)
-        steps = [texts["step"].format(step=name, prices=_prices(prices, name)) for name in names]
+        by_step: dict[str, list[str]] = {}
+        for price in prices:
+            amount = f"{_price(price)} ({price.facets['model']})"
+            by_step.setdefault(price.facets["step"], []).append(amount)
+        steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step.items()]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
         yield Statement(question, text, prices[0])
 
 
-def _prices(prices: Iterable[Estimate], step: str) -> str:
-    """Return what a point of a step costs with each model, and the models with which it has no price, by the reason."""
-    parts: list[str] = []
-    lacking: dict[str, list[str]] = {}
-    for price in prices:
-        if price.facets["step"] == step and price.estimate is None:
-            lacking.setdefault(price.reason, []).append(price.facets["model"])
-        elif price.facets["step"] == step:
-            parts.append(f"{_price(price)} ({price.facets['model']})")
-    parts += [f"not estimable ({joined(models)}: {reason})" for reason, models in lacking.items()]
-    return joined(parts)
-
-
 def _price(price: Estimate, times: float = 1.0) -> str:
     """Return so many times an amount with its interval, or why there is none."""
-    numbers = price.estimate, price.low, price.high
-    amount, *ends = (None if number is None else _money(times * number) for number in numbers)
-    reason = f" ({price.reason})" if price.reason else ""
-    return f"{amount or 'not estimable'}{reason or f' [{ends[0]}, {ends[1]}]'}"
+    if price.estimate is None:
+        return f"not estimable: {price.reason}"
+    amount = _money(times * price.estimate)
+    if price.low is None or price.high is None:
+        return f"{amount} (no interval: {price.reason})"
+    return f"{amount} [{_money(times * price.low)}, {_money(times * price.high)}]"
 
 
 def _reliability(analyses: Analyses, question: str, form: str, lead: str) -> Statement:

@@ -73,13 +73,19 @@ def p_by_inversion(ends: Callable[[float], tuple[float, float]], value: float = 
     return 2 * float(special.ndtr(-optimize.brentq(outside, *bounds[place : place + 2], xtol=1e-9)))
 
 
-def equal_differences(empty: Estimate, mean: float, groups: int, margin: float = 0.0) -> Estimate:
+def equal_differences(
+    empty: Estimate,
+    mean: float,
+    groups: int,
+    margin: float = 0.0,
+    scale: tuple[float, float] = SCALE,
+) -> Estimate:
     r"""Return the mean of differences that are equal in all G bases, with P and an interval where t has none.
 
     The interval is :math:`\bar d \pm u s`, :math:`u = z^2 / (G + z^2)`: Wilson's bound of the share of bases that none
-    of G has shown to move otherwise, by s each, which is a point, a fifth of the scale or :math:`|\bar d|`, whichever
-    is most. The P value is the larger of that of the sign test, :math:`2^{1 - G}` (1 where no base moved), and of the
-    interval's inversion. With a ``margin`` both are one-sided, for a mean within it.
+    of G has shown to move otherwise, by s each, which is a fifth of the scale (a point of 0 to 5) or :math:`|\bar d|`,
+    whichever is more. The P value is the larger of that of the sign test, :math:`2^{1 - G}` (1 where no base moved),
+    and of the interval's inversion. With a ``margin`` both are one-sided, for a mean within it.
 
     References
     ----------
@@ -91,8 +97,8 @@ def equal_differences(empty: Estimate, mean: float, groups: int, margin: float =
     >>> round(estimate.low, 3), round(estimate.high, 3), estimate.p_value == 2**-19
     (0.839, 1.161, True)
     """
-    scale, sides = getattr(empty.unit, "scale", SCALE), 1 if margin else 2
-    step = max(1.0, (scale[1] - scale[0]) / 5, abs(mean))
+    (first, last), sides = getattr(empty.unit, "scale", scale), 1 if margin else 2
+    step = max((last - first) / 5, abs(mean))
     room = min(abs(abs(mean) - margin) / step, 1.0)
     tail = float(special.ndtr(-math.sqrt(groups * room / (1 - room)))) if room < 1 else 0.0
     signs = 2.0**-groups * sides if mean else 0.0
@@ -116,9 +122,9 @@ def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ..
     tests = tuple(results)
     count = sum(test.p_value is not None for test in tests)
     word = f"Holm over {count} {over}" if over else f"Holm, {count} tests"
-    corrected = {"correction": word, "family": count} if count > 1 else {}
+    word, family = (word, count) if count > 1 else ("none", 1)
     return tuple(
-        test if p is None else replace(test, p_value=p, **corrected)
+        test if p is None else replace(test, p_value=p, correction=word, family=family)
         for test, p in zip(tests, holm([test.p_value for test in tests]), strict=True)
     )
 

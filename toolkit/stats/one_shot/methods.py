@@ -292,7 +292,8 @@ def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estim
     if differences.empty:
         return empty.not_estimable("no question has a score for both")
     if len(differences) > 1 and np.ptp(differences.round(_DECIMALS)) == 0:
-        return equal_differences(empty, float(differences.mean().round(_DECIMALS)), len(differences))
+        mean, scale = float(differences.mean().round(_DECIMALS)), (min(WEIGHTS), max(WEIGHTS))
+        return equal_differences(empty, mean, len(differences), scale=scale)
     test = sign_flip(differences.to_numpy(), seed=seed)
-    contrast = empty.valued(test.mean, test.low, test.high, p_value=test.p_value, method=test.method)
-    return contrast.no_interval(test.reason) if test.reason else contrast
+    more = {"p_value": test.p_value, "method": test.method, "reason": test.reason}
+    return empty.valued(test.mean, test.low, test.high, **more)
