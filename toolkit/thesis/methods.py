@@ -108,7 +108,7 @@ def what_was_done(
     of: Analyses,
     status: Mapping[str, Any],
     manifest: Mapping[str, Any],
-    evidence: Evidence,
+    evidence: Evidence = Evidence(),
     lacking: int = 0,
 ) -> Done:
     """Return what the methods tell of a study that shows these numbers; so many experiments lack a verdict."""
