@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import shutil
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from fnmatch import fnmatchcase
@@ -22,8 +23,9 @@ from toolkit.study import Study
 from toolkit.thesis.references import data_file
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
-OTHERS = ('{ name = "planted-b"', '{ name = "planted-c"')
-MARGIN = '[analysis]\nprimary = "M-S"\nequivalence_margin = 0.15\n'
+OWN_STUDY = (
+    'name = "o"\ntest = "own.py:Ports"\nmodels = [{ name = "m", provider = "scripted", replies = ["22"] }]'
+)
 OWN = """
 from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem, mean_result
 
@@ -46,104 +48,23 @@ class Ports(PromptResponseTest):
 """
 
 
-def without(text: str, *starts: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not line.strip().startswith(starts))
+KINDS = tomllib.loads(Path(__file__).with_name("kinds_of_study.toml").read_text(encoding="utf-8"))
+QUICK = ("one length", "few groups", "few questions", "two of scores")
+PARAMS = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.full) for kind in KINDS]
 
 
-def template(name: str, *changes: tuple[str, str]) -> str:
-    text = (TEMPLATES / f"{name}.toml").read_text(encoding="utf-8").replace("../results", "results")
-    for old, new in changes:
+def study_of(kind: str) -> str:
+    """Return the study file of a kind: a template, changed."""
+    text = (
+        (TEMPLATES / f"{KINDS[kind]['template']}.toml")
+        .read_text(encoding="utf-8")
+        .replace("../results", "results")
+    )
+    for old, new in KINDS[kind]["changes"]:
         assert old in text
         text = text.replace(old, new)
-    return text
-
-
-SMALL = (("bases = 36", "bases = 8"), ("repeats = 2", "repeats = 1"))
-ONE_LENGTH = (MARGIN, ""), ("seed = 20250107", 'seed = 20250107\nlength_bins = ["M"]')
-SAMPLES = 'samples = ["plain_gets"]'
-QUESTIONS = (('only = ["plain_gets_host"]', ""), ("repeats = 10", "repeats = 2"))
-ONE_JUDGE = (
-    ("[analysis]\n", ""),
-    (MARGIN.removeprefix("[analysis]\n"), "secondary = false\ntertiary = false\n"),
-)
-STUDIES = {
-    "rubric": template("planted", SMALL[0]),
-    "one model": without(template("planted", *SMALL), *OTHERS),
-    "one length": template("planted", *SMALL, *ONE_LENGTH),
-    "two lengths": template("planted", *SMALL, ONE_LENGTH[0], (ONE_LENGTH[1][0], 'length_bins = ["S", "L"]')),
-    "one judge": without(template("planted", *SMALL, *ONE_JUDGE), "secondary = {", "tertiary = {"),
-    "votes": template("planted", *SMALL, *ONE_LENGTH, ("[judges]\n", '[judges]\nmode = "both"\n')),
-    "keyed": template("planted_keyed", SMALL[1]),
-    "few groups": without(template("planted_keyed", SMALL[1]), OTHERS[1]),
-    "one-shot": template("one_shot", (SAMPLES, ""), *QUESTIONS),
-    "few questions": template("one_shot", *QUESTIONS),
-    "own test": 'name = "o"\ntest = "own.py:Ports"\nmodels = [{ name = "m", provider = "scripted", replies = ["22"] }]',
-}
-QUICK = ("one length", "few groups", "few questions", "two of scores")
-LONG = {*STUDIES, "scores"} - {*QUICK}
-PARAMS = (*QUICK, *(pytest.param(kind, marks=pytest.mark.full) for kind in sorted(LONG)))
-SAID = {
-    "rubric": (
-        "averaged over models",
-        "Repeats of a prompt by a model were averaged",
-        "Fieller",
-        "Greenhouse",
-        "is bounded",
-    ),
-    "one model": ("Prompt lengths were compared within bases", "is bounded"),
-    "one length": ("Models were compared", "(families: Holm over 3"),
-    "two lengths": ("by a repeated-measures analysis of variance. ",),
-    "votes": ("Bradley-Terry", "ranked by votes"),
-    "keyed": (
-        "count independent groups and not answers",
-        "Detectable effects are those of the paired t test",
-    ),
-    "few groups": ("Accuracy is the share",),
-    "one-shot": ("are not exact: 65,535 patterns of signs were drawn with seed 0",),
-    "few questions": ("count all patterns of up to 16 units, and are exact",),
-    "own test": ("Student's t intervals over items",),
-    "scores": ("Every comparison is exploratory", "a standard error clustered over bases"),
-}
-SILENT = {
-    "one model": ("averaged over models", "Models were compared", "Repeats", "pairs of models"),
-    "one length": (
-        "Prompt lengths",
-        "bound",
-        "Repeats",
-        "analysis of variance",
-        "quivalen",
-        "Fieller",
-        "effects",
-        "d_z",
-    ),
-    "two lengths": ("Greenhouse", "Repeats", "quivalen"),
-    "one judge": ("ntraclass", "alpha", "leniency", "Variance components", "generalizability"),
-    "votes": ("Prompt lengths", "bound", "analysis of variance"),
-    "keyed": (
-        "over bases",
-        "udges",
-        "Prompt lengths",
-        "bound",
-        "exact",
-        "Repeats",
-        "analysis of variance",
-        "ackknife over bases",
-    ),
-    "few groups": ("over bases", "udges", "Holm over 3 pairs", "65,535", "Repeats"),
-    "one-shot": ("bases", "are exact", "P values of several", "rompt lengths", "Repeats"),
-    "few questions": ("65,535", "bases", "P values of several"),
-    "own test": ("bases", "P value", "tests over", "omparison", "Holm", "Repeats", "effects"),
-    "scores": (
-        "rompt lengths",
-        "Repeats",
-        "bound",
-        "analysis of variance",
-        "quivalen",
-        "bootstrap",
-        "effects",
-    ),
-    "two of scores": ("rompt lengths", "Holm", "ntraclass", "alpha", "Fisher", "Variance components"),
-}
+    left_out = tuple(KINDS[kind].get("without", ()))
+    return "\n".join(line for line in text.splitlines() if not line.strip().startswith(left_out))
 
 
 def scores_in(folder: Path, models: int, judges: int) -> None:
@@ -165,13 +86,13 @@ def bundle(
     """The bundle of a kind of study by scripted models, or of scores, without pictures."""
     folder, kind = tmp_path_factory.mktemp("kind"), request.param
     with without_pictures():
-        if kind in STUDIES:
+        if "scores" not in kind:
             (folder / "own.py").write_text(OWN)
             table = pd.read_csv(TEMPLATES / "planted_keyed.csv")
             table.head(40 if kind == "few groups" else len(table)).to_csv(
                 folder / "planted_keyed.csv", index=False
             )
-            (folder / "s.toml").write_text(STUDIES[kind])
+            (folder / "s.toml").write_text(OWN_STUDY if kind == "own test" else study_of(kind))
             with closing(Study.load(folder / "s.toml")) as study:
                 study.execute(progress=False)
                 study.bundle(folder / "bundle")
@@ -235,9 +156,9 @@ def test_each_kind_of_study_claims_what_it_did_and_no_more(bundle: tuple[str, Pa
         parts.get(name, "")
         for name in ("Data", "Statistics", "Intervals and tests", "Assumptions", "Multiplicity")
     )
-    for words in SAID.get(kind, ()):
+    for words in KINDS[kind].get("said", ()):
         assert words in told, words
-    for words in SILENT.get(kind, ()):
+    for words in KINDS[kind].get("silent", ()):
         assert words not in told, words
 
 

@@ -20,6 +20,7 @@ from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models, rates_sentence
 from toolkit.stats.inference.clusters import units_words
 from toolkit.thesis.references import (
+    NO_EVIDENCE,
     Evidence,
     packages_used,
     short_reference,
@@ -108,7 +109,7 @@ def what_was_done(
     of: Analyses,
     status: Mapping[str, Any],
     manifest: Mapping[str, Any],
-    evidence: Evidence,
+    evidence: Evidence = NO_EVIDENCE,
     lacking: int = 0,
 ) -> Done:
     """Return what the methods tell of a study that shows these numbers; so many experiments lack a verdict."""

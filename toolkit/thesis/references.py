@@ -85,6 +85,9 @@ class Evidence:
         return Sentence(text, tuple(entry.get("cite", ())))
 
 
+NO_EVIDENCE: Final = Evidence()
+
+
 def evidence_of(
     shown: Iterable[Shown], findings: Iterable[Estimate] = (), analyses: Analyses | None = None
 ) -> Evidence:
