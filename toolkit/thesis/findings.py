@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -169,7 +170,7 @@ def scored_findings(analyses: Analyses, reasons: Reasons, only: Collection[str] 
 
 def verdict_of(number: Estimate, equivalence: Estimate | None = None, reference: float = 0.0) -> str:
     """Return different, equivalent, both, undecided, or that there is no estimate; never that nothing differs."""
-    if number.estimate is None and number.p_value is None:
+    if number.estimate is None and number.low is None and number.high is None:
         return NOT_ANSWERED
     is_different = _leaves_out(number, reference) if number.p_value is None else number.p_value < LEVEL
     if equivalence is not None and equivalence.p_value is not None and equivalence.p_value < LEVEL:
@@ -292,7 +293,8 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     for (longer, shorter), number in sorted(contrasts, key=lambda pair: pair[1].role != "confirmatory"):
         lead = texts["confirmatory" if number.role == "confirmatory" else "exploratory"] + within
         pair, test = (names[longer], names[shorter]), tests.get(number.name)
-        yield _compared(question, *pair, number, lead=lead, equivalence=test, margin=analyses.margin)
+        statement = _compared(question, *pair, number, lead=lead, equivalence=test, margin=analyses.margin)
+        yield replace(statement, text=statement.text + _at_ends(analyses, "length_bin", longer, shorter))
         within = ""
     if uneven := captions.uneven_words(compared.contrasts):
         yield Statement(question, captions.capital(uneven))
@@ -327,6 +329,22 @@ def _length(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
         steps = [texts["step"].format(step=step, prices=joined(parts)) for step, parts in by_step.items()]
         text = texts["price"].format(unit=prices[0].unit, steps="; ".join(steps))
         yield Statement(question, text, prices[0])
+
+
+def _at_ends(analyses: Analyses, column: str, *names: str) -> str:
+    """Return how many scores of a group are at an end of the scale, where they are so many that differences shrink."""
+    try:
+        ceiling = analyses.ceiling()
+    except NotAnswerable:
+        return ""
+    shares = [
+        (share.estimate or 0.0, name, end)
+        for name in names
+        for share, end in zip(ceiling.shares.get(f"{column} {name}", ()), ("top", "bottom"), strict=False)
+    ]
+    share, name, end = max(shares, default=(0.0, "", ""))
+    text = TEXTS["compared"]["ends"].format(share=f"{share:.0%}", name=name, end=end)
+    return text if share > ceiling.limit else ""
 
 
 def _price(price: Estimate, times: float = 1.0) -> str:
@@ -365,7 +383,8 @@ def _models(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     words = ("share of right answers", "") if rate else ("mean", " points")
     within = TEXTS["models"]["prompts"]
     ranks = {name: -mean.estimate for name, mean in compared.models if mean.estimate is not None}
-    yield from _ranked(question, compared.models, compared.differences, words, within, ranks)
+    ends = (lambda best, worst: "") if rate else partial(_at_ends, analyses, "model")
+    yield from _ranked(question, compared.models, compared.differences, words, within, ranks, ends)
 
 
 def _front(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:
@@ -383,6 +402,7 @@ def _ranked(
     words: tuple[str, str],
     within: str,
     ranks: Mapping[str, float],
+    ends: Callable[[str, str], str] = lambda best, worst: "",
 ) -> Iterator[Statement]:
     """Yield the best and the worst of several, how far they are apart, and which are tied."""
     ranked = sorted((pair for pair in means if pair[0] in ranks), key=lambda pair: ranks[pair[0]])
@@ -396,7 +416,8 @@ def _ranked(
         yield _stated(question, texts["ranked"].format(**names, quantity=quantity), top, end=lowest)
         forward = (best, worst) in by_pair
         number = by_pair[best, worst] if forward else _turned(by_pair[worst, best])
-        yield _compared(question, best, worst, number, unit=unit, lead=within)
+        statement = _compared(question, best, worst, number, unit=unit, lead=within)
+        yield replace(statement, text=statement.text + ends(best, worst))
     if len(by_pair) < 2:
         return
     tied = [joined(pair) for pair, number in by_pair.items() if verdict_of(number) != DIFFERENT]
@@ -447,8 +468,11 @@ def _judges(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Sta
     yield _reliability(analyses, question, "ICC(A,1)", TEXTS["judges"]["one"])
     if "length" in reasons:
         yield _reliability(analyses, question, "ICC(A,k)", TEXTS["judges"]["all"])
-    for judge, number in analyses.reliability().leniency[analyses.score].items():
+    leniency = analyses.reliability().leniency[analyses.score]
+    for judge, number in leniency.items():
         yield _compared(question, titles.get(judge, judge), TEXTS["judges"]["others"], number)
+    if len(leniency) > 2 and any(verdict_of(number) == DIFFERENT for number in leniency.values()):
+        yield Statement(question, TEXTS["judges"]["dependent"])
 
 
 def _people(analyses: Analyses, question: str, reasons: Reasons) -> Iterator[Statement]:

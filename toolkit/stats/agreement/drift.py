@@ -11,12 +11,11 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import weighted_kappa
-from toolkit.stats.comparisons.models import mover
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import numbered, sums_by
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
 from toolkit.stats.inference.p_values import p_by_inversion, with_holm
-from toolkit.stats.inference.proportions import inflation, share, wilson
+from toolkit.stats.inference.proportions import inflation, mover, share, wilson
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE

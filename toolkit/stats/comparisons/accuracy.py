@@ -12,11 +12,11 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.cost_quality import RATIO_METHOD, ratio_interval
-from toolkit.stats.comparisons.models import mover, rate_difference
+from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import p_by_inversion, with_holm
-from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
+from toolkit.stats.inference.proportions import likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import WHOLE, checked_runs, item_means
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import reason_key

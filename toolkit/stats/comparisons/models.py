@@ -16,7 +16,7 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean, mean_on_scale
 from toolkit.stats.inference.p_values import p_by_inversion, with_holm
-from toolkit.stats.inference.proportions import likeness, rate_mean, wilson_ends
+from toolkit.stats.inference.proportions import likeness, mover, rate_mean, wilson_ends
 from toolkit.stats.inference.run_table import checked_runs, in_order, item_means, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
@@ -162,16 +162,6 @@ def rate_difference(
 
     low, high = ends(difference.confidence)
     return replace(difference, low=low, high=high, p_value=p_by_inversion(ends))
-
-
-def mover(
-    p1: float, ends1: tuple[float, float], p2: float, ends2: tuple[float, float], r: float = 0.0
-) -> tuple[float, float]:
-    """Return the ends of p1 - p2 from the ends of both, which correlate by r (Zou & Donner 2008)."""
-    (l1, u1), (l2, u2) = ends1, ends2
-    below = (p1 - l1) ** 2 - 2 * r * (p1 - l1) * (u2 - p2) + (u2 - p2) ** 2
-    above = (u1 - p1) ** 2 - 2 * r * (u1 - p1) * (p2 - l2) + (p2 - l2) ** 2
-    return p1 - p2 - math.sqrt(max(below, 0.0)), p1 - p2 + math.sqrt(max(above, 0.0))
 
 
 def _sums(values: np.ndarray, labels: Sequence[Hashable]) -> np.ndarray:

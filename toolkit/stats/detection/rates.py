@@ -12,10 +12,10 @@ import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.comparisons.models import mover, rate_difference
+from toolkit.stats.comparisons.models import rate_difference
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.p_values import LEVEL, p_by_inversion
-from toolkit.stats.inference.proportions import share, wilson
+from toolkit.stats.inference.proportions import mover, share, wilson
 from toolkit.stats.result import Estimate
 from toolkit.words import choices
 

@@ -125,6 +125,16 @@ def _with_wilson(
     return empty.valued(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
 
 
+def mover(
+    p1: float, ends1: tuple[float, float], p2: float, ends2: tuple[float, float], r: float = 0.0
+) -> tuple[float, float]:
+    """Return the ends of p1 - p2 from the ends of both, which correlate by r (Zou & Donner 2008)."""
+    (l1, u1), (l2, u2) = ends1, ends2
+    below = (p1 - l1) ** 2 - 2 * r * (p1 - l1) * (u2 - p2) + (u2 - p2) ** 2
+    above = (u1 - p1) ** 2 - 2 * r * (u1 - p1) * (p2 - l2) + (p2 - l2) ** 2
+    return p1 - p2 - math.sqrt(max(below, 0.0)), p1 - p2 + math.sqrt(max(above, 0.0))
+
+
 def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
     """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree."""
     scores, sizes = np.asarray(hits, dtype=float), pd.Series(list(clusters)).value_counts()
