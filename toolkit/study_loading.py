@@ -73,10 +73,10 @@ def load_study_file(path: str | Path, *, looks: bool = False) -> tuple[StudyFile
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())
-    from toolkit.prompt_test import find_test, has_own_code, recorded_test
+    from toolkit.prompt_test import find_test, names_code, recorded_test
 
     try:
-        is_recorded = looks and has_own_code(study.test, study.options)
+        is_recorded = looks and names_code(study.test, study.options)
         test = recorded_test(output) if is_recorded else find_test(study.test, file.parent)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from None
