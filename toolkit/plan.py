@@ -377,8 +377,8 @@ def make_plan(study: StudyFile, folder: Path, recorded: Any = None) -> Plan:
     planned = tuple((item, prompt) for item in items for prompt in item.prompts)
     secrets = variables().items()
     for _, prompt in planned:
-        if held := next((name for value, name in secrets if value in prompt.text), None):
-            message = f"holds the value of the variable {held}, which no prompt may have; take it out"
+        if leaked := next((name for value, name in secrets if value in prompt.text), None):
+            message = f"holds the value of the variable {leaked}, which no prompt may have; take it out"
             raise StudyError(f"prompt {prompt.prompt_id}: {message}")
     runs = PlannedRuns(study, models, planned, test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)

@@ -259,7 +259,7 @@ RECORD: Final = "plan.json"
 _RECORDED: Final = ("name", "default_repeats", "judged", "repeats_together", "asks_judges")
 
 
-def has_own_code(test: str, options: Mapping[str, Any]) -> bool:
+def names_code(test: str, options: Mapping[str, Any]) -> bool:
     """Return whether a study names code that does not ship, by its test or its scorer."""
     return bool(test not in SHIPPED or entry_points(group=ENTRY_POINTS, name=test)) or ":" in str(
         options.get("scorer")

@@ -25,7 +25,7 @@ _FIELD: Final = re.compile(
     r"passphrase|secret|credential|authorization|cookie|"
     r"(access|auth|refresh|bearer|session|security|api|csrf|hf|github|gitlab|slack|private)token)s?|(pwd|jwt|bearer)"
 )
-_FIELD_OF_MANY: Final = re.compile("(id)?tokens?|auth|key|pass")
+_COMMON_FIELD: Final = re.compile("(id)?tokens?|auth|key|pass")
 """Names that fields of replies have too: a token of a tokenizer, the key of a row."""
 _AWS_ID: Final = r"(?<!\w)A(?:KI|SI)A(?![A-Z0-9]*EXAMPLE)[A-Z0-9]{16}(?!\w)"
 _FORMS: Final = (
@@ -35,13 +35,13 @@ _FORMS: Final = (
     r"-----BEGIN[ A-Z]*PRIVATE KEY-----(?:\\[nr]|[\w+/=\s:,.-])*?(?:-----END[ A-Z]*PRIVATE KEY-----|\Z|"
     r"(?![\\\w+/=\s:,.-]))"
 )
-_SAID: Final = (
+_LOOSE: Final = (
     r"(?<![a-z0-9])(?:(?:g?sk|[pr]k|xai|pplx|hf|r8|ghp|glpat)[-_][\w*.-]{8,}|AIza[\w-]{8,}|eyJ[\w-]{8,}\.[\w.-]*|"
     r"Bearer\s+[^\s\"',;]{6,}|Basic\s+(?=[\w+/]*[\d=+/])[\w+/=]{8,}|"
     r"(?:api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)=[^\s&\"',;]+)|(?<=://)[^/@\s\"']+(?=@)"
 )
 """What else is blacked out in messages of servers and libraries, where nothing is lost by it."""
-_FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_SAID}", re.IGNORECASE)
+_FORM, _WORDS = re.compile(_FORMS), re.compile(f"{_FORMS}|{_LOOSE}", re.IGNORECASE)
 _AWS: Final = re.compile(r"(?<![\w+/=])(?=[a-z0-9+/]*[A-Z])(?=[A-Z0-9+/]*[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])")
 _MASKED: Final = re.compile(r"\w*\*{3,}\w*")
 _IN_PATH: Final = re.compile(
@@ -54,12 +54,12 @@ _PASSWORD: Final = re.compile(r"://[^/@\s:]*:([^/@\s]{8,})@")
 _PLAIN: Final = re.compile(
     r"\d+|(?=.{8,19}$)([A-Z]?[a-z]+([-_ ][a-z]+)*|[A-Z]+)|(?!.{40}$)(~|\.{0,2})/.*", re.DOTALL
 )
-_KNOWN: Final[dict[str, str]] = {}
+_REMEMBERED: Final[dict[str, str]] = {}
 
 
 def remember(variables: Mapping[str, str], key: str = "") -> None:
     """Take the secrets of a file of variables, and the value of the variable ``key``, for secrets of this process."""
-    _KNOWN.update(_secrets_of(variables, key))
+    _REMEMBERED.update(_secrets_of(variables, key))
 
 
 def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
@@ -76,7 +76,7 @@ def _secrets_of(variables: Mapping[str, str], key: str = "") -> dict[str, str]:
 
 def variables() -> dict[str, str]:
     """Return the environment variables that hold a secret, by their values."""
-    return _KNOWN | _secrets_of(os.environ)
+    return _REMEMBERED | _secrets_of(os.environ)
 
 
 @lru_cache(maxsize=8)
@@ -86,11 +86,11 @@ def _pattern(values: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or "(?!)")
 
 
-def redacted(text: str, asked: str = "", forms: re.Pattern[str] = _FORM) -> str:
+def redacted(text: str, prompt: str = "", forms: re.Pattern[str] = _FORM) -> str:
     """Return a text without values of the environment, and without forms that only keys have and nobody asked with."""
 
     def mark(match: re.Match[str]) -> str:
-        return match[0] if match[0].replace("\\n", "\n") in asked else MARK
+        return match[0] if match[0].replace("\\n", "\n") in prompt else MARK
 
     has_id = re.search(_AWS_ID, text)
     text = forms.sub(mark, _pattern(tuple(variables())).sub(MARK, text))
@@ -102,14 +102,14 @@ def redacted_words(text: str) -> str:
     return _MASKED.sub(MARK, redacted(text, forms=_WORDS))
 
 
-def redacted_json(text: str, asked: str = "") -> str:
+def redacted_json(text: str, prompt: str = "") -> str:
     """Return JSON without secrets: without values of fields that have the name of one, too."""
-    return _PAIR.sub(_pair, redacted(text, asked))
+    return _PAIR.sub(_pair, redacted(text, prompt))
 
 
 def _pair(match: re.Match[str]) -> str:
     name, between, value = match.groups()
-    is_random = re.fullmatch(r"(?=\D*\d)[^\s\\]{16,}", value) and _FIELD_OF_MANY.fullmatch(_plain(name))
+    is_random = re.fullmatch(r"(?=\D*\d)[^\s\\]{16,}", value) and _COMMON_FIELD.fullmatch(_plain(name))
     return f'"{name}"{between}"{MARK}"' if is_random or _FIELD.fullmatch(_plain(name)) else match[0]
 
 
@@ -134,20 +134,20 @@ def secret_fault(content: Any) -> str | None:
     """
     pending: list[tuple[str, str, Any]] = [("", "", content)]
     while pending:
-        place, name, value = pending.pop()
-        is_secret, is_sent = _FIELD.fullmatch(_plain(name)), "extra" in place
+        location, name, value = pending.pop()
+        is_secret, is_sent = _FIELD.fullmatch(_plain(name)), "extra" in location
         if isinstance(value, Mapping):
             for key, part in value.items():  # in a table of cookies or credentials every value is one
-                below = f"{place}.{key}".lstrip(".")
-                pending += [(below, name if is_secret else str(key), part), (place, "", str(key))]
+                below = f"{location}.{key}".lstrip(".")
+                pending += [(below, name if is_secret else str(key), part), (location, "", str(key))]
         elif isinstance(value, list | tuple):
-            pending += [(f"{place}[{number}]", name, part) for number, part in enumerate(value)]
+            pending += [(f"{location}[{number}]", name, part) for number, part in enumerate(value)]
         elif value not in ("", None, True, False):
-            text, held = str(value), "looks like a key"
+            text, fault = str(value), "looks like a key"
             if isinstance(value, str) and is_sent:
-                is_secret = is_secret or _FIELD_OF_MANY.fullmatch(_plain(name))
+                is_secret = is_secret or _COMMON_FIELD.fullmatch(_plain(name))
             if variable := variable_in(text):
-                held = f"holds the value of the variable {variable}"
+                fault = f"holds the value of the variable {variable}"
             if is_secret or variable or (_WORDS if is_sent else _FORM).search(text):
-                return f"{redacted_words(place)} {held}, which would be stored; {ADVICE}"
+                return f"{redacted_words(location)} {fault}, which would be stored; {ADVICE}"
     return None

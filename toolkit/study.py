@@ -29,7 +29,7 @@ from toolkit.judges.elements import DIGEST
 from toolkit.measure import Annotated, Outcome, annotated_items, measured_items, results_of
 from toolkit.pipeline import run_plan
 from toolkit.plan import Plan, make_plan, scripted_plan
-from toolkit.prompt_test import MeasuredTestItem, has_own_code, record_test, recorded_test
+from toolkit.prompt_test import MeasuredTestItem, names_code, record_test, recorded_test
 from toolkit.reporting import Reported, rooms_on_top
 from toolkit.runs.decisions import decisions_of
 from toolkit.runs.estimate import estimate_frame
@@ -98,7 +98,7 @@ class Study(Reported):
             Whether it is only looked at: no test or scorer of its own is run, the plan is that of the last run.
         """
         study = cls(*load_study_file(path, looks=looks))
-        if looks and has_own_code(study.file.test, study.file.options):
+        if looks and names_code(study.file.test, study.file.options):
             study.plan = make_plan(study.file, study.path.parent, recorded_test(study.file.output or Path()))
         return study
 
@@ -212,7 +212,7 @@ class Study(Reported):
     def execute(self, **options: Any) -> Outcome:
         """Do what `run` does, asked in the same way, and return an object; ``only_judge=True`` asks judges alone."""
         run: Callable[..., Outcome] = run_plan
-        if has_own_code(self.file.test, self.file.options):
+        if names_code(self.file.test, self.file.options):
             record_test(self.plan.test, self.output)
         if self.file.selection == "adaptive":
             with rooms_on_top():

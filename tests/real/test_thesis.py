@@ -382,10 +382,10 @@ def test_a_folder_that_holds_another_manifest_is_left_alone(
     """What is not ours is not overwritten."""
     (tmp_path / MANIFEST).write_text("{}")
     study = Study.load(demo_like_study)
-    with pytest.raises(InputError, match="is no manifest of a bundle"):
+    with pytest.raises(InputError, match="is no manifest of a study"):
         study.bundle(tmp_path)
     (tmp_path / MANIFEST).write_text('{"study": "another", "files": {}}')
-    with pytest.raises(InputError, match="holds the bundle of study another; choose another folder"):
+    with pytest.raises(InputError, match="holds files of another; choose another folder"):
         study.bundle(tmp_path)
     with pytest.raises(InputError, match="is a file"):
         study.bundle(tmp_path / MANIFEST)

@@ -150,7 +150,7 @@ def test_a_study_from_estimate_to_figures(
     (tmp_path / "file").write_text("")
     code, _, err = toolkit("export", path, tmp_path / "file" / "out")
     assert (code, err) == (2, err.splitlines()[0] + "\n")
-    assert f"{tmp_path}/file/out/study: Not a directory" in err
+    assert f"{tmp_path}/file/out: Not a directory" in err
     assert "unexpected" not in err
 
 

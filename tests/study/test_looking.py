@@ -85,12 +85,12 @@ def test_looking_runs_no_code_of_the_study(tmp_path: Path, store_folder: Path, k
         assert not trace.exists()
         return done
 
-    told = look("# before")
+    status_before = look("# before")
     if name == "regex.py":
         words = [sys.executable, "-m", "toolkit.cli", "status", str(study)]
         assert subprocess.run(words, check=False, cwd="/").returncode == 0
     else:
-        assert "which looking does not run, and no run has recorded its plan" in str(told.exception)
+        assert "which looking does not run, and no run has recorded its plan" in str(status_before.exception)
     assert invoked("run", study, "--yes").exit_code == 0
     assert trace.exists() == (name != "regex.py")
     trace.unlink(missing_ok=True)

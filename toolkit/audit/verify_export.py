@@ -23,7 +23,7 @@ from toolkit.audit.verify import record_differences
 from toolkit.errors import InputError
 from toolkit.files import read_toml
 from toolkit.plan import STORE
-from toolkit.prompt_test import has_own_code
+from toolkit.prompt_test import names_code
 from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.store import embedded
 from toolkit.store.connection import Store
@@ -72,7 +72,7 @@ def verify_export(folder: Path) -> Summary:
 def _foreign(path: Path) -> str | None:
     """Return why a study is not made again: nothing outside of its folder is read, and no code in it is run."""
     content = read_toml(path)
-    if has_own_code(content.get("test", "rubric_study"), content.get("options", {})):
+    if names_code(content.get("test", "rubric_study"), content.get("options", {})):
         return f"the test or scorer of {path.name} is code of its own, which is not run"
     for name in named_inputs(path):
         if Path(name).is_absolute() or ".." in Path(name).parts:

@@ -134,8 +134,8 @@ def claim_folder(owner: str, *folders: Path) -> None:
             raise InputError(f"{folder}: has files that are {advice}")
         if not path.is_file():
             write_atomically(path, json.dumps({"study": owner, "files": {}}).encode())
-        if (other := _read(path)[0]) != owner:
-            raise InputError(f"{folder}: holds files of {other}; choose another folder for those of {owner}")
+        if (holder := _read(path)[0]) != owner:
+            raise InputError(f"{folder}: holds files of {holder}; choose another folder for those of {owner}")
         if links := [entry for entry in folder.rglob("*") if entry.is_symlink()]:
             raise InputError(
                 f"{links[0]}: is a link, which leads elsewhere; remove it or choose another folder"

@@ -162,12 +162,12 @@ class Ledger:
     ) -> Answer:
         """Write a reply as received and return its answer once it is durable."""
         # The text as it can be kept, and from now on the only one: what is asked about it must be the same later.
-        asked = "\n".join(message.content for message in claim.request.messages)
+        prompt = "\n".join(message.content for message in claim.request.messages)
         reply = replace(
             reply,
-            text=redacted(_storable(reply.text), asked),
+            text=redacted(_storable(reply.text), prompt),
             model=redacted_words(_storable(reply.model)),
-            raw=json.loads(redacted_json(json.dumps(reply.raw, default=str), asked)),
+            raw=json.loads(redacted_json(json.dumps(reply.raw, default=str), prompt)),
         )
         document = self._document(
             claim,

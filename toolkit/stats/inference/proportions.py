@@ -119,8 +119,9 @@ def _with_wilson(
     alike: float | None,
     reference: float | None = None,
 ) -> Estimate:
-    ends = wilson_ends(scores, labels, alike)
-    method = METHOD if len(set(labels)) == len(labels) else CLUSTERED_METHOD
+    cases = max(len(scores), empty.n.get("answers", 0))
+    ends = wilson_ends(scores, labels, alike, cases)
+    method = METHOD if len(set(labels)) == cases else CLUSTERED_METHOD
     p_value = None if reference is None else p_by_inversion(ends, reference)
     return empty.valued(float(scores.mean()), *ends(empty.confidence), method=method, p_value=p_value)
 
@@ -147,7 +148,7 @@ def likeness(hits: ArrayLike, clusters: Sequence[Hashable]) -> float | None:
 
 
 def wilson_ends(
-    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None
+    values: ArrayLike, clusters: Sequence[Hashable], alike: float | None = None, answers: int = 0
 ) -> Callable[[float], tuple[float, float]]:
     r"""Return Wilson's interval of the mean of clustered scores from 0 to 1, as a function of its confidence.
 
@@ -156,7 +157,8 @@ def wilson_ends(
     :math:`K = (\sum n_g)^2 / \sum n_g^2`, what clusters of equal cases are worth, divided by :math:`(t_\nu / z)^2`.
     :math:`\nu = 2 / (2 / \nu_{CR2} + \kappa / G)`, because clusters that are rarely wrong make the error itself
     uncertain: :math:`\kappa \ge 0` is the excess kurtosis of the sums of the G clusters. Scores between 0 and 1 vary
-    less than those of 0 and 1, so that n and K are times :math:`p (1 - p) / s^2`. Where all cases agree, their error
+    less than those of 0 and 1, so that n and K are times :math:`p (1 - p) / s^2`; means of the repeats of an item vary
+    by chance, and are worth at most their ``answers``. Where all cases agree, their error
     says nothing: with ``alike``, the `likeness` of a larger set that these are a part of, they count as :math:`n / (1 +
     (n / K - 1)` alike), and without it as K. Simulated 95 % intervals covered 94-100 % with 5 to 100 clusters of any
     sizes, by K = G and G - 1 degrees 56-90 % where one cluster held nine of ten cases.
@@ -181,15 +183,13 @@ def wilson_ends(
     alone = groups == n and bool(np.isin(scores, (0.0, 1.0)).all())
     excess = max(float((sums**4).mean() / (sums**2).mean() ** 2) - 3, 0.0) if mean.error else 0.0
     degrees = 2 / (2 / max(mean.degrees, 1.0) + excess / groups)
-    least = worth = kish
+    least, worth, cases = kish, kish, max(n, answers)
     if uniform and alike is not None:
-        worth = n / (1 + (n / kish - 1) * alike)
+        worth = cases / (1 + (cases / kish - 1) * alike)
     elif not (uniform or alone or groups == 1):
         size = p * (1 - p) / float(scores.var())  # 1 for scores of 0 and 1
-        least, worth = (
-            0.0,
-            min(max(kish * size, p * (1 - p) / mean.error**2 if mean.error else math.inf), n * size),
-        )
+        by_error = p * (1 - p) / mean.error**2 if mean.error else math.inf
+        least, worth = 0.0, min(max(kish * size, by_error), n * size if cases == n else cases)
 
     def ends(confidence: float) -> tuple[float, float]:
         cases = max(least, worth / inflation(degrees, confidence))
