@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from toolkit.errors import StudyError
 from toolkit.judges.judgement import judgement_requests
@@ -307,7 +307,10 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     if "prompts" in parameters:
         checks = "range" not in study.accept_flaws
         dataset = load_dataset(study.dataset, check_ranges=checks, length_arms=study.length_arms)
-    of_study = {"exchange": study.budget.exchange, "fresh": study.name if study.fresh else None}
+    of_study: dict[str, Any] = {
+        "exchange": study.budget.exchange,
+        "fresh": study.name if study.fresh else None,
+    }
     models = {entry.label: replace(entry.spec, **of_study) for entry in study.under_test}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in parameters:
